@@ -1,0 +1,111 @@
+//! Why one row's audio cannot be used.
+
+use std::fmt;
+
+/// What the bytes claim to be.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// RIFF WAVE with PCM samples.
+    Wav,
+    /// Free Lossless Audio Codec, RFC 9639.
+    Flac,
+    /// Vorbis I in Ogg.
+    Vorbis,
+    /// MPEG-1/2/2.5 audio, layer III.
+    Mp3,
+}
+
+impl Codec {
+    /// The name that users know it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wav => "WAV",
+            Self::Flac => "FLAC",
+            Self::Vorbis => "Ogg Vorbis",
+            Self::Mp3 => "MP3",
+        }
+    }
+}
+
+/// One row's audio cannot be decoded: what it claimed to be, and why not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecodeError {
+    /// The codec, once the header told it.
+    pub codec: Option<Codec>,
+    /// Why decoding failed.
+    pub reason: Reason,
+}
+
+/// The reasons, each a state of the row's bytes. Leaving the row out is always a remedy.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// The value is null.
+    Null,
+    /// There are no bytes.
+    Empty,
+    /// No known format begins like this.
+    UnknownFormat,
+    /// A known format that is not decoded here.
+    UnsupportedCodec(String),
+    /// The header does not parse.
+    MalformedHeader(String),
+    /// Fewer frames came than the headers promise.
+    Truncated {
+        /// Frames that could be decoded.
+        decoded: u64,
+        /// Frames that the headers promise.
+        expected: u64,
+    },
+    /// Packets in the middle did not decode.
+    CorruptPackets {
+        /// How many.
+        count: u64,
+    },
+    /// Rate or channel count changes in mid-stream.
+    ParamsChanged,
+    /// NaN or infinite samples came out.
+    NonFinite,
+    /// A limit on rate, channels or frames was exceeded.
+    Limit(String),
+    /// The decoder panicked on these bytes.
+    DecoderPanic(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("the audio is null; exclude the row"),
+            Self::Empty => f.write_str("there are no bytes; exclude the row"),
+            Self::UnknownFormat => {
+                f.write_str("the bytes are no known audio format; exclude the row")
+            }
+            Self::UnsupportedCodec(what) => write!(f, "{what} is not supported; exclude the row"),
+            Self::MalformedHeader(why) => write!(f, "the header is malformed ({why})"),
+            Self::Truncated { decoded, expected } => write!(
+                f,
+                "truncated: {decoded} frames could be decoded where the headers promise \
+                 {expected}; write the row again or exclude it"
+            ),
+            Self::CorruptPackets { count } => {
+                write!(f, "{count} packets are corrupt; write the row again or exclude it")
+            }
+            Self::ParamsChanged => f.write_str("rate or channels change in mid-stream"),
+            Self::NonFinite => f.write_str("samples are not finite; exclude the row"),
+            Self::Limit(why) => write!(f, "{why}; raise the limit or exclude the row"),
+            Self::DecoderPanic(message) => {
+                write!(f, "the decoder panicked ({message}); exclude the row and report it")
+            }
+        }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let codec = self.codec.map_or("audio", Codec::name);
+        write!(f, "cannot decode {codec}: {}", self.reason)
+    }
+}
+
+impl std::error::Error for DecodeError {}

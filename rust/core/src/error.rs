@@ -1,0 +1,198 @@
+//! The one error type of the crate: what went wrong, and where.
+
+use std::{fmt, io, sync::Arc};
+
+use crate::audio::DecodeError;
+
+/// The result of every fallible operation in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong ([`ErrorKind`]) and where ([`Position`]).
+///
+/// Boxed, so that a `Result` stays small on the paths that succeed.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    at: Position,
+}
+
+/// The kinds of failure. Each says what the caller may do next.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum ErrorKind {
+    /// The operating system refused or failed. Retry, or fix the path or the mount.
+    Io(io::Error),
+    /// A shard's bytes are not what Arrow IPC says they must be. Leave the shard out or write it
+    /// again.
+    Corrupt(String),
+    /// A column is missing, or has a type that is not supported here. Change the options.
+    Schema {
+        /// The column, as a dotted path; empty where no one column is to blame.
+        column: String,
+        /// What does not fit, and what to do.
+        reason: String,
+    },
+    /// One row's audio cannot be decoded. Leave the row out.
+    Decode(DecodeError),
+    /// A limit would have been exceeded. Raise the limit, or leave the row out.
+    Limit(String),
+    /// The options contradict each other or the data. Change the options.
+    Config(String),
+    /// A worker thread panicked. This is a bug; the row is named.
+    WorkerPanicked(String),
+    /// The pipeline was closed. Make a new one.
+    Closed,
+}
+
+/// Where in the data a failure lies. What is not known stays `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// The shard's path.
+    pub shard: Option<Arc<str>>,
+    /// The row's index in its shard.
+    pub row: Option<u64>,
+    /// The index of the IPC message in its shard, the schema being message 0.
+    pub message: Option<u64>,
+    /// The byte offset in the shard.
+    pub byte: Option<u64>,
+}
+
+impl Error {
+    /// An error of this kind at no position yet.
+    pub fn new(kind: ErrorKind) -> Self {
+        Self(Box::new(Inner { kind, at: Position::default() }))
+    }
+
+    /// Shorthand for [`ErrorKind::Corrupt`].
+    pub fn corrupt(reason: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupt(reason.into()))
+    }
+
+    /// Shorthand for [`ErrorKind::Schema`].
+    pub fn schema(column: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Schema { column: column.into(), reason: reason.into() })
+    }
+
+    /// Shorthand for [`ErrorKind::Limit`].
+    pub fn limit(reason: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Limit(reason.into()))
+    }
+
+    /// Shorthand for [`ErrorKind::Config`].
+    pub fn config(reason: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Config(reason.into()))
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Where it went wrong.
+    pub fn at(&self) -> &Position {
+        &self.0.at
+    }
+
+    /// Names the shard, unless an inner layer already did.
+    #[must_use]
+    pub fn in_shard(mut self, shard: &Arc<str>) -> Self {
+        self.0.at.shard.get_or_insert_with(|| Arc::clone(shard));
+        self
+    }
+
+    /// Names the row, unless an inner layer already did.
+    #[must_use]
+    pub fn in_row(mut self, row: u64) -> Self {
+        self.0.at.row.get_or_insert(row);
+        self
+    }
+
+    /// Names the IPC message, unless an inner layer already did.
+    #[must_use]
+    pub fn in_message(mut self, message: u64) -> Self {
+        self.0.at.message.get_or_insert(message);
+        self
+    }
+
+    /// Names the byte offset in the shard, unless an inner layer already did.
+    #[must_use]
+    pub fn at_byte(mut self, byte: u64) -> Self {
+        self.0.at.byte.get_or_insert(byte);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, at } = &*self.0;
+        let place = at.to_string();
+        match (kind, place.is_empty()) {
+            (ErrorKind::Decode(e), false) => {
+                let codec = e.codec.map_or("audio", |codec| codec.name());
+                write!(f, "cannot decode {codec} in {place}: {}", e.reason)
+            }
+            (_, true) => kind.fmt(f),
+            (_, false) => write!(f, "{place}: {kind}"),
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(e) => e.fmt(f),
+            Self::Corrupt(reason) | Self::Limit(reason) | Self::Config(reason) => {
+                f.write_str(reason)
+            }
+            Self::Schema { column, reason } if column.is_empty() => f.write_str(reason),
+            Self::Schema { column, reason } => write!(f, "column '{column}': {reason}"),
+            Self::Decode(e) => e.fmt(f),
+            Self::WorkerPanicked(message) => {
+                write!(f, "a worker thread panicked, which is a bug in gristmill: {message}")
+            }
+            Self::Closed => f.write_str("the pipeline is closed"),
+        }
+    }
+}
+
+/// `train-0003.arrow, row 812 (message 13, byte 5242880)`, as far as known.
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outer = [self.shard.as_deref().map(str::to_owned), self.row.map(|r| format!("row {r}"))];
+        let inner =
+            [self.message.map(|m| format!("message {m}")), self.byte.map(|b| format!("byte {b}"))];
+        let outer: Vec<_> = outer.into_iter().flatten().collect();
+        let inner: Vec<_> = inner.into_iter().flatten().collect();
+        f.write_str(&outer.join(", "))?;
+        match (outer.is_empty(), inner.is_empty()) {
+            (_, true) => Ok(()),
+            (true, false) => f.write_str(&inner.join(", ")),
+            (false, false) => write!(f, " ({})", inner.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self.kind() {
+            ErrorKind::Io(e) => Some(e),
+            ErrorKind::Decode(e) => Some(e),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(e: io::Error) -> Self {
+        Self::new(ErrorKind::Io(e))
+    }
+}
+
+impl From<DecodeError> for Error {
+    fn from(e: DecodeError) -> Self {
+        Self::new(ErrorKind::Decode(e))
+    }
+}
