@@ -161,7 +161,8 @@ impl fmt::Display for ErrorKind {
 /// `train-0003.arrow, row 812 (message 13, byte 5242880)`, as far as known.
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let outer = [self.shard.as_deref().map(str::to_owned), self.row.map(|r| format!("row {r}"))];
+        let outer =
+            [self.shard.as_deref().map(str::to_owned), self.row.map(|r| format!("row {r}"))];
         let inner =
             [self.message.map(|m| format!("message {m}")), self.byte.map(|b| format!("byte {b}"))];
         let outer: Vec<_> = outer.into_iter().flatten().collect();
