@@ -13,8 +13,11 @@
 #![forbid(unsafe_code)]
 
 pub mod audio;
+pub mod batch;
 pub mod error;
 pub mod order;
+pub mod pipeline;
 pub mod shard;
+mod threads;
 
 pub use error::{Error, ErrorKind, Position, Result};

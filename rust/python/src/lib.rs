@@ -1,1 +1,31 @@
-//! The extension module `gristmill._core`.
+//! The extension module `gristmill._core`: registration only.
+//!
+//! Every entry point releases the GIL through [`detach`] and maps errors through [`errors`].
+//! `unsafe` is confined to [`buffer`].
+
+mod audio;
+mod buffer;
+mod convert;
+mod detach;
+mod errors;
+mod options;
+mod pipeline;
+
+use pyo3::prelude::*;
+
+/// The native core of gristmill.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::audio::{decode, probe};
+    #[pymodule_export]
+    use super::buffer::Buffer;
+    #[pymodule_export]
+    use super::pipeline::{Pipeline, element_spec};
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -83,21 +83,24 @@ impl Order {
         Some(Step { epoch, row: self.rows.get(nth)? })
     }
 
-    /// The stream index of `next_index` rows into `epoch`; an error where a state cannot mean it.
+    /// The stream index of `next_index` rows into `epoch`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] where that lies past the end: the state is of other data.
     pub fn index_at(&self, epoch: u64, next_index: u64) -> Result<u64> {
-        if next_index > self.len() || self.epochs.is_some_and(|epochs| epoch > epochs) {
-            return Err(Error::config(format!(
-                "the state stands at row {next_index} of epoch {epoch}, but this data set has {} \
-                 rows in an epoch here{}; restore it into the data set and the sharding that it \
-                 was saved from",
-                self.len(),
-                self.epochs.map_or(String::new(), |n| format!(" and {n} epochs")),
-            )));
-        }
         epoch
             .checked_mul(self.len())
             .and_then(|start| start.checked_add(next_index))
-            .ok_or_else(|| Error::config("the state's epoch is too large"))
+            .filter(|&index| self.total().is_none_or(|total| index <= total))
+            .ok_or_else(|| {
+                Error::config(format!(
+                    "the state stands at row {next_index} of epoch {epoch}, past the end of this \
+                     data set with {} rows in an epoch; restore it into the data set and the \
+                     sharding that it was saved from",
+                    self.len()
+                ))
+            })
     }
 
     /// A hash of what the order depends on: shards (by base name) and their row counts, seed and

@@ -1,1 +1,276 @@
-//! placeholder
+//! The threads between the shards and the consumer, and the bounded queues between them.
+//!
+//! One thread opens the shards; then `n_readers` threads claim rows in order and read them
+//! (`fetch`), `n_threads` threads decode them into their slots (`decode`), and the one that files
+//! the last row of a batch assembles it. The consumer takes batches in order. `queue` holds the one
+//! lock and the rules that bound memory. No thread ever touches Python.
+
+mod dataset;
+mod decode;
+mod describe;
+mod fetch;
+mod options;
+mod progress;
+mod queue;
+mod tables;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    process,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+pub use describe::{Described, describe};
+pub use options::{AudioRequest, Options};
+
+use self::{dataset::Dataset, fetch::RowBuffers, queue::Queue, tables::Tables};
+use crate::{
+    batch::{AlignedBuf, Batch, BufferPool},
+    error::{Error, ErrorKind, Result},
+    order::Step,
+    shard::{Files, Table},
+    threads,
+};
+
+/// Where in the stream to start.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// Rows of that epoch that were delivered already.
+    pub next_index: u64,
+    /// The fingerprint that the data set must have; `None` for any.
+    pub fingerprint: Option<u64>,
+}
+
+/// What a wait for the next batch came to.
+#[derive(Debug)]
+pub enum Next {
+    /// A batch.
+    Batch(Batch),
+    /// The stream has ended.
+    End,
+    /// Nothing yet; ask again.
+    Pending,
+}
+
+/// What is known once the shards are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Rows in one epoch of this slice.
+    pub rows_per_epoch: u64,
+    /// The fingerprint of the order.
+    pub fingerprint: u64,
+}
+
+/// A running stream of batches.
+///
+/// Dropping it closes it: all its threads have ended when `drop` or [`Pipeline::close`] returns,
+/// after at most one read block and one packet each.
+#[derive(Debug)]
+pub struct Pipeline {
+    shared: Arc<Shared>,
+    /// Threads do not survive a fork: in a child there is nothing to join, and locks may be held
+    /// for ever.
+    pid: u32,
+}
+
+/// What the threads of one pipeline share.
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    dataset: OnceLock<Dataset>,
+    queue: Queue,
+    tables: Tables,
+    row_buffers: RowBuffers,
+    /// Set once, as soon as the slots' size is known.
+    batch_buffers: OnceLock<Arc<BufferPool>>,
+    files: Arc<Files>,
+    closed: Arc<AtomicBool>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A row that is read and waits to be decoded.
+#[derive(Debug)]
+struct Job {
+    index: u64,
+    step: Step,
+    table: Arc<Table>,
+    row_in_batch: usize,
+    blobs: Vec<fetch::RawBlob>,
+    /// Bytes charged to the budget for this row.
+    charged: usize,
+}
+
+impl Pipeline {
+    /// Starts a stream. Opens nothing here: the first thread does.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for options that cannot mean anything; [`ErrorKind::Io`] where no
+    /// thread can be had. What opening finds comes from [`Self::next`].
+    pub fn start(options: Options, start: Start) -> Result<Self> {
+        options.check()?;
+        let budget = options.memory_budget;
+        let closed = Arc::<AtomicBool>::default();
+        let shared = Arc::new(Shared {
+            options,
+            dataset: OnceLock::new(),
+            queue: Queue::default(),
+            tables: Tables::new(budget / 4),
+            row_buffers: RowBuffers::new(budget / 8),
+            batch_buffers: OnceLock::new(),
+            files: Arc::new(Files::default().with_cancel(Arc::clone(&closed))),
+            closed,
+            threads: Mutex::default(),
+        });
+        shared.spawn("open", move |shared| shared.open(&start))?;
+        Ok(Self { shared, pid: process::id() })
+    }
+
+    /// Waits at most `timeout` for the next batch. After an error the pipeline is of no more use.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the shards from opening or a row of this batch from being delivered, the
+    /// first row's first; [`ErrorKind::Closed`] after [`Self::close`], also while waiting.
+    pub fn next(&self, timeout: Duration) -> Result<Next> {
+        self.shared.queue.next(&self.shared, timeout)
+    }
+
+    /// What is known of the data set, once it is open.
+    pub fn opened(&self) -> Option<Opened> {
+        let dataset = self.shared.dataset.get()?;
+        Some(Opened { rows_per_epoch: dataset.order.len(), fingerprint: dataset.fingerprint })
+    }
+
+    /// Waits at most `timeout` until the shards are open; whether they are, or have failed to.
+    pub fn wait_open(&self, timeout: Duration) -> bool {
+        self.shared.queue.wait_open(&self.shared, timeout)
+    }
+
+    /// Positional reads, and their bytes, so far.
+    pub fn reads(&self) -> (u64, u64) {
+        let counters = self.shared.files.counters();
+        (counters.requests(), counters.bytes())
+    }
+
+    /// Ends all threads and waits for them. Safe to call again, and from any thread.
+    pub fn close(&self) {
+        if self.pid != process::id() {
+            return;
+        }
+        self.shared.queue.close(&self.shared);
+        loop {
+            let thread = self.shared.lock_threads().pop();
+            let Some(thread) = thread else { return };
+            // A panic was reported when it was contained.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        if self.pid == process::id() {
+            self.close();
+        } else {
+            // In a forked child another thread may have held any lock: touch nothing, free nothing.
+            std::mem::forget(Arc::clone(&self.shared));
+        }
+    }
+}
+
+impl Shared {
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn lock_threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread whose panic stops the pipeline with an error instead of silence.
+    fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&Arc<Self>) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let mut threads = self.lock_threads();
+        if self.is_closed() {
+            return Ok(());
+        }
+        let shared = Arc::clone(self);
+        threads.push(threads::spawn(format!("gristmill-{name}"), move || {
+            let result = catch_unwind(AssertUnwindSafe(|| body(&shared)));
+            let error = match result {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error,
+                Err(panic) => {
+                    Error::new(ErrorKind::WorkerPanicked(threads::panic_message(&*panic)))
+                }
+            };
+            shared.queue.fail(error);
+        })?);
+        Ok(())
+    }
+
+    /// Opens the shards, then starts the threads that work on them.
+    fn open(self: &Arc<Self>, start: &Start) -> Result<()> {
+        let dataset = Dataset::open(&self.options, &self.files)?;
+        if let Some(expected) = start.fingerprint
+            && expected != dataset.fingerprint
+        {
+            return Err(Error::config(
+                "the state belongs to another data set: its shards (base names, row counts or \
+                 order), seed or exclusions differ from this one's; restore it into the data set \
+                 that it was saved from, or start afresh without it",
+            ));
+        }
+        let first = dataset.order.index_at(start.epoch, start.next_index)?;
+        let mut end = dataset.order.total().unwrap_or(u64::MAX);
+        let rows_per_batch = self.options.rows_per_batch() as u64;
+        if self.options.drop_remainder {
+            end = first.saturating_add(end.saturating_sub(first) / rows_per_batch * rows_per_batch);
+        }
+        let batch_bytes = dataset.slot_bytes().saturating_mul(self.options.rows_per_batch());
+        if batch_bytes > self.options.memory_budget {
+            return Err(Error::limit(format!(
+                "one batch takes {batch_bytes} bytes, more than the memory budget of {}; raise \
+                 memory_budget or lower batch_size",
+                self.options.memory_budget
+            )));
+        }
+        self.batch_buffers.get_or_init(|| {
+            let affordable = self.options.memory_budget / batch_bytes.max(1);
+            BufferPool::new(batch_bytes, affordable.min(self.options.look_ahead()))
+        });
+        self.dataset.get_or_init(|| dataset);
+        self.queue.open(first, end);
+        for k in 0..self.options.n_readers() {
+            self.spawn(&format!("read-{k}"), Shared::read_rows)?;
+        }
+        for k in 0..self.options.n_threads() {
+            self.spawn(&format!("decode-{k}"), Shared::decode_rows)?;
+        }
+        Ok(())
+    }
+
+    /// The slots of a new batch of `n_rows` rows; none where rows have buffers of their own.
+    fn new_slots(&self, n_rows: usize) -> Vec<AlignedBuf> {
+        let slot_bytes = self.dataset.get().map_or(0, Dataset::slot_bytes);
+        match self.batch_buffers.get() {
+            Some(pool) if slot_bytes > 0 => {
+                let mut slots = pool.take().split(self.options.rows_per_batch(), slot_bytes);
+                slots.truncate(n_rows);
+                slots
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+"""Feeds JAX from Arrow shards of audio, at the speed of the codec."""
+
+from gristmill._core import __version__
+from gristmill.audio import AudioInfo, decode, probe
+from gristmill.config import Audio, CenterCrop, RandomCrop, ReadOptions, Shuffle, StartCrop
+from gristmill.dataset import ArrowIterDataset, ArrowIterator
+from gristmill.errors import (
+    CorruptShardError,
+    DecodeError,
+    GristmillError,
+    InternalError,
+    LimitError,
+    SchemaError,
+    UnsupportedCodecError,
+)
+
+__all__ = [
+    "ArrowIterDataset",
+    "ArrowIterator",
+    "Audio",
+    "AudioInfo",
+    "CenterCrop",
+    "CorruptShardError",
+    "DecodeError",
+    "GristmillError",
+    "InternalError",
+    "LimitError",
+    "RandomCrop",
+    "ReadOptions",
+    "SchemaError",
+    "Shuffle",
+    "StartCrop",
+    "UnsupportedCodecError",
+    "__version__",
+    "decode",
+    "probe",
+]

@@ -1,0 +1,53 @@
+"""The native core. Private: `gristmill`'s own modules are its only callers."""
+
+from typing import Any, final
+
+import numpy as np
+
+__version__: str
+
+def decode(
+    data: bytes | bytearray,
+    *,
+    sample_rate: int | None,
+    channels: str | int,
+    start: float,
+    seconds: float | None,
+) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Decodes one recording, or the part from `start` on for `seconds`."""
+
+def probe(data: bytes | bytearray) -> tuple[str, int, int, int]:
+    """`(codec, sample_rate, channels, frames)` from the headers alone."""
+
+def element_spec(**kwargs: Any) -> dict[str, Any]:
+    """`{column: (shape, dtype)}`, nested for structs, from the first shard's header."""
+
+@final
+class Buffer:
+    """Bytes from the core, exported through the buffer protocol without a copy."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Pipeline:
+    """A running stream of batches. Its options are those of `ArrowIterDataset.native_options`."""
+
+    def __new__(cls, **kwargs: Any) -> Pipeline: ...
+    def next(self) -> tuple[int, dict[str, Any]] | None:
+        """`(rows, columns)` of the next element; `None` at the end.
+
+        Waits without the GIL and answers signals. After an exception all threads have ended.
+        """
+
+    def wait_open(self) -> None:
+        """Waits until the shards are open, or have failed to open."""
+
+    def opened(self) -> tuple[int, str] | None:
+        """`(rows in an epoch, fingerprint)`, once the shards are open."""
+
+    def reads(self) -> tuple[int, int]:
+        """`(requests, bytes)` read so far."""
+
+    def close(self) -> None:
+        """Ends all threads and waits for them. Safe to call again, and from any thread."""

@@ -1,0 +1,80 @@
+"""Decoding of bytes that came from anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gristmill import _core
+
+_Data = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True)
+class AudioInfo:
+    """What a recording's headers say.
+
+    Attributes:
+        codec: `"wav"`, `"flac"`, `"vorbis"` or `"mp3"`.
+        sample_rate: In Hz.
+        channels: How many.
+        frames: Length, after the encoder's delay and padding are trimmed.
+    """
+
+    codec: str
+    sample_rate: int
+    channels: int
+    frames: int
+
+    @property
+    def duration(self) -> float:
+        """Length in seconds."""
+        return self.frames / self.sample_rate
+
+
+def decode(
+    data: _Data,
+    *,
+    sample_rate: int | None = None,
+    channels: Literal["mono", "keep"] | int = "mono",
+    start: float = 0.0,
+    seconds: float | None = None,
+) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Decodes a recording, or a part of it.
+
+    Args:
+        data: A whole WAV, FLAC, Ogg Vorbis or MP3 file.
+        sample_rate: Target rate in Hz; `None` keeps the file's own.
+        channels: As in `Audio`.
+        start: Where the part begins, in seconds, rounded to a frame at the target rate.
+        seconds: How long it is; `None` is to the end. Past the end there is nothing: the result
+            is short, or empty.
+
+    Returns:
+        float32 samples, `(frames,)` for `"mono"`, else `(channels, frames)`; nominally within
+        -1 to 1, and never clamped. The part equals the same slice of the whole, bit for bit.
+
+    Raises:
+        DecodeError: The bytes are damaged or in no known format.
+        ValueError: An option is out of range.
+
+    Runs without the GIL, and may be called from many threads at once.
+    """
+    return _core.decode(
+        _as_bytes(data), sample_rate=sample_rate, channels=channels, start=start, seconds=seconds
+    )
+
+
+def probe(data: _Data) -> AudioInfo:
+    """Codec, rate, channels and length of a recording, without decoding it.
+
+    Raises:
+        DecodeError: The bytes are damaged or in no known format.
+    """
+    return AudioInfo(*_core.probe(_as_bytes(data)))
+
+
+def _as_bytes(data: _Data) -> bytes | bytearray:
+    return data.tobytes() if isinstance(data, memoryview) else data

@@ -1,0 +1,152 @@
+"""What a user asks of a data set. Plain, frozen, picklable values; nothing is opened here."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+@dataclass(frozen=True)
+class _Crop:
+    """A part of each recording, `seconds` long, rounded to whole frames at the target rate."""
+
+    place: ClassVar[str]
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.seconds) and self.seconds > 0):
+            raise ValueError(f"a crop takes more than 0 seconds, not {self.seconds!r}")
+
+
+@dataclass(frozen=True)
+class StartCrop(_Crop):
+    """The first `seconds` of each recording."""
+
+    place: ClassVar[str] = "start"
+
+
+@dataclass(frozen=True)
+class CenterCrop(_Crop):
+    """The middle `seconds` of each recording."""
+
+    place: ClassVar[str] = "center"
+
+
+@dataclass(frozen=True)
+class RandomCrop(_Crop):
+    """`seconds` from anywhere in each recording, every start frame being equally likely.
+
+    The place depends on the seed, the epoch, the shard's base name and the row: not on the order,
+    the batch size, threads or workers.
+
+    Args:
+        seconds: Length of the crop, above 0.
+        seed: `None` takes the seed of `Shuffle`, or 0 without one. Where Grain repeats a data set
+            of one epoch, draw it anew for each epoch; see "Crops that differ" in the guide.
+    """
+
+    place: ClassVar[str] = "random"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class Audio:
+    """Which column is decoded, and what comes out.
+
+    Args:
+        column: The column, of type `struct<bytes: binary, ...>` or `binary`. `None` takes the one
+            that the Hugging Face features in the schema call audio.
+        sample_rate: Target rate in Hz, 1 to 768,000; `None` keeps each file's own.
+        channels: `"mono"` is the mean of all channels, `(frames,)`. `"keep"` gives
+            `(channels, frames)` as in the file. A number `n` gives `(n, frames)`: the file's first
+            `n` channels, a mono file repeated; a file with other counts below `n` is an error.
+        crop: `RandomCrop`, `CenterCrop`, `StartCrop`, or `None` for the whole recording.
+        pad: What follows a recording that is shorter than the crop: `"zero"`, `"repeat"` (the
+            recording again), or `None` (nothing: the result is short).
+
+    The samples are float32. A crop equals the same slice of the whole decoded and resampled
+    recording, bit for bit.
+    """
+
+    column: str | None = None
+    sample_rate: int | None = None
+    channels: Literal["mono", "keep"] | int = "mono"
+    crop: RandomCrop | CenterCrop | StartCrop | None = None
+    pad: Literal["zero", "repeat"] | None = "zero"
+
+    def __post_init__(self) -> None:
+        if self.sample_rate is not None and not 1 <= self.sample_rate <= 768_000:
+            raise ValueError(f"sample_rate is 1 to 768000 Hz or None, not {self.sample_rate!r}")
+        is_count = isinstance(self.channels, int) and self.channels >= 1
+        if not is_count and self.channels not in ("mono", "keep"):
+            raise ValueError(f"channels is 'mono', 'keep' or a number, not {self.channels!r}")
+        if self.pad not in ("zero", "repeat", None):
+            raise ValueError(f"pad is 'zero', 'repeat' or None, not {self.pad!r}")
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """A global shuffle: every row of every shard is equally likely to come at any position.
+
+    The order is a pure function of the seed, the epoch and the position (`docs/order.md`); each
+    epoch has another order.
+
+    Args:
+        seed: 0 to 2**64 - 1.
+    """
+
+    seed: int
+
+    def __post_init__(self) -> None:
+        _check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How much the machine may spend on reading and decoding.
+
+    Args:
+        num_threads: Threads that decode; `None` takes one for each CPU that this process may use
+            (affinity and cgroup quota counted). A few more threads wait for storage.
+        memory_budget: Bytes in flight at most: encoded rows, decoded batches and cached columns.
+            An int, or a string such as `"512MB"` or `"2GiB"`. Batches in your hands are yours.
+        prefetch_batches: Batches that may be under way or waiting, at least 1.
+    """
+
+    num_threads: int | None = None
+    memory_budget: int | str = "2GiB"
+    prefetch_batches: int = 4
+
+    def __post_init__(self) -> None:
+        for name in ("num_threads", "prefetch_batches"):
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise ValueError(f"{name} must be at least 1, not {count!r}")
+        if self.memory_budget_bytes < 1:
+            raise ValueError(f"memory_budget must be at least 1 byte, not {self.memory_budget!r}")
+
+    @property
+    def memory_budget_bytes(self) -> int:
+        """`memory_budget` in bytes."""
+        if isinstance(self.memory_budget, int):
+            return self.memory_budget
+        text = self.memory_budget.strip().upper()
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?", text)
+        factor = {**_UNITS, **_BINARY}.get(match[2]) if match else None
+        if match is None or factor is None:
+            raise ValueError(f"memory_budget is like 2GiB or 500MB, not {self.memory_budget!r}")
+        return int(float(match[1]) * factor)
+
+
+def _check_seed(seed: int | None) -> None:
+    if seed is not None and not 0 <= seed < 2**64:
+        raise ValueError(f"a seed is 0 to 2**64 - 1, not {seed!r}")

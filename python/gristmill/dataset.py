@@ -1,0 +1,278 @@
+"""Shards as a Grain `IterDataset`: order, reading, decoding and batching in native threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import grain
+
+from gristmill import _core
+from gristmill import paths as _paths
+from gristmill._grain import ElementSpec, recorded
+from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
+from gristmill.state import Position
+
+Element = dict[str, Any]
+
+
+class ArrowIterDataset(grain.IterDataset[Element]):
+    """Rows of Arrow IPC shards, with their audio decoded, in a reproducible order.
+
+    Each element is a dictionary by column name. In batches, numbers, booleans and times are
+    arrays `(batch,)` of the column's dtype; audio is float32 `(batch, frames)`, or `(batch,
+    channels, frames)`; fixed-size lists are `(batch, width)`; strings, binary and lists are object
+    arrays `(batch,)`; structs are nested dictionaries. Single rows hold the values themselves:
+    NumPy scalars, `str`, `bytes`, arrays, dictionaries, and `None` for null. A null number cannot
+    stand in a batch and raises `SchemaError`.
+
+    Nothing is opened and no thread starts before the first `next` of an iterator (or its
+    `start_prefetch`). The order depends on the seed, the epoch and the position alone: not on
+    threads, workers, the batch size, or where a run was stopped and resumed.
+
+    Args:
+        paths: Shards, in IPC stream or file format: a path, a glob pattern or a directory (its
+            `*.arrow` files), or several of these. Patterns and directories are sorted by name.
+        columns: The columns wanted; `None` for all. They come in the order of the schema.
+        audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
+            in the schema call audio, if there is one: whole recordings, mono, at their own rate.
+            `None` leaves audio encoded, as `{"bytes": ..., "path": ...}`.
+        shuffle: A global shuffle, anew for each epoch; `None` is file order.
+        batch_size: Rows in a batch; `None` gives single rows. Batches run across the ends of
+            epochs.
+        drop_remainder: Whether to leave out a last batch that is short.
+        epochs: Passes over the data; `None` is for ever.
+        on_error: `"raise"`: a row that cannot be decoded raises `DecodeError`.
+        exclude: `(shard, row)` pairs to leave out; a shard is its number in the resolved paths,
+            its path, or its base name where that is unique. The rows are never read.
+        with_row_id: Whether elements also hold `"shard"` (int32, the number of the shard) and
+            `"row"` (int64, the number of the row in its shard).
+        read: Threads, memory and look-ahead.
+
+    Raises:
+        ValueError: An option is out of range. What is wrong with the data is raised by the first
+            `next` of an iterator: `FileNotFoundError`, `CorruptShardError`, `SchemaError`, ...
+    """
+
+    def __init__(
+        self,
+        paths: _paths.Paths,
+        *,
+        columns: Sequence[str] | None = None,
+        audio: Audio | Literal["auto"] | None = "auto",
+        shuffle: Shuffle | None = None,
+        batch_size: int | None = None,
+        drop_remainder: bool = False,
+        epochs: int | None = 1,
+        on_error: Literal["raise"] = "raise",
+        exclude: Iterable[tuple[int | str, int]] = (),
+        with_row_id: bool = False,
+        read: ReadOptions | None = None,
+    ) -> None:
+        super().__init__()
+        if isinstance(columns, str):
+            raise ValueError(f"columns is a list of names: columns=[{columns!r}]")
+        if not (audio is None or audio == "auto" or isinstance(audio, Audio)):
+            raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {audio!r}")
+        if isinstance(shuffle, int):
+            raise ValueError(f"shuffle is gm.Shuffle(seed) or None: gm.Shuffle({shuffle!r})")
+        for name, count in (("batch_size", batch_size), ("epochs", epochs)):
+            if count is not None and count < 1:
+                raise ValueError(f"{name} must be at least 1, not {count!r}")
+        if on_error != "raise":
+            raise ValueError(f"on_error must be 'raise', not {on_error!r}")
+        self._paths = _paths.as_list(paths)
+        self._columns = None if columns is None else tuple(columns)
+        self._audio = audio
+        self._shuffle = shuffle
+        self._batch_size = batch_size
+        self._drop_remainder = drop_remainder
+        self._epochs = epochs
+        self._exclude = tuple(exclude)
+        self._with_row_id = with_row_id
+        self._read = ReadOptions() if read is None else read
+        self._slices: tuple[tuple[int | None, int | None, int | None, bool], ...] = ()
+
+    def __iter__(self) -> ArrowIterator:
+        return ArrowIterator(self)
+
+    def __str__(self) -> str:
+        shards = self._paths[0] if len(self._paths) == 1 else f"{len(self._paths)} paths"
+        return f"ArrowIterDataset({shards})"
+
+    def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
+        """Thins the rows of every epoch, in place: Grain's workers share a data set by this.
+
+        Position `i` of the thinned order is position `range(rows)[sl][i]` of the whole one. With
+        `sequential_slice`, `slice(k, None, n)` stands for the k-th of n contiguous blocks. Slices
+        compose, and one that leaves no rows gives an empty data set.
+        """
+        self._slices = (*self._slices, (sl.start, sl.stop, sl.step, sequential_slice))
+
+    @property
+    def stride(self) -> int:
+        """How many positions of the whole order one row here stands for."""
+        product = 1
+        for _, _, step, sequential in self._slices:
+            product *= 1 if sequential or step is None else abs(step)
+        return product
+
+    @property
+    def _element_spec(self) -> Any:
+        """Shapes and dtypes of the elements, from the header of the first shard."""
+        spec = _core.element_spec(**self.native_options(start=Position()))
+        return {name: _spec(leaf) for name, leaf in spec.items()}
+
+    def native_options(self, start: Position) -> dict[str, Any]:
+        """The options as the native core takes them. Looks at the file system for the shards."""
+        shards = _paths.resolve(self._paths)
+        crop = self._audio.crop if isinstance(self._audio, Audio) else None
+        seeds = [
+            crop.seed if isinstance(crop, RandomCrop) else None,
+            self._shuffle.seed if self._shuffle else None,
+        ]
+        return {
+            "paths": shards,
+            "columns": None if self._columns is None else list(self._columns),
+            "audio": self._audio,
+            "shuffle_seed": self._shuffle.seed if self._shuffle else None,
+            "crop_seed": next((seed for seed in seeds if seed is not None), 0),
+            "exclude": _paths.exclusions(self._exclude, shards),
+            "slices": list(self._slices),
+            "epochs": self._epochs,
+            "batch_size": self._batch_size,
+            "drop_remainder": self._drop_remainder,
+            "with_row_id": self._with_row_id,
+            "num_threads": self._read.num_threads,
+            "memory_budget": self._read.memory_budget_bytes,
+            "prefetch_batches": self._read.prefetch_batches,
+            "start_epoch": start.epoch,
+            "start_index": start.next_index,
+            "fingerprint": start.fingerprint or None,
+        }
+
+    @property
+    def rows_per_element(self) -> int:
+        """Rows in a full element."""
+        return self._batch_size or 1
+
+
+def _spec(leaf: Any) -> Any:
+    if isinstance(leaf, dict):
+        return {name: _spec(child) for name, child in leaf.items()}
+    shape, dtype = leaf
+    return ElementSpec(shape=tuple(shape), dtype=dtype)
+
+
+class ArrowIterator(grain.DatasetIterator[Element]):
+    """Iterates over an `ArrowIterDataset`. Made by `iter(dataset)`.
+
+    Native threads start with the first `next` or `start_prefetch`, and have ended when `close`
+    returns, when the iterator is collected, at the end of the data, and when `next` raises. After
+    an error, the next call tries the same element again.
+
+    One thread at a time may use it, and it need not be the same one; `close` may be called from
+    any thread at any time.
+    """
+
+    def __init__(self, dataset: ArrowIterDataset) -> None:
+        super().__init__()
+        self._dataset = dataset
+        self._position = Position(stride=dataset.stride)
+        self._state = self._position.to_state()
+        self._pipeline: _core.Pipeline | None = None
+        self._pid = 0
+        self._rows_per_epoch: int | None = None
+        self._ended = False
+
+    @recorded
+    def __next__(self) -> Element:
+        with self._stats.record_self_time():
+            return self._stats.record_output_spec(self._advance())
+
+    def _advance(self) -> Element:
+        self._assert_not_closed()
+        if self._ended:
+            raise StopIteration
+        pipeline = self._running()
+        try:
+            delivered = pipeline.next()
+        except BaseException:
+            self._pipeline = None
+            self._assert_not_closed()
+            raise
+        if self._rows_per_epoch is None:
+            self._learn(pipeline)
+        if delivered is None:
+            self._ended = True
+            self._pipeline = None
+            pipeline.close()
+            raise StopIteration
+        n_rows, element = delivered
+        self._position = self._position.after(n_rows, self._rows_per_epoch or 1)
+        self._state = self._position.to_state()
+        return element
+
+    def _running(self) -> _core.Pipeline:
+        # Threads do not survive a fork: a child starts its own from the same position.
+        if self._pipeline is None or self._pid != os.getpid():
+            start = Position.from_state(self._state, stride=self._dataset.stride)
+            self._pipeline = _core.Pipeline(**self._dataset.native_options(start))
+            self._pid = os.getpid()
+            self._position = start
+        return self._pipeline
+
+    def _learn(self, pipeline: _core.Pipeline) -> None:
+        opened = pipeline.opened()
+        if opened is not None:
+            self._rows_per_epoch, fingerprint = opened
+            self._position = self._position.normalized(self._rows_per_epoch, fingerprint)
+
+    def get_state(self) -> dict[str, Any]:
+        """The position, as plain integers and one string: safe for JSON, always of one shape."""
+        return dict(self._state)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Moves to the position of `state`. Whether it fits the data, the next `next` tells.
+
+        Raises nothing here; a state of another data set or version raises `ValueError` there.
+        """
+        self._state = dict(state)
+        self._ended = False
+        self._rows_per_epoch = None
+        self._stop()
+
+    def start_prefetch(self) -> None:
+        """Starts the native threads now, so that the first elements are ready when asked for."""
+        if not (self._closed or self._ended):
+            self._running()
+
+    def close(self) -> None:
+        """Ends all threads and frees all memory. Safe to call again, and from any thread."""
+        super().close()
+        self._stop()
+
+    def _stop(self) -> None:
+        # Attributes may be missing where __init__ failed and the collector calls.
+        pipeline = self.__dict__.get("_pipeline")
+        if pipeline is not None:
+            self._pipeline = None
+            pipeline.close()
+
+    def _get_next_index(self) -> int:
+        rows = self._state["next_index"]
+        if self._state["epoch"]:
+            if self._rows_per_epoch is None:
+                pipeline = self._running()
+                pipeline.wait_open()
+                self._learn(pipeline)
+            rows += self._state["epoch"] * (self._rows_per_epoch or 0)
+        return -(-rows // self._dataset.rows_per_element)
+
+    def _set_next_index(self, index: int) -> None:
+        rows = index * self._dataset.rows_per_element
+        self.set_state(Position(next_index=rows, stride=self._dataset.stride).to_state())
+
+    def __str__(self) -> str:
+        return f"ArrowIterator({self._dataset})"

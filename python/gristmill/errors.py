@@ -1,0 +1,72 @@
+"""The exceptions of gristmill. Input and output keep Python's own (`OSError` and its kin)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class GristmillError(Exception):
+    """Anything that gristmill found wrong with the data.
+
+    Keyword arguments become attributes. Exceptions pickle whole, so that they cross the process
+    boundary of Grain's workers with their attributes.
+    """
+
+    def __init__(self, text: str = "", **attributes: Any) -> None:
+        super().__init__(text)
+        self.__dict__.update(attributes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), self.args, self.__dict__)
+
+
+class CorruptShardError(GristmillError):
+    """A shard is not the Arrow IPC that it claims to be: write it again, or leave it out.
+
+    Attributes:
+        shard: Path of the shard.
+        message: Index of the IPC message, the schema being 0; `None` if none is to blame.
+        byte: Byte offset in the shard; `None` if not known.
+    """
+
+    shard: str | None = None
+    message: int | None = None
+    byte: int | None = None
+
+
+class SchemaError(GristmillError):
+    """A column is missing or of a type that does not fit: change the options.
+
+    Attributes:
+        column: The column, as a dotted path; empty if no one column is to blame.
+    """
+
+    column: str = ""
+
+
+class DecodeError(GristmillError):
+    """One row's audio cannot be decoded: write the row again, or exclude it.
+
+    Attributes:
+        shard: Path of the shard; `None` for bytes that came from elsewhere.
+        row: Index of the row in its shard, likewise.
+        codec: `"wav"`, `"flac"`, `"vorbis"` or `"mp3"`; `None` if the bytes are none of these.
+        reason: What is wrong, in a word that programs can compare, such as `"truncated"`.
+    """
+
+    shard: str | None = None
+    row: int | None = None
+    codec: str | None = None
+    reason: str = ""
+
+
+class UnsupportedCodecError(DecodeError):
+    """The row's audio is in a known format that gristmill does not decode."""
+
+
+class LimitError(GristmillError):
+    """A limit would have been exceeded: raise the limit, or leave the data out."""
+
+
+class InternalError(GristmillError):
+    """A bug in gristmill. Please report it, with the message."""

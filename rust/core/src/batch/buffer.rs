@@ -1,0 +1,183 @@
+//! Aligned batch buffers that many threads fill at once, in safe code, and that are used again.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bytes::{Buf, BytesMut};
+
+/// Cache lines are 64 bytes, and JAX takes CPU arrays without a copy from this alignment on.
+pub const ALIGNMENT: usize = 64;
+
+/// Bytes that begin at a multiple of [`ALIGNMENT`].
+#[derive(Debug, Default)]
+pub struct AlignedBuf(BytesMut);
+
+impl AlignedBuf {
+    /// `n_bytes` zeros. The memory is fresh from the allocator, so nothing is touched yet.
+    pub fn zeroed(n_bytes: usize) -> Self {
+        let mut bytes = BytesMut::zeroed(n_bytes + ALIGNMENT);
+        bytes.advance(bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT));
+        bytes.truncate(n_bytes);
+        Self(bytes)
+    }
+
+    /// A copy of `bytes`.
+    pub fn copied_from(bytes: &[u8]) -> Self {
+        let mut buf = Self::zeroed(bytes.len());
+        buf.0.copy_from_slice(bytes);
+        buf
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The bytes, to write.
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    /// The buffer as samples; a last incomplete sample is left out.
+    pub fn samples_mut(&mut self) -> &mut [f32] {
+        let whole = self.0.len() / size_of::<f32>() * size_of::<f32>();
+        let bytes = self.0.get_mut(..whole).unwrap_or_default();
+        bytemuck::try_cast_slice_mut(bytes).unwrap_or_default()
+    }
+
+    /// Cuts the buffer into `n` slots of `slot_bytes` each, which different threads may fill. What
+    /// is left over stays behind the last slot, out of reach until [`Self::join`].
+    pub fn split(mut self, n: usize, slot_bytes: usize) -> Vec<Self> {
+        let n = if slot_bytes == 0 { n } else { n.min(self.0.len() / slot_bytes) };
+        (0..n).map(|_| Self(self.0.split_to(slot_bytes))).collect()
+    }
+
+    /// Puts neighbouring slots of one buffer together again. Nothing is copied, unless the slots
+    /// are not neighbours, in order, of one buffer.
+    pub fn join(slots: impl IntoIterator<Item = Self>) -> Self {
+        let mut slots = slots.into_iter();
+        let mut whole = slots.next().unwrap_or_default();
+        for slot in slots {
+            whole.0.unsplit(slot.0);
+        }
+        whole
+    }
+}
+
+/// Batch buffers of one size, handed out and taken back: a fresh 41 MB buffer costs more in page
+/// faults than filling it.
+#[derive(Debug)]
+pub struct BufferPool {
+    n_bytes: usize,
+    keep: usize,
+    free: Mutex<Vec<AlignedBuf>>,
+}
+
+impl BufferPool {
+    /// A pool of `n_bytes` buffers that keeps at most `keep` unused ones.
+    pub fn new(n_bytes: usize, keep: usize) -> Arc<Self> {
+        Arc::new(Self { n_bytes, keep, free: Mutex::default() })
+    }
+
+    /// A buffer with anything in it.
+    pub fn take(&self) -> AlignedBuf {
+        let used = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        used.unwrap_or_else(|| AlignedBuf::zeroed(self.n_bytes))
+    }
+
+    /// Takes a buffer back, if it is whole and there is room.
+    pub fn give(&self, buf: AlignedBuf) {
+        if buf.0.len() == self.n_bytes {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            if free.len() < self.keep {
+                free.push(buf);
+            }
+        }
+    }
+}
+
+/// A buffer on loan: when it is dropped, its pool has it again, or the allocator if there is no
+/// pool any more.
+#[derive(Debug)]
+pub struct PooledBuf {
+    buf: AlignedBuf,
+    pool: Weak<BufferPool>,
+}
+
+impl PooledBuf {
+    /// Lends out `buf`, to be given back to `pool`.
+    pub fn new(buf: AlignedBuf, pool: &Arc<BufferPool>) -> Self {
+        Self { buf, pool: Arc::downgrade(pool) }
+    }
+
+    /// A buffer that belongs to no pool.
+    pub fn free_standing(buf: AlignedBuf) -> Self {
+        Self { buf, pool: Weak::new() }
+    }
+
+    /// The buffer.
+    pub fn buf(&self) -> &AlignedBuf {
+        &self.buf
+    }
+
+    /// The buffer, to write.
+    pub fn buf_mut(&mut self) -> &mut AlignedBuf {
+        &mut self.buf
+    }
+}
+
+impl Drop for PooledBuf {
+    fn drop(&mut self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.give(std::mem::take(&mut self.buf));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_aligned_parts_of_one_buffer() {
+        for n_bytes in [0, 1, 64, 640_000, 1_000_003] {
+            let buf = AlignedBuf::zeroed(n_bytes);
+            assert_eq!(buf.as_bytes().len(), n_bytes);
+            assert_eq!(buf.as_bytes().as_ptr().align_offset(ALIGNMENT), 0);
+        }
+        let buf = AlignedBuf::zeroed(4 * 640);
+        let base = buf.as_bytes().as_ptr();
+        let mut slots = buf.split(4, 640);
+        std::thread::scope(|scope| {
+            for (k, slot) in slots.iter_mut().enumerate() {
+                scope.spawn(move || slot.samples_mut().fill(k as f32));
+            }
+        });
+        let mut whole = AlignedBuf::join(slots);
+        assert_eq!(whole.as_bytes().as_ptr(), base, "joining must not copy");
+        let expected: Vec<f32> = (0..4).flat_map(|k| [k as f32; 160]).collect();
+        assert_eq!(whole.samples_mut(), expected);
+    }
+
+    #[test]
+    fn fewer_slots_join_to_a_shorter_buffer() {
+        let mut slots = AlignedBuf::zeroed(4 * 64).split(4, 64);
+        slots.truncate(3);
+        assert_eq!(AlignedBuf::join(slots).as_bytes().len(), 3 * 64);
+    }
+
+    #[test]
+    fn a_dropped_loan_is_lent_again() {
+        let pool = BufferPool::new(256, 1);
+        let first = PooledBuf::new(pool.take(), &pool);
+        let address = first.buf().as_bytes().as_ptr();
+        drop(first);
+        let again = PooledBuf::new(pool.take(), &pool);
+        assert_eq!(again.buf().as_bytes().as_ptr(), address);
+        let other = PooledBuf::new(pool.take(), &pool);
+        drop((again, other));
+        assert_eq!(pool.free.lock().unwrap().len(), 1, "the pool keeps no more than it may");
+        let orphan = PooledBuf::new(pool.take(), &pool);
+        drop(pool);
+        drop(orphan);
+    }
+}

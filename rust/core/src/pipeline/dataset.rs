@@ -1,0 +1,142 @@
+//! The opened shards and everything that follows from their headers.
+
+use std::sync::Arc;
+
+use crate::{
+    audio::{AudioSpec, Channels, Crop, Pad},
+    batch::{Layout, Source, check_supported},
+    error::{Error, Result},
+    order::{Order, Rows},
+    shard::{Files, Projection, Shard, audio_columns, open_all},
+};
+
+use super::options::{AudioRequest, Options};
+
+/// The shards, opened, and what each row becomes.
+#[derive(Debug)]
+pub(super) struct Dataset {
+    pub(super) shards: Vec<Shard>,
+    pub(super) order: Order,
+    pub(super) projection: Projection,
+    /// The columns whose bytes are read row by row.
+    pub(super) blobs: Vec<String>,
+    pub(super) layout: Layout,
+    /// The blob that is decoded, and how.
+    pub(super) audio: Option<(usize, AudioSpec)>,
+    /// The decoded shape, where it is the same for all rows.
+    pub(super) slot_shape: Option<Vec<usize>>,
+    pub(super) fingerprint: u64,
+}
+
+impl Dataset {
+    /// Reads the shards' headers, in parallel, and settles columns and order.
+    pub(super) fn open(options: &Options, files: &Arc<Files>) -> Result<Self> {
+        let shards = open_all(files, &options.paths, options.n_readers())?;
+        let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
+        let schema = first.schema();
+        let named = |e: Error| e.in_shard(first.name());
+        let wanted = |name: &str| {
+            options.columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == name))
+        };
+        let known: Vec<String> = audio_columns(schema).into_iter().map(|(name, _)| name).collect();
+        let audio = match &options.audio {
+            AudioRequest::Encoded => None,
+            AudioRequest::Auto => {
+                let whole = AudioSpec {
+                    rate_hz: None,
+                    channels: Channels::Mono,
+                    crop: Crop::Whole,
+                    pad: Pad::Zero,
+                };
+                known.iter().find(|name| wanted(name)).map(|name| (name.clone(), whole))
+            }
+            AudioRequest::Decode { column, spec } => {
+                let name = match column {
+                    Some(name) => name.clone(),
+                    None => found_by_features(&known).map_err(named)?,
+                };
+                Some((name, spec.clone()))
+            }
+        };
+        let decoded = audio.as_ref().map(|(name, _)| name);
+        // Naming a column in `audio` asks for it.
+        let columns = options.columns.as_ref().map(|columns| {
+            let extra = decoded.filter(|name| !columns.contains(name));
+            columns.iter().chain(extra).cloned().collect::<Vec<_>>()
+        });
+        let mut blobs: Vec<String> = known.into_iter().filter(|name| wanted(name)).collect();
+        blobs.extend(decoded.filter(|name| !blobs.contains(name)).cloned());
+        let is_all_decoded = blobs.iter().all(|name| Some(name) == decoded);
+        let project = if is_all_decoded { Projection::without_siblings } else { Projection::new };
+        let projection = project(schema, columns.as_deref(), &blobs).map_err(named)?;
+        check_supported(&projection.small_schema()).map_err(named)?;
+
+        let counts: Vec<u64> = shards.iter().map(Shard::n_rows).collect();
+        let rows = Rows::new(&counts, &options.exclude)?;
+        let order = Order::new(rows, options.shuffle_seed, &options.slices, options.epochs)?;
+        let keys: Vec<u64> = shards.iter().map(Shard::key).collect();
+        let fingerprint = order.fingerprint(&keys);
+
+        let names = schema.fields().iter().map(|field| field.name());
+        let names = names
+            .filter(|name| columns.as_ref().is_none_or(|columns| columns.contains(name)))
+            .cloned();
+        let layout = Layout {
+            columns: sources(names, &projection, &blobs, decoded),
+            with_row_id: options.with_row_id,
+        };
+        let audio = audio.and_then(|(name, spec)| {
+            blobs.iter().position(|blob| *blob == name).map(|k| (k, spec))
+        });
+        let slot_shape = audio.as_ref().and_then(|(_, spec)| {
+            let (channels, frames) = spec.fixed_shape()?;
+            Some(match spec.channels {
+                Channels::Mono => vec![frames],
+                _ => vec![usize::from(channels), frames],
+            })
+        });
+        Ok(Self { shards, order, projection, blobs, layout, audio, slot_shape, fingerprint })
+    }
+
+    /// Bytes of one row's slot in a batch; 0 where rows have buffers of their own.
+    pub(super) fn slot_bytes(&self) -> usize {
+        self.slot_shape
+            .as_ref()
+            .map_or(0, |shape| shape.iter().product::<usize>() * size_of::<f32>())
+    }
+}
+
+fn found_by_features(known: &[String]) -> Result<String> {
+    match known {
+        [name] => Ok(name.clone()),
+        [] => Err(Error::schema(
+            "",
+            "no column is marked as audio in the schema's Hugging Face features; name it: \
+             gm.Audio(\"column\", ...)",
+        )),
+        many => Err(Error::schema(
+            "",
+            format!(
+                "several columns are audio ({}); name one: gm.Audio(\"column\", ...)",
+                many.join(", ")
+            ),
+        )),
+    }
+}
+
+/// Where each named column comes from.
+fn sources(
+    names: impl Iterator<Item = String>,
+    projection: &Projection,
+    blobs: &[String],
+    decoded: Option<&String>,
+) -> Vec<(String, Source)> {
+    let small = projection.small_schema();
+    let small = |name: &str| small.fields().iter().position(|field| field.name() == name);
+    let source = |name: &String| match blobs.iter().position(|blob| blob == name) {
+        Some(k) if decoded == Some(name) => Some(Source::Audio(k)),
+        Some(k) => Some(Source::Blob { blob: k, fields: small(name) }),
+        None => small(name).map(Source::Table),
+    };
+    names.filter_map(|name| source(&name).map(|source| (name, source))).collect()
+}

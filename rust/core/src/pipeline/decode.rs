@@ -1,0 +1,113 @@
+//! Decoder threads: from a read row to its slot, and from the last row to the batch.
+
+use std::sync::Arc;
+
+use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
+use crate::{
+    audio::{AudioSpec, Channels, DecodeError, Decoder, Reason},
+    batch::{AlignedBuf, BlobValue, Row, assemble},
+    error::{Error, Result},
+    order::hash::hash,
+};
+
+impl Shared {
+    /// The body of a decoder thread: until the stream ends or the pipeline closes.
+    pub(super) fn decode_rows(self: &Arc<Self>) -> Result<()> {
+        let Some(dataset) = self.dataset.get() else { return Ok(()) };
+        let mut decoder = Decoder::default();
+        decoder.set_cancel(Arc::clone(&self.closed));
+        while let Some((mut job, slot)) = self.queue.pop(self) {
+            let (index, charged) = (job.index, job.charged);
+            let blobs = std::mem::take(&mut job.blobs);
+            let row = self.decode_row(dataset, &mut decoder, job, &blobs, slot);
+            blobs.into_iter().for_each(|blob| self.row_buffers.give(blob));
+            let own = row.as_ref().map_or(0, |(_, own)| *own);
+            self.file(dataset, index, row.map(|(row, _)| row), charged, own);
+        }
+        Ok(())
+    }
+
+    /// Files a row; whoever files the last one of a batch assembles the batch.
+    pub(super) fn file(
+        &self,
+        dataset: &Dataset,
+        index: u64,
+        row: Result<Row>,
+        charged: usize,
+        own: usize,
+    ) {
+        let Some(rows) = self.queue.file(self, index, row, charged, own) else { return };
+        let Some(pool) = self.batch_buffers.get() else { return };
+        let shape = dataset.slot_shape.as_deref().unwrap_or_default();
+        let single = self.options.batch_size.is_none();
+        let batch = rows
+            .and_then(|rows| assemble(rows, &dataset.layout, &dataset.shards, shape, pool, single));
+        self.queue.finish(self, index, batch);
+    }
+
+    /// The decoded row, and the bytes of buffers of its own.
+    fn decode_row(
+        &self,
+        dataset: &Dataset,
+        decoder: &mut Decoder,
+        job: Job,
+        blobs: &[RawBlob],
+        mut slot: Option<AlignedBuf>,
+    ) -> Result<(Row, usize)> {
+        let id = job.step.row;
+        let shard = dataset.shards.get(id.shard as usize);
+        let mut values = Vec::with_capacity(blobs.len());
+        let mut own = 0;
+        for (k, blob) in blobs.iter().enumerate() {
+            let value = match (&dataset.audio, blob.as_slice()) {
+                (Some((audio, spec)), bytes) if *audio == k => {
+                    let key = shard.map_or(0, |shard| shard.key());
+                    let draw = hash(&[self.options.crop_seed, job.step.epoch, key, id.row]);
+                    let value = match bytes {
+                        Some(bytes) => decode(decoder, bytes, spec, draw, slot.take()),
+                        None => Err(DecodeError { codec: None, reason: Reason::Null }),
+                    };
+                    value.map_err(|e| {
+                        let error = Error::from(e).in_row(id.row);
+                        match shard {
+                            Some(shard) => error.in_shard(shard.name()),
+                            None => error,
+                        }
+                    })?
+                }
+                (_, Some(bytes)) => BlobValue::Bytes(bytes.to_vec()),
+                (_, None) => BlobValue::Null,
+            };
+            own += match &value {
+                BlobValue::Bytes(bytes) => bytes.len(),
+                BlobValue::Own(buf, _) => buf.as_bytes().len(),
+                BlobValue::Null | BlobValue::Slot(_) => 0,
+            };
+            values.push(value);
+        }
+        let (table, row_in_batch) = (job.table, job.row_in_batch);
+        Ok((Row { id, table, row_in_batch, blobs: values }, own))
+    }
+}
+
+/// Decodes into the slot, or without one into a buffer of the recording's own size.
+fn decode(
+    decoder: &mut Decoder,
+    bytes: &[u8],
+    spec: &AudioSpec,
+    draw: u64,
+    slot: Option<AlignedBuf>,
+) -> Result<BlobValue, DecodeError> {
+    let plan = decoder.plan(bytes, spec, draw)?;
+    if let Some(mut slot) = slot {
+        decoder.render(bytes, &plan, slot.samples_mut())?;
+        return Ok(BlobValue::Slot(slot));
+    }
+    let shape = match spec.channels {
+        Channels::Mono => vec![plan.n_frames()],
+        _ => vec![plan.n_channels(), plan.n_frames()],
+    };
+    let mut buf = AlignedBuf::zeroed(plan.n_samples() * size_of::<f32>());
+    decoder.render(bytes, &plan, buf.samples_mut())?;
+    Ok(BlobValue::Own(buf, shape))
+}

@@ -1,0 +1,154 @@
+//! Reader threads: claim the next row, find its bytes, read them.
+
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arrow_buffer::Buffer;
+
+use super::{Job, Shared, dataset::Dataset};
+use crate::{
+    audio,
+    error::{Error, Result},
+    order::Step,
+    shard::{Blob, Shard, Table},
+};
+
+/// The bytes of one blob of a row.
+#[derive(Debug)]
+pub(super) enum RawBlob {
+    /// Null.
+    Null,
+    /// Read for this row alone; the vector goes back to [`RowBuffers`].
+    Read(Vec<u8>),
+    /// Part of a body that was decompressed as a whole.
+    Shared(Buffer),
+}
+
+impl RawBlob {
+    /// The bytes; `None` for null.
+    pub(super) fn as_slice(&self) -> Option<&[u8]> {
+        match self {
+            Self::Null => None,
+            Self::Read(bytes) => Some(bytes),
+            Self::Shared(buffer) => Some(buffer.as_slice()),
+        }
+    }
+}
+
+/// Vectors for encoded rows, used again: fresh pages cost more than reading into them.
+#[derive(Debug)]
+pub(super) struct RowBuffers {
+    limit: usize,
+    free: Mutex<(usize, Vec<Vec<u8>>)>,
+}
+
+impl RowBuffers {
+    /// Keeps at most `limit` unused bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, free: Mutex::default() }
+    }
+
+    fn take(&self) -> Vec<u8> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let buffer = free.1.pop().unwrap_or_default();
+        free.0 -= buffer.capacity();
+        buffer
+    }
+
+    /// Takes a blob's vector back, if there is room for it.
+    pub(super) fn give(&self, blob: RawBlob) {
+        if let RawBlob::Read(buffer) = blob {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            if free.0 + buffer.capacity() <= self.limit {
+                free.0 += buffer.capacity();
+                free.1.push(buffer);
+            }
+        }
+    }
+}
+
+/// A claimed row, before its bytes are read.
+struct Located {
+    step: Step,
+    table: Arc<Table>,
+    row_in_batch: usize,
+}
+
+impl Shared {
+    /// The body of a reader thread: until the stream ends or the pipeline closes.
+    pub(super) fn read_rows(self: &Arc<Self>) -> Result<()> {
+        let Some(dataset) = self.dataset.get() else { return Ok(()) };
+        let batch_bytes = dataset.slot_bytes().saturating_mul(self.options.rows_per_batch());
+        while let Some(index) = self.queue.claim(self, batch_bytes) {
+            let mut charged = 0;
+            match self.read_row(dataset, index, &mut charged) {
+                Ok(job) => self.queue.push(job),
+                Err(error) => self.file(dataset, index, Err(error), charged, 0),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_row(&self, dataset: &Dataset, index: u64, charged: &mut usize) -> Result<Job> {
+        let step = dataset
+            .order
+            .step(index)
+            .ok_or_else(|| Error::config("the stream ends before this row"))?;
+        let shard = dataset
+            .shards
+            .get(step.row.shard as usize)
+            .ok_or_else(|| Error::config("the order names a shard that is not there"))?;
+        let name = |error: Error| error.in_shard(shard.name()).in_row(step.row.row);
+        let located = self.locate(dataset, shard, step).map_err(name)?;
+        let n_blobs = dataset.blobs.len();
+        let mut blobs = Vec::with_capacity(n_blobs);
+        for k in 0..n_blobs {
+            blobs.push(match located.table.blob(k, located.row_in_batch) {
+                None => RawBlob::Null,
+                Some(Blob::Bytes(buffer)) => RawBlob::Shared(buffer),
+                Some(Blob::Range(range)) => {
+                    RawBlob::Read(self.read_blob(shard, range, index, charged).map_err(name)?)
+                }
+            });
+        }
+        // Whole recordings have no slot: what decoding will take is charged from the header.
+        if let (Some((k, spec)), None) = (&dataset.audio, &dataset.slot_shape)
+            && let Some(bytes) = blobs.get(*k).and_then(RawBlob::as_slice)
+            && let Ok(info) = audio::probe(bytes)
+        {
+            let decoded = spec.estimated_bytes(&info);
+            self.queue.charge(self, index, decoded);
+            *charged += decoded;
+        }
+        let Located { step, table, row_in_batch } = located;
+        Ok(Job { index, step, table, row_in_batch, blobs, charged: *charged })
+    }
+
+    fn locate(&self, dataset: &Dataset, shard: &Shard, step: Step) -> Result<Located> {
+        let (batch, row_in_batch) = shard
+            .locate(step.row.row)
+            .ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
+        let table = self
+            .tables
+            .get((step.row.shard, batch), || shard.load_table(batch, &dataset.projection))?;
+        Ok(Located { step, table, row_in_batch })
+    }
+
+    fn read_blob(
+        &self,
+        shard: &Shard,
+        range: Range<u64>,
+        index: u64,
+        charged: &mut usize,
+    ) -> Result<Vec<u8>> {
+        let n_bytes = usize::try_from(range.end - range.start)
+            .map_err(|_| Error::limit("the row is larger than the address space"))?;
+        self.queue.charge(self, index, n_bytes);
+        *charged += n_bytes;
+        let mut buffer = self.row_buffers.take();
+        shard.read_blob(range, &mut buffer)?;
+        Ok(buffer)
+    }
+}

@@ -1,0 +1,105 @@
+//! What a pipeline is asked to do.
+
+use std::path::PathBuf;
+
+use crate::{
+    audio::AudioSpec,
+    error::{Error, Result},
+    order::Slice,
+};
+
+/// Everything a pipeline depends on. Plain data: nothing is opened by making one.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The shards, in the order that numbers their rows.
+    pub paths: Vec<PathBuf>,
+    /// The columns wanted, `None` for all.
+    pub columns: Option<Vec<String>>,
+    /// Which column is decoded, and how.
+    pub audio: AudioRequest,
+    /// The seed of the global shuffle; `None` is file order.
+    pub shuffle_seed: Option<u64>,
+    /// The seed of random crops.
+    pub crop_seed: u64,
+    /// (shard, row) pairs that take no part.
+    pub exclude: Vec<(u32, u64)>,
+    /// Slices of each epoch's positions, applied one after the other.
+    pub slices: Vec<Slice>,
+    /// Passes over the data; `None` is for ever.
+    pub epochs: Option<u64>,
+    /// Rows in a batch; `None` delivers single rows.
+    pub batch_size: Option<usize>,
+    /// Whether a short last batch is left out.
+    pub drop_remainder: bool,
+    /// Whether elements carry `shard` and `row`.
+    pub with_row_id: bool,
+    /// Threads that decode; `None` is one for each CPU that this process may use.
+    pub n_threads: Option<usize>,
+    /// Bytes that may be in flight: encoded rows, decoded batches, cached tables.
+    pub memory_budget: usize,
+    /// Batches that may be under way or waiting.
+    pub prefetch_batches: usize,
+}
+
+/// Which column is decoded.
+#[derive(Clone, Debug)]
+pub enum AudioRequest {
+    /// The one that the Hugging Face features call audio, if there is one: whole, at its own rate.
+    Auto,
+    /// None: audio stays encoded.
+    Encoded,
+    /// This one, or the one that the features call audio.
+    Decode {
+        /// The column's name, `None` to find it by the features.
+        column: Option<String>,
+        /// What is wanted of each recording.
+        spec: AudioSpec,
+    },
+}
+
+impl Options {
+    /// Rows in one delivered element.
+    pub(crate) fn rows_per_batch(&self) -> usize {
+        self.batch_size.unwrap_or(1)
+    }
+
+    /// Elements that may be under way: single rows are small, so more of them keep threads busy.
+    pub(crate) fn look_ahead(&self) -> usize {
+        match self.batch_size {
+            Some(_) => self.prefetch_batches,
+            None => self.prefetch_batches.saturating_mul(self.n_threads()).saturating_add(1),
+        }
+    }
+
+    /// Threads that decode.
+    pub(crate) fn n_threads(&self) -> usize {
+        let available = || std::thread::available_parallelism().map_or(1, Into::into);
+        self.n_threads.unwrap_or_else(available)
+    }
+
+    /// Threads that read. Reading waits more than it works, so there are more of them.
+    pub(crate) fn n_readers(&self) -> usize {
+        (2 * self.n_threads()).clamp(4, 32)
+    }
+
+    /// Refuses options that cannot mean anything.
+    pub(crate) fn check(&self) -> Result<()> {
+        let positive = [
+            ("batch_size", self.batch_size.unwrap_or(1) > 0),
+            ("num_threads", self.n_threads.unwrap_or(1) > 0),
+            ("prefetch_batches", self.prefetch_batches > 0),
+            ("memory_budget", self.memory_budget > 0),
+            ("epochs", self.epochs.unwrap_or(1) > 0),
+        ];
+        if let Some((name, _)) = positive.iter().find(|(_, is_positive)| !is_positive) {
+            return Err(Error::config(format!("{name} must be at least 1")));
+        }
+        if self.paths.is_empty() {
+            return Err(Error::config("there are no shards: paths is empty"));
+        }
+        match &self.audio {
+            AudioRequest::Decode { spec, .. } => spec.validate().map_err(Error::config),
+            _ => Ok(()),
+        }
+    }
+}

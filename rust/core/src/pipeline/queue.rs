@@ -1,0 +1,230 @@
+//! The one lock of a pipeline: which rows are claimed, read, decoded and delivered, and how many
+//! bytes that takes.
+//!
+//! Rows are claimed in the order of the stream. Two rules bound memory and cannot deadlock: a row
+//! may be claimed only into a batch that is open, and a batch is opened only within the look-ahead
+//! and the budget, the next one to deliver always; a row's bytes are charged only within the
+//! budget, those of the lowest unfinished row always. So the row that everything waits for is
+//! never kept waiting itself.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use super::{Job, Next, Shared, progress::Progress};
+use crate::{
+    batch::{AlignedBuf, Row},
+    error::{Error, Result},
+};
+
+/// The queues, and what wakes their threads.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// Readers wait here for room.
+    room: Condvar,
+    /// Decoders wait here for rows.
+    work: Condvar,
+    /// The consumer waits here for a batch.
+    ready: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Stream index of the next row to claim.
+    next_row: u64,
+    /// Stream index of the first row of `batches[0]`.
+    head: u64,
+    /// Stream index at which the stream ends.
+    end: Option<u64>,
+    batches: VecDeque<Progress>,
+    /// Rows that are claimed and not yet filed.
+    unfinished: BTreeSet<u64>,
+    /// Rows that are read and wait for a decoder, the lowest first.
+    jobs: BTreeMap<u64, Job>,
+    /// Bytes charged: encoded rows and batch buffers.
+    used: usize,
+    failure: Option<Error>,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under this lock is contained by `Shared::fail`; the state stays usable.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets where the stream starts and ends.
+    pub(super) fn open(&self, start: u64, end: u64) {
+        let mut state = self.lock();
+        (state.next_row, state.head, state.end) = (start, start, Some(end));
+        self.ready.notify_all();
+    }
+
+    /// Waits at most `timeout` until [`Self::open`], [`Self::fail`] or [`Self::close`] was called.
+    pub(super) fn wait_open(&self, shared: &Shared, timeout: Duration) -> bool {
+        let state = self.lock();
+        let is_waiting = |state: &mut State| {
+            state.end.is_none() && state.failure.is_none() && !shared.is_closed()
+        };
+        let waited = self.ready.wait_timeout_while(state, timeout, is_waiting);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Waits for room and claims the next row; `None` at the end of the stream or on closing.
+    pub(super) fn claim(&self, shared: &Shared, batch_bytes: usize) -> Option<u64> {
+        let rows_per_batch = shared.options.rows_per_batch() as u64;
+        let mut state = self.lock();
+        loop {
+            let end = state.end.filter(|&end| state.next_row < end);
+            let (Some(end), false) = (end, shared.is_closed()) else { return None };
+            let place = ((state.next_row - state.head) / rows_per_batch) as usize;
+            let is_open = place < state.batches.len();
+            let fits =
+                state.used + shared.tables.bytes() + batch_bytes <= shared.options.memory_budget;
+            if is_open || place == 0 || (fits && place < shared.options.look_ahead()) {
+                let index = state.next_row;
+                if !is_open {
+                    let n_rows = rows_per_batch.min(end - index) as usize;
+                    let slots = shared.new_slots(n_rows);
+                    state.batches.push_back(Progress::new(n_rows, slots, batch_bytes));
+                    state.used += batch_bytes;
+                }
+                state.next_row += 1;
+                state.unfinished.insert(index);
+                return Some(index);
+            }
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until `bytes` more fit the budget, or row `index` is the one that all wait for.
+    pub(super) fn charge(&self, shared: &Shared, index: u64, bytes: usize) {
+        let mut state = self.lock();
+        while !shared.is_closed()
+            && state.unfinished.first() != Some(&index)
+            && state.used + shared.tables.bytes() + bytes > shared.options.memory_budget
+        {
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.used += bytes;
+    }
+
+    /// Hands a read row to the decoders.
+    pub(super) fn push(&self, job: Job) {
+        self.lock().jobs.insert(job.index, job);
+        self.work.notify_one();
+    }
+
+    /// Waits for a read row and takes the lowest, with its slot; `None` when no more will come.
+    pub(super) fn pop(&self, shared: &Shared) -> Option<(Job, Option<AlignedBuf>)> {
+        let rows_per_batch = shared.options.rows_per_batch() as u64;
+        let mut state = self.lock();
+        loop {
+            if shared.is_closed() {
+                return None;
+            }
+            if let Some((index, job)) = state.jobs.pop_first() {
+                let offset = index - state.head;
+                let (batch, row) = (offset / rows_per_batch, offset % rows_per_batch);
+                let slot = state
+                    .batches
+                    .get_mut(batch as usize)
+                    .and_then(|batch| batch.slots.get_mut(row as usize))
+                    .and_then(Option::take);
+                return Some((job, slot));
+            }
+            if state.end == Some(state.next_row) && state.unfinished.is_empty() {
+                return None;
+            }
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Files a finished or failed row, and frees `charged` bytes. `own` bytes stay charged to the
+    /// batch. Returns the batch's rows when this was the last one.
+    pub(super) fn file(
+        &self,
+        shared: &Shared,
+        index: u64,
+        row: Result<Row>,
+        charged: usize,
+        own: usize,
+    ) -> Option<Result<Vec<Row>>> {
+        let rows_per_batch = shared.options.rows_per_batch() as u64;
+        let mut state = self.lock();
+        state.used = (state.used + own).saturating_sub(charged);
+        state.unfinished.remove(&index);
+        let offset = index.checked_sub(state.head)?;
+        let batch = state.batches.get_mut((offset / rows_per_batch) as usize)?;
+        batch.bytes += own;
+        let complete = batch.put((offset % rows_per_batch) as usize, row);
+        self.room.notify_all();
+        if state.end == Some(state.next_row) && state.unfinished.is_empty() {
+            self.work.notify_all();
+        }
+        complete
+    }
+
+    /// Files the batch that row `index` belongs to as assembled.
+    pub(super) fn finish(&self, shared: &Shared, index: u64, batch: Result<crate::batch::Batch>) {
+        let mut state = self.lock();
+        let Some(offset) = index.checked_sub(state.head) else { return };
+        let place = (offset / shared.options.rows_per_batch() as u64) as usize;
+        if let Some(progress) = state.batches.get_mut(place) {
+            progress.finished = Some(batch);
+        }
+        if place == 0 {
+            self.ready.notify_all();
+        }
+    }
+
+    /// Waits at most `timeout` for the next batch.
+    pub(super) fn next(&self, shared: &Shared, timeout: Duration) -> Result<Next> {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.lock();
+        loop {
+            if shared.is_closed() {
+                return Err(Error::new(crate::ErrorKind::Closed));
+            }
+            if state.batches.front().is_some_and(|batch| batch.finished.is_some()) {
+                let batch = state.batches.pop_front();
+                state.head += shared.options.rows_per_batch() as u64;
+                state.used = state.used.saturating_sub(batch.as_ref().map_or(0, |b| b.bytes));
+                self.room.notify_all();
+                let finished = batch.and_then(|batch| batch.finished);
+                return finished.map_or(Ok(Next::Pending), |batch| batch.map(Next::Batch));
+            }
+            if let Some(failure) = state.failure.take() {
+                return Err(failure);
+            }
+            if state.end.is_some_and(|end| state.head >= end) {
+                return Ok(Next::End);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Next::Pending);
+            }
+            let (guard, _) =
+                self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+        }
+    }
+
+    /// Reports what stops the whole pipeline.
+    pub(super) fn fail(&self, error: Error) {
+        self.lock().failure.get_or_insert(error);
+        self.ready.notify_all();
+    }
+
+    /// Sets the closed flag under the lock, so that no thread can miss it, and wakes them all.
+    pub(super) fn close(&self, shared: &Shared) {
+        let state = self.lock();
+        shared.closed.store(true, Ordering::Release);
+        drop(state);
+        self.room.notify_all();
+        self.work.notify_all();
+        self.ready.notify_all();
+    }
+}

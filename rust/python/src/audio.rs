@@ -1,0 +1,60 @@
+//! `gristmill.decode` and `gristmill.probe`.
+
+use std::cell::RefCell;
+
+use gristmill_core::{
+    Error,
+    audio::{self, AudioSpec, Channels, Crop, Decoder, Pad},
+    batch::{AlignedBuf, PooledBuf},
+};
+use pyo3::{prelude::*, pybacked::PyBackedBytes};
+
+use crate::{convert::samples_to_array, detach::Detach, options::ChannelsArg};
+
+thread_local! {
+    /// Decoders keep codebooks and filters; each of the caller's threads has its own.
+    static DECODER: RefCell<Decoder> = RefCell::default();
+}
+
+/// Decodes one recording, or the part from `start` on for `seconds`.
+#[pyfunction]
+#[pyo3(signature = (data, *, sample_rate, channels, start, seconds))]
+pub(crate) fn decode<'py>(
+    py: Python<'py>,
+    data: PyBackedBytes,
+    sample_rate: Option<u32>,
+    #[pyo3(from_py_with = channels_arg)] channels: Channels,
+    start: f64,
+    seconds: Option<f64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let crop = Crop::At { start, seconds };
+    let spec = AudioSpec { rate_hz: sample_rate, channels, crop, pad: Pad::None };
+    let (buf, shape) = py.run(|| {
+        spec.validate().map_err(Error::config)?;
+        DECODER.with_borrow_mut(|decoder| {
+            let plan = decoder.plan(&data, &spec, 0)?;
+            let mut buf = AlignedBuf::zeroed(plan.n_samples() * size_of::<f32>());
+            decoder.render(&data, &plan, buf.samples_mut())?;
+            let shape = match channels {
+                Channels::Mono => vec![plan.n_frames()],
+                _ => vec![plan.n_channels(), plan.n_frames()],
+            };
+            Ok((buf, shape))
+        })
+    })?;
+    samples_to_array(py, PooledBuf::free_standing(buf), &shape)
+}
+
+fn channels_arg(arg: &Bound<'_, PyAny>) -> PyResult<Channels> {
+    arg.extract::<ChannelsArg>()?.parse()
+}
+
+/// `(codec, sample_rate, channels, frames)` from the headers alone.
+#[pyfunction]
+pub(crate) fn probe(
+    py: Python<'_>,
+    data: PyBackedBytes,
+) -> PyResult<(&'static str, u32, u16, u64)> {
+    let info = py.run(|| Ok(audio::probe(&data)?))?;
+    Ok((info.codec.key(), info.rate_hz, info.n_channels, info.n_frames))
+}

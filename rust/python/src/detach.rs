@@ -1,0 +1,24 @@
+//! The one door for releasing the GIL.
+
+use pyo3::{marker::Ungil, prelude::*};
+
+use crate::errors::into_py_err;
+
+/// How entry points leave Python.
+pub(crate) trait Detach {
+    /// Runs `work` without the GIL and turns its error into a Python exception.
+    ///
+    /// Every call into the core that may wait or compute goes through here, so that no lock of the
+    /// core is ever taken by a thread that holds the GIL and waits for one that needs it.
+    fn run<T: Ungil>(self, work: impl Ungil + FnOnce() -> gristmill_core::Result<T>)
+    -> PyResult<T>;
+}
+
+impl Detach for Python<'_> {
+    fn run<T: Ungil>(
+        self,
+        work: impl Ungil + FnOnce() -> gristmill_core::Result<T>,
+    ) -> PyResult<T> {
+        self.detach(work).map_err(|error| into_py_err(self, &error))
+    }
+}

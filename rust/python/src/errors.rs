@@ -1,0 +1,66 @@
+//! The one map from the core's errors to Python's exceptions.
+
+use std::io;
+
+use gristmill_core::{
+    Error, ErrorKind,
+    audio::{DecodeError, Reason},
+};
+use pyo3::{
+    exceptions::{PyOSError, PyValueError},
+    prelude::*,
+    types::PyDict,
+};
+
+/// The exception for `error`. Classes of our own come from `gristmill.errors`.
+pub(crate) fn into_py_err(py: Python<'_>, error: &Error) -> PyErr {
+    match error.kind() {
+        ErrorKind::Io(e) => os_error(e, error),
+        ErrorKind::Config(_) | ErrorKind::Closed => PyValueError::new_err(error.to_string()),
+        _ => ours(py, error).unwrap_or_else(|failure| failure),
+    }
+}
+
+/// `OSError` picks its subclass (`FileNotFoundError` and so on) by the number.
+fn os_error(e: &io::Error, error: &Error) -> PyErr {
+    match (e.raw_os_error(), &error.at().shard) {
+        (Some(code), Some(shard)) => {
+            // The number and the path are shown by `OSError` itself.
+            let text = e.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((code, text, shard.to_string()))
+        }
+        _ => PyOSError::new_err(error.to_string()),
+    }
+}
+
+fn ours(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let at = error.at();
+    let attributes = PyDict::new(py);
+    let class = match error.kind() {
+        ErrorKind::Corrupt(_) => {
+            attributes.set_item("shard", at.shard.as_deref())?;
+            attributes.set_item("message", at.message)?;
+            attributes.set_item("byte", at.byte)?;
+            "CorruptShardError"
+        }
+        ErrorKind::Schema { column, .. } => {
+            attributes.set_item("column", column)?;
+            "SchemaError"
+        }
+        ErrorKind::Decode(DecodeError { codec, reason }) => {
+            attributes.set_item("shard", at.shard.as_deref())?;
+            attributes.set_item("row", at.row)?;
+            attributes.set_item("codec", codec.map(gristmill_core::audio::Codec::key))?;
+            attributes.set_item("reason", reason.key())?;
+            match reason {
+                Reason::UnsupportedCodec(_) => "UnsupportedCodecError",
+                _ => "DecodeError",
+            }
+        }
+        ErrorKind::Limit(_) => "LimitError",
+        _ => "InternalError",
+    };
+    let class = py.import("gristmill.errors")?.getattr(class)?;
+    Ok(PyErr::from_value(class.call((error.to_string(),), Some(&attributes))?))
+}

@@ -1,0 +1,131 @@
+//! The keyword arguments of `_core.Pipeline` become the core's options.
+
+use std::path::PathBuf;
+
+use gristmill_core::{
+    audio::{AudioSpec, Channels, Crop, Pad},
+    order::Slice,
+    pipeline::{AudioRequest, Options, Start},
+};
+use pyo3::{
+    exceptions::{PyKeyError, PyValueError},
+    prelude::*,
+    types::PyDict,
+};
+
+/// `(start, stop, step, sequential)` of a slice.
+type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
+
+/// The audio options, by the attributes of `gristmill.Audio`.
+#[derive(Debug, FromPyObject)]
+struct AudioArg {
+    column: Option<String>,
+    sample_rate: Option<u32>,
+    channels: ChannelsArg,
+    crop: Option<CropArg>,
+    pad: Option<String>,
+}
+
+#[derive(Debug, FromPyObject)]
+struct CropArg {
+    place: String,
+    seconds: f64,
+}
+
+/// `"mono"`, `"keep"` or a number.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum ChannelsArg {
+    Count(u16),
+    Name(String),
+}
+
+impl ChannelsArg {
+    /// The channels that it names.
+    pub(crate) fn parse(self) -> PyResult<Channels> {
+        match self {
+            Self::Count(n) => Ok(Channels::Exact(n)),
+            Self::Name(name) => match name.as_str() {
+                "mono" => Ok(Channels::Mono),
+                "keep" => Ok(Channels::Keep),
+                other => Err(PyValueError::new_err(format!(
+                    "channels is 'mono', 'keep' or a number, not {other:?}"
+                ))),
+            },
+        }
+    }
+}
+
+/// Takes the options apart; every one must be there, as `ArrowIterDataset` gives them.
+pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
+    let slice = |(start, stop, step, sequential): SliceArg| Slice { start, stop, step, sequential };
+    let audio = item(kwargs, "audio")?;
+    let audio = if audio.is_none() {
+        AudioRequest::Encoded
+    } else if audio.extract::<String>().is_ok() {
+        AudioRequest::Auto
+    } else {
+        audio.extract::<AudioArg>()?.parse()?
+    };
+    let options = Options {
+        paths: get::<Vec<PathBuf>>(kwargs, "paths")?,
+        columns: get(kwargs, "columns")?,
+        audio,
+        shuffle_seed: get(kwargs, "shuffle_seed")?,
+        crop_seed: get(kwargs, "crop_seed")?,
+        exclude: get(kwargs, "exclude")?,
+        slices: get::<Vec<SliceArg>>(kwargs, "slices")?.into_iter().map(slice).collect(),
+        epochs: get(kwargs, "epochs")?,
+        batch_size: get(kwargs, "batch_size")?,
+        drop_remainder: get(kwargs, "drop_remainder")?,
+        with_row_id: get(kwargs, "with_row_id")?,
+        n_threads: get(kwargs, "num_threads")?,
+        memory_budget: get(kwargs, "memory_budget")?,
+        prefetch_batches: get(kwargs, "prefetch_batches")?,
+    };
+    let fingerprint = match get::<Option<String>>(kwargs, "fingerprint")? {
+        Some(hex) => Some(u64::from_str_radix(&hex, 16).map_err(|_| {
+            PyValueError::new_err(format!("the state's fingerprint {hex:?} is not one"))
+        })?),
+        None => None,
+    };
+    let start = Start {
+        epoch: get(kwargs, "start_epoch")?,
+        next_index: get(kwargs, "start_index")?,
+        fingerprint,
+    };
+    Ok((options, start))
+}
+
+fn item<'py>(kwargs: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    kwargs.get_item(name)?.ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+}
+
+fn get<'py, T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>>(
+    kwargs: &Bound<'py, PyDict>,
+    name: &str,
+) -> PyResult<T> {
+    item(kwargs, name)?
+        .extract()
+        .map_err(|e| PyValueError::new_err(format!("{name}: {}", Into::<PyErr>::into(e))))
+}
+
+impl AudioArg {
+    fn parse(self) -> PyResult<AudioRequest> {
+        let crop = match self.crop {
+            None => Crop::Whole,
+            Some(CropArg { place, seconds }) => match place.as_str() {
+                "start" => Crop::Start { seconds },
+                "center" => Crop::Center { seconds },
+                _ => Crop::Random { seconds },
+            },
+        };
+        let pad = match self.pad.as_deref() {
+            Some("repeat") => Pad::Repeat,
+            Some(_) => Pad::Zero,
+            None => Pad::None,
+        };
+        let channels = self.channels.parse()?;
+        let spec = AudioSpec { rate_hz: self.sample_rate, channels, crop, pad };
+        Ok(AudioRequest::Decode { column: self.column, spec })
+    }
+}

@@ -1,0 +1,109 @@
+//! `gristmill._core.Pipeline`: a running stream of batches.
+
+use std::time::Duration;
+
+use gristmill_core::{
+    batch::Batch,
+    pipeline::{self, Next, describe},
+};
+use pyo3::{prelude::*, types::PyDict};
+
+use crate::{
+    convert::{batch_to_dict, described_to_py},
+    detach::Detach,
+    options,
+};
+
+/// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
+/// be answered.
+const SIGNAL_CHECK: Duration = Duration::from_millis(25);
+
+/// A running stream: see the core's `Pipeline`.
+#[pyclass(frozen, module = "gristmill._core")]
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    inner: pipeline::Pipeline,
+    is_single: bool,
+}
+
+#[pymethods]
+impl Pipeline {
+    #[new]
+    #[pyo3(signature = (**kwargs))]
+    fn new(py: Python<'_>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let (options, start) = match kwargs {
+            Some(kwargs) => options::parse(kwargs)?,
+            None => options::parse(&PyDict::new(py))?,
+        };
+        let is_single = options.batch_size.is_none();
+        let inner = py.run(move || pipeline::Pipeline::start(options, start))?;
+        Ok(Self { inner, is_single })
+    }
+
+    /// `(rows, columns)` of the next element; `None` at the end.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(usize, Bound<'py, PyDict>)>> {
+        let element = self.wait(py).and_then(|batch| {
+            let Some(batch) = batch else { return Ok(None) };
+            Ok(Some((batch.n_rows, batch_to_dict(py, batch, self.is_single)?)))
+        });
+        if element.is_err() {
+            // No thread outlives a failed or interrupted call.
+            self.close(py);
+        }
+        element
+    }
+
+    /// Waits until the shards are open, or have failed to open.
+    fn wait_open(&self, py: Python<'_>) -> PyResult<()> {
+        while !py.detach(|| self.inner.wait_open(SIGNAL_CHECK)) {
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// `(rows in an epoch, fingerprint)`, once the shards are open.
+    fn opened(&self) -> Option<(u64, String)> {
+        let opened = self.inner.opened()?;
+        Some((opened.rows_per_epoch, format!("{:016x}", opened.fingerprint)))
+    }
+
+    /// `(requests, bytes)` read so far.
+    fn reads(&self) -> (u64, u64) {
+        self.inner.reads()
+    }
+
+    /// Ends all threads and waits for them.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.inner.close());
+    }
+}
+
+impl Pipeline {
+    fn wait(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        loop {
+            match py.run(|| self.inner.next(SIGNAL_CHECK))? {
+                Next::Batch(batch) => return Ok(Some(batch)),
+                Next::End => return Ok(None),
+                Next::Pending => py.check_signals()?,
+            }
+        }
+    }
+}
+
+/// `{column: (shape, dtype)}`, nested for structs, from the first shard's header.
+#[pyfunction]
+#[pyo3(signature = (**kwargs))]
+pub(crate) fn element_spec<'py>(
+    py: Python<'py>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (options, _) = match kwargs {
+        Some(kwargs) => options::parse(kwargs)?,
+        None => options::parse(&PyDict::new(py))?,
+    };
+    // Only a last batch can be short.
+    let is_full = options.drop_remainder || options.epochs.is_none();
+    let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
+    let described = py.run(move || describe(&options))?;
+    described_to_py(py, &described, batch.as_slice())
+}
