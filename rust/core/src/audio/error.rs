@@ -51,12 +51,12 @@ pub enum Reason {
     UnsupportedCodec(String),
     /// The header does not parse.
     MalformedHeader(String),
-    /// Fewer frames came than the headers promise.
+    /// Fewer frames came than the headers promise, or the stream lacks its end.
     Truncated {
         /// Frames that could be decoded.
         decoded: u64,
-        /// Frames that the headers promise.
-        expected: u64,
+        /// Frames that the headers promise, where they do.
+        expected: Option<u64>,
     },
     /// Packets in the middle did not decode.
     CorruptPackets {
@@ -69,8 +69,24 @@ pub enum Reason {
     NonFinite,
     /// A limit on rate, channels or frames was exceeded.
     Limit(String),
+    /// The file has fewer channels than wanted, and is not mono. Ask for fewer channels.
+    TooFewChannels {
+        /// Channels in the file.
+        found: u16,
+        /// Channels asked for.
+        wanted: u16,
+    },
     /// The decoder panicked on these bytes.
     DecoderPanic(String),
+    /// The slot does not have the planned length. This is a bug of the caller, not of the row.
+    WrongSlot {
+        /// Samples planned.
+        expected: usize,
+        /// Samples in the slot.
+        found: usize,
+    },
+    /// The cancel flag was set. Nothing is known about the row.
+    Cancelled,
 }
 
 impl fmt::Display for Reason {
@@ -83,10 +99,15 @@ impl fmt::Display for Reason {
             }
             Self::UnsupportedCodec(what) => write!(f, "{what} is not supported; exclude the row"),
             Self::MalformedHeader(why) => write!(f, "the header is malformed ({why})"),
-            Self::Truncated { decoded, expected } => write!(
+            Self::Truncated { decoded, expected: Some(expected) } => write!(
                 f,
                 "truncated: {decoded} frames could be decoded where the headers promise \
                  {expected}; write the row again or exclude it"
+            ),
+            Self::Truncated { decoded, expected: None } => write!(
+                f,
+                "truncated: the stream breaks off after {decoded} frames; write the row again or \
+                 exclude it"
             ),
             Self::CorruptPackets { count } => {
                 write!(f, "{count} packets are corrupt; write the row again or exclude it")
@@ -97,6 +118,14 @@ impl fmt::Display for Reason {
             Self::DecoderPanic(message) => {
                 write!(f, "the decoder panicked ({message}); exclude the row and report it")
             }
+            Self::TooFewChannels { found, wanted } => {
+                write!(f, "{wanted} channels are wanted of a recording that has {found}")
+            }
+            Self::WrongSlot { expected, found } => write!(
+                f,
+                "{expected} samples were planned and the slot has {found}: a bug in gristmill"
+            ),
+            Self::Cancelled => f.write_str("decoding was cancelled"),
         }
     }
 }
@@ -109,3 +138,20 @@ impl fmt::Display for DecodeError {
 }
 
 impl std::error::Error for DecodeError {}
+
+impl Reason {
+    /// This reason, for a row of this codec.
+    pub(crate) fn of(self, codec: Codec) -> DecodeError {
+        DecodeError { codec: Some(codec), reason: self }
+    }
+
+    /// This reason, before any codec is known.
+    pub(crate) fn of_unknown(self) -> DecodeError {
+        DecodeError { codec: None, reason: self }
+    }
+
+    /// Shorthand for [`Reason::MalformedHeader`].
+    pub(crate) fn malformed(why: impl Into<String>) -> Self {
+        Self::MalformedHeader(why.into())
+    }
+}

@@ -13,6 +13,78 @@ pub struct AudioSpec {
     pub pad: Pad,
 }
 
+/// The lowest and highest rate, in Hz, of files and of targets.
+pub const RATES_HZ: std::ops::RangeInclusive<u32> = 1..=768_000;
+
+/// The most channels that a file may have and that may be asked for.
+pub const MAX_CHANNELS: u16 = 8;
+
+/// The longest crop in seconds: one day.
+pub const MAX_SECONDS: f64 = 86_400.0;
+
+impl AudioSpec {
+    /// Checks that the options make sense by themselves, before any row is seen.
+    ///
+    /// # Errors
+    /// What is wrong, as a sentence for the user.
+    pub fn validate(&self) -> Result<(), String> {
+        if let Some(rate) = self.rate_hz
+            && !RATES_HZ.contains(&rate)
+        {
+            return Err(format!("the sample rate must be within 1 and 768000 Hz, not {rate}"));
+        }
+        if let Channels::Exact(n) = self.channels
+            && !(1..=MAX_CHANNELS).contains(&n)
+        {
+            return Err(format!("the channels must be within 1 and {MAX_CHANNELS}, not {n}"));
+        }
+        if let Crop::At { start, .. } = self.crop
+            && !(0.0..=MAX_SECONDS).contains(&start)
+        {
+            return Err(format!("the crop must start within 0 and {MAX_SECONDS} s, not at {start}"));
+        }
+        match self.crop.seconds() {
+            Some(s) if !(s > 0.0 && s <= MAX_SECONDS) => {
+                Err(format!("a crop must be above 0 and at most {MAX_SECONDS} s long, not {s}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `(channels, frames)` of every row, where the options alone decide it: a target rate, a
+    /// crop with a length, padding, and a fixed number of channels.
+    pub fn fixed_shape(&self) -> Option<(u16, usize)> {
+        let n_channels = match self.channels {
+            Channels::Mono => 1,
+            Channels::Exact(n) => n,
+            Channels::Keep => return None,
+        };
+        if self.pad == Pad::None {
+            return None;
+        }
+        let n_frames = frames_of(self.crop.seconds()?, self.rate_hz?);
+        Some((n_channels, usize::try_from(n_frames).ok()?))
+    }
+}
+
+/// Seconds as frames at this rate, rounded to the nearest, at least one.
+pub(crate) fn frames_of(seconds: f64, rate_hz: u32) -> u64 {
+    ((seconds * f64::from(rate_hz)).round() as u64).max(1)
+}
+
+impl Crop {
+    /// The length asked for, if one is.
+    pub fn seconds(&self) -> Option<f64> {
+        match *self {
+            Self::Whole => None,
+            Self::Start { seconds } | Self::Center { seconds } | Self::Random { seconds } => {
+                Some(seconds)
+            }
+            Self::At { seconds, .. } => seconds,
+        }
+    }
+}
+
 /// Which channels come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channels {

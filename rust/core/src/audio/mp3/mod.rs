@@ -1,0 +1,9 @@
+//! MPEG-1/2/2.5 layer III: own header scan, own timeline, packets fed to Symphonia's decoder.
+
+mod decode;
+mod header;
+mod scan;
+mod tag;
+
+pub(super) use decode::{Entry, decode};
+pub(super) use scan::{Frame, Layout, find_first, open, refusal};

@@ -1,0 +1,110 @@
+//! Tells formats apart by their first bytes.
+//!
+//! Only what the bytes say counts: file names play no part. Tags in front (`ID3v2`, also before
+//! FLAC) are skipped by their size and never parsed.
+
+use super::{
+    bytes::{be_u32, from, u8_at},
+    error::Reason,
+    mp3,
+};
+
+/// A container that is decoded here, and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Wav,
+    Flac { offset: usize },
+    Ogg { offset: usize },
+    Mp3 { offset: usize },
+}
+
+/// What the bytes are.
+pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Reason> {
+    if bytes.is_empty() {
+        return Err(Reason::Empty);
+    }
+    let offset = skip_id3v2(bytes)?;
+    let rest = from(bytes, offset);
+    match rest {
+        [b'R', b'I' | b'F', b'F' | b'6', b'F' | b'4', ..] if is_wave(rest) => Ok(Format::Wav),
+        [b'B', b'W', b'6', b'4', ..] if is_wave(rest) => Ok(Format::Wav),
+        [b'f', b'L', b'a', b'C', ..] => Ok(Format::Flac { offset }),
+        [b'O', b'g', b'g', b'S', ..] => Ok(Format::Ogg { offset }),
+        _ => match unsupported(rest) {
+            Some(name) => Err(Reason::UnsupportedCodec(name.to_owned())),
+            None => sniff_mpeg(bytes, offset),
+        },
+    }
+}
+
+fn is_wave(rest: &[u8]) -> bool {
+    rest.get(8..12) == Some(b"WAVE")
+}
+
+/// The offset behind all leading `ID3v2` tags.
+fn skip_id3v2(bytes: &[u8]) -> Result<usize, Reason> {
+    let mut offset = 0;
+    while let Some(size) = id3v2_size(from(bytes, offset)) {
+        offset += size;
+        if offset > bytes.len() {
+            return Err(Reason::malformed("the ID3v2 tag is longer than the file"));
+        }
+    }
+    Ok(offset)
+}
+
+/// The whole size of the `ID3v2` tag that `bytes` begin with.
+pub(super) fn id3v2_size(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.first_chunk::<10>()?;
+    let &[b'I', b'D', b'3', major, _, flags, a, b, c, d] = header else { return None };
+    if major == 0xFF || (a | b | c | d) & 0x80 != 0 {
+        return None;
+    }
+    let body = [a, b, c, d].iter().fold(0, |size, &byte| size << 7 | usize::from(byte));
+    let footer = if flags & 0x10 != 0 { 10 } else { 0 };
+    Some(10 + body + footer)
+}
+
+/// The name of a format that is known and not decoded here.
+fn unsupported(rest: &[u8]) -> Option<&'static str> {
+    Some(match rest {
+        [b'F', b'O', b'R', b'M', ..] => "AIFF",
+        [b'R', b'I', b'F', b'F', ..] => "RIFF without WAVE",
+        [b'R', b'I', b'F', b'X', ..] => "big-endian RIFF",
+        [b'r', b'i', b'f', b'f', ..] => "Wave64",
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => "MP4 or M4A",
+        [0x1A, 0x45, 0xDF, 0xA3, ..] => "Matroska or WebM",
+        [0x30, 0x26, 0xB2, 0x75, ..] => "ASF or WMA",
+        [b'c', b'a', b'f', b'f', ..] => "Core Audio (CAF)",
+        [b'.', b's', b'n', b'd', ..] => "Sun AU",
+        [b'w', b'v', b'p', b'k', ..] => "WavPack",
+        [b'M', b'A', b'C', b' ', ..] => "Monkey's Audio",
+        [b'T', b'T', b'A', b'1', ..] => "True Audio",
+        [b'D', b'S', b'D', b' ', ..] => "DSD",
+        [b'M', b'T', b'h', b'd', ..] => "MIDI",
+        [b'F', b'L', b'V', ..] => "Flash video",
+        [b'#', b'!', b'A', b'M', b'R', ..] => "AMR",
+        [b'A', b'D', b'I', b'F', ..] => "AAC (ADIF)",
+        [b'A', b'J', b'K', b'G', ..] => "Shorten",
+        [0x0B, 0x77, ..] => "AC-3",
+        _ => return None,
+    })
+}
+
+/// Looks for MPEG audio at `offset`, then a little further: junk before the first frame is common.
+fn sniff_mpeg(bytes: &[u8], offset: usize) -> Result<Format, Reason> {
+    if let Some(header) = be_u32(bytes, offset).filter(|h| h & 0xFFF6_0000 == 0xFFF0_0000) {
+        // AAC in ADTS has the sync word of MPEG and layer 0; its length field must be plausible.
+        let len = header << 11 >> 19 & 0x1800 | u32::from(u8_at(bytes, offset + 4).unwrap_or(0)) << 3;
+        if len > 0 {
+            return Err(Reason::UnsupportedCodec("AAC (ADTS)".to_owned()));
+        }
+    }
+    match mp3::find_first(bytes, offset) {
+        Some(first) => Ok(Format::Mp3 { offset: first }),
+        None => match mp3::refusal(bytes, offset) {
+            Some(name) => Err(Reason::UnsupportedCodec(name.to_owned())),
+            None => Err(Reason::UnknownFormat),
+        },
+    }
+}

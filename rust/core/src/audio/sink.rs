@@ -1,0 +1,152 @@
+//! Where decoded frames go: into their place by number, mixed to the wanted channels on the way.
+
+use super::{error::Reason, spec::Channels};
+
+/// How the channels of a file become those that are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mix {
+    /// `(c0 + c1 + ...) * (1 / n)`, in this order, in `f32`.
+    Mean,
+    /// The first channels, as many as there are planes.
+    Take,
+    /// One channel into all planes.
+    Spread,
+}
+
+impl Mix {
+    /// The mix and the number of planes for a file of `found` channels.
+    pub(super) fn choose(wanted: Channels, found: u16) -> Result<(Self, u16), Reason> {
+        match wanted {
+            Channels::Mono if found == 1 => Ok((Self::Take, 1)),
+            Channels::Mono => Ok((Self::Mean, 1)),
+            Channels::Keep => Ok((Self::Take, found)),
+            Channels::Exact(wanted) if wanted <= found => Ok((Self::Take, wanted)),
+            Channels::Exact(wanted) if found == 1 => Ok((Self::Spread, wanted)),
+            Channels::Exact(wanted) => Err(Reason::TooFewChannels { found, wanted }),
+        }
+    }
+}
+
+/// A sample as decoders hand it over.
+pub(super) trait Sample: Copy {
+    fn to_f32(self) -> f32;
+}
+
+impl Sample for f32 {
+    fn to_f32(self) -> f32 {
+        self
+    }
+}
+
+/// Full scale is 2^31, whatever the bits of the file.
+impl Sample for i32 {
+    fn to_f32(self) -> f32 {
+        self as f32 * (1.0 / 2_147_483_648.0)
+    }
+}
+
+/// Takes frames in order of time and keeps those of its window.
+///
+/// Plane `c` begins at `c * stride` of the buffer; frame `first` of the recording comes first.
+#[derive(Debug)]
+pub(super) struct Sink<'a> {
+    planes: &'a mut [f32],
+    stride: usize,
+    mix: Mix,
+    first: u64,
+    len: usize,
+    filled: usize,
+    gap: bool,
+}
+
+impl<'a> Sink<'a> {
+    /// A sink for `len` frames from frame `first` on, into `planes` that begin `stride` apart.
+    pub(super) fn new(planes: &'a mut [f32], stride: usize, mix: Mix, first: u64, len: usize) -> Self {
+        Self { planes, stride, mix, first, len, filled: 0, gap: false }
+    }
+
+    /// The next frame that is missing.
+    pub(super) fn next(&self) -> u64 {
+        self.first + self.filled as u64
+    }
+
+    /// Whether the window is full.
+    pub(super) fn is_full(&self) -> bool {
+        self.filled == self.len
+    }
+
+    /// Whether frames were left out between others.
+    pub(super) fn has_gap(&self) -> bool {
+        self.gap
+    }
+
+    /// Forgets what came so far.
+    pub(super) fn restart(&mut self) {
+        self.filled = 0;
+        self.gap = false;
+    }
+
+    /// Takes the frames from `pts` on, one slice a channel; what lies outside the window is
+    /// dropped. `pts` below 0 is encoder delay.
+    pub(super) fn push<S: Sample>(&mut self, pts: i64, channels: &[&[S]]) {
+        let n_frames = channels.first().map_or(0, |c| c.len());
+        let next = self.next() as i64;
+        let end = pts.saturating_add(n_frames as i64);
+        if end <= next || self.is_full() {
+            return;
+        }
+        if pts > next {
+            self.gap = true;
+            return;
+        }
+        let skip = (next - pts) as usize;
+        let take = (n_frames - skip).min(self.len - self.filled);
+        let range = self.filled..self.filled + take;
+        match self.mix {
+            Mix::Mean => self.push_mean(range, skip, channels),
+            Mix::Take => {
+                for (plane, channel) in self.planes.chunks_mut(self.stride.max(1)).zip(channels) {
+                    copy(plane.get_mut(range.clone()), channel.get(skip..));
+                }
+            }
+            Mix::Spread => {
+                let channel = channels.first().and_then(|c| c.get(skip..));
+                for plane in self.planes.chunks_mut(self.stride.max(1)) {
+                    copy(plane.get_mut(range.clone()), channel);
+                }
+            }
+        }
+        self.filled += take;
+    }
+
+    fn push_mean<S: Sample>(
+        &mut self,
+        range: std::ops::Range<usize>,
+        skip: usize,
+        channels: &[&[S]],
+    ) {
+        let Some(out) = self.planes.get_mut(range) else { return };
+        let scale = 1.0 / channels.len() as f32;
+        if let [left, right] = channels {
+            let (left, right) = (left.iter().skip(skip), right.iter().skip(skip));
+            for ((out, l), r) in out.iter_mut().zip(left).zip(right) {
+                *out = (l.to_f32() + r.to_f32()) * scale;
+            }
+            return;
+        }
+        let mut rest = channels.iter();
+        copy(Some(out), rest.next().and_then(|c| c.get(skip..)));
+        for channel in rest {
+            for (out, x) in out.iter_mut().zip(channel.iter().skip(skip)) {
+                *out += x.to_f32();
+            }
+        }
+        out.iter_mut().for_each(|x| *x *= scale);
+    }
+}
+
+fn copy<S: Sample>(to: Option<&mut [f32]>, from: Option<&[S]>) {
+    for (to, from) in to.unwrap_or_default().iter_mut().zip(from.unwrap_or_default()) {
+        *to = from.to_f32();
+    }
+}
