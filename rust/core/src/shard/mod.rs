@@ -1,1 +1,149 @@
-//! placeholder
+//! Arrow IPC shards, read row by row.
+//!
+//! [`Shard::open`] reads the headers of a shard's messages: it knows the rows, and has read nothing
+//! of them. [`Shard::load_table`] reads the small columns of one record batch, and of a large binary
+//! column only where each row's bytes lie. [`Shard::read_blob`] reads those of one row, in one
+//! request. Nothing is mapped into memory, and no record batch is read as a whole unless its body is
+//! compressed.
+
+mod blob;
+mod body;
+mod dictionaries;
+mod features;
+mod file_format;
+mod framing;
+mod guard;
+mod index;
+mod layout;
+mod open;
+mod projection;
+mod schema;
+mod source;
+mod table;
+
+use std::{ops::Range, path::Path, sync::Arc};
+
+use arrow_schema::SchemaRef;
+
+pub use blob::Blob;
+pub use features::audio_columns;
+pub use open::open_all;
+pub use projection::Projection;
+pub use source::{Files, ReadCounters};
+pub use table::Table;
+
+use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
+use crate::{Error, Result};
+
+/// One Arrow IPC stream or file, opened by its headers.
+///
+/// Shared between threads as it is. It keeps no descriptor: [`Files`] opens and closes them.
+#[derive(Debug)]
+pub struct Shard {
+    source: Source,
+    key: u64,
+    index: MessageIndex,
+    dictionaries: DictionaryCache,
+}
+
+impl Shard {
+    /// Reads the headers of a shard, in the stream or the file format.
+    ///
+    /// Blocks for one small read a message, and one or two more.
+    ///
+    /// # Errors
+    ///
+    /// `Io` when the file cannot be read; `Corrupt` when it is not whole, sound Arrow IPC; `Schema`
+    /// for what Arrow has and is not read here (big-endian data, tensors); `Limit` for headers
+    /// that would expand beyond reason. The message and byte are named.
+    pub fn open(files: &Arc<Files>, path: &Path) -> Result<Self> {
+        let source = Source::open(files, path)?;
+        let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
+        let base_name = source.path().file_name().unwrap_or_default();
+        let key = fnv1a(base_name.as_encoded_bytes());
+        Ok(Self { source, key, index, dictionaries: DictionaryCache::default() })
+    }
+
+    /// The path as it was given, for messages.
+    pub fn name(&self) -> &Arc<str> {
+        self.source.name()
+    }
+
+    /// FNV-1a, 64 bits, of the file's base name: the same wherever the file lies.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// The rows of all record batches.
+    pub fn n_rows(&self) -> u64 {
+        self.index.n_rows()
+    }
+
+    /// The columns, with the metadata that the writer left.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.index.schema
+    }
+
+    /// The number of record batches, empty ones included.
+    pub fn n_batches(&self) -> usize {
+        self.index.batches.len()
+    }
+
+    /// The record batch of a row, and the row's index in it; `None` beyond the last row.
+    pub fn locate(&self, row: u64) -> Option<(usize, usize)> {
+        if row >= self.n_rows() {
+            return None;
+        }
+        // The last batch that begins at or before the row: empty ones begin where the next does.
+        let batch = self.index.row_starts.partition_point(|start| *start <= row).checked_sub(1)?;
+        let start = self.index.row_starts.get(batch)?;
+        Some((batch, (row - start) as usize))
+    }
+
+    /// Reads and decodes the projected columns of one record batch.
+    ///
+    /// Blocks for one request, or a few where the columns lie apart. The dictionaries that they
+    /// need are read once and kept.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` when the bytes are not what the headers say; `Schema` when the projection is of
+    /// another schema; `Limit` when a compressed body would grow beyond 1 GiB; `Io` and `Closed`.
+    pub fn load_table(&self, batch: usize, projection: &Projection) -> Result<Table> {
+        let Some(entry) = self.index.batches.get(batch) else {
+            let n = self.n_batches();
+            let what = format!("record batch {batch} was asked for, but there are {n}");
+            return Err(Error::config(what).in_shard(self.name()));
+        };
+        Table::load(&self.source, &self.index, &self.dictionaries, entry, projection).map_err(|e| {
+            e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
+        })
+    }
+
+    /// Makes `buf` hold exactly the bytes of a [`Blob::Range`], by one request for each 4 MiB.
+    ///
+    /// A recycled `buf` that was not cleared is overwritten; only what it grows by is zeroed first.
+    ///
+    /// # Errors
+    ///
+    /// `Io`; `Corrupt` when the file was shortened or replaced; `Closed` when cancelled.
+    pub fn read_blob(&self, range: Range<u64>, buf: &mut Vec<u8>) -> Result<()> {
+        self.source.read_range(range, buf)
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn keys_are_fnv1a() {
+        assert_eq!(super::fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(super::fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+}

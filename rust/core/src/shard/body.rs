@@ -1,0 +1,226 @@
+//! Part of a record batch's body, read and decoded as a record batch of its own.
+//!
+//! The buffers of the wanted columns are read into a compact body, a record batch header is written
+//! that describes it, and `arrow-ipc` decodes that: all types, compression and validation are its
+//! own, yet only the wanted bytes were read.
+
+use std::{collections::HashMap, ops::Range};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_ipc::{
+    BodyCompressionArgs, BodyCompressionMethod, CompressionType, FieldNode, RecordBatchArgs,
+    reader::RecordBatchDecoder,
+};
+use arrow_schema::SchemaRef;
+use flatbuffers::FlatBufferBuilder;
+
+use super::{
+    guard,
+    layout::{BatchLayout, FieldSpan, Node},
+    source::Source,
+};
+use crate::{Error, Result};
+
+/// Ranges this close together are read as one: a request costs more than these bytes.
+const GAP: u64 = 4096;
+
+/// The alignment of each run in the compact body, relative to where it lay in the whole one.
+const ALIGN: u64 = 64;
+
+/// The most that the compressed columns of one record batch may grow to.
+const MAX_DECOMPRESSED: u64 = 1 << 30;
+
+/// The columns to decode, as indices into a [`BatchLayout`].
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    nodes: Vec<Node>,
+    buffers: Vec<Range<u64>>,
+    variadic: Vec<i64>,
+}
+
+impl Selection {
+    /// Adds a whole field.
+    pub(super) fn add_field(&mut self, layout: &BatchLayout, span: &FieldSpan) -> Result<()> {
+        for index in span.nodes.clone() {
+            self.nodes.push(layout.node(index)?);
+        }
+        for index in span.buffers.clone() {
+            self.buffers.push(layout.buffer(index)?);
+        }
+        let counts = layout.variadic.get(span.variadic.clone()).unwrap_or_default();
+        self.variadic.extend(counts.iter().map(|n| *n as i64));
+        Ok(())
+    }
+
+    /// Adds a struct's own node and validity; its children follow by [`Selection::add_field`].
+    pub(super) fn add_struct(&mut self, layout: &BatchLayout, span: &FieldSpan) -> Result<()> {
+        self.nodes.push(layout.node(span.nodes.start)?);
+        self.buffers.push(layout.buffer(span.buffers.start)?);
+        Ok(())
+    }
+
+    /// The ranges of the body that this needs.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.buffers.iter().cloned()
+    }
+}
+
+/// Ranges of a body, merged into runs and placed one after another.
+#[derive(Debug)]
+pub(super) struct CompactBody {
+    runs: Vec<Run>,
+    data: Buffer,
+}
+
+#[derive(Debug)]
+struct Run {
+    body: Range<u64>,
+    at: u64,
+}
+
+impl CompactBody {
+    /// Reads the ranges, relative to the body that begins at `body_start` in the file and was
+    /// checked to lie inside it.
+    pub(super) fn read(
+        source: &Source,
+        body_start: u64,
+        ranges: impl Iterator<Item = Range<u64>>,
+    ) -> Result<Self> {
+        let mut sorted: Vec<_> = ranges.filter(|r| !r.is_empty()).collect();
+        sorted.sort_unstable_by_key(|r| (r.start, r.end));
+        let mut runs: Vec<Run> = Vec::new();
+        for range in sorted {
+            match runs.last_mut() {
+                Some(run) if range.start <= run.body.end.saturating_add(GAP) => {
+                    run.body.end = run.body.end.max(range.end);
+                }
+                _ => runs.push(Run { body: range, at: 0 }),
+            }
+        }
+        let mut len = 0_u64;
+        for run in &mut runs {
+            run.at = len.next_multiple_of(ALIGN) + run.body.start % ALIGN;
+            len = run.at + (run.body.end - run.body.start);
+        }
+        // Bounded by the body, hence by the file, except for the alignment of each run.
+        let mut data = MutableBuffer::from_len_zeroed(len as usize);
+        for run in &runs {
+            let end = run.at + (run.body.end - run.body.start);
+            let into = data.as_slice_mut().get_mut(run.at as usize..end as usize);
+            let into = into.ok_or_else(|| Error::corrupt("a run lies outside the compact body"))?;
+            source.read_exact_at(body_start + run.body.start, into)?;
+        }
+        Ok(Self { runs, data: data.into() })
+    }
+
+    /// Its size in memory.
+    pub(super) fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Where a range of the body begins here.
+    fn place(&self, range: &Range<u64>) -> Result<u64> {
+        if range.is_empty() {
+            return Ok(0);
+        }
+        let after = self.runs.partition_point(|run| run.body.start <= range.start);
+        let run = after.checked_sub(1).and_then(|i| self.runs.get(i));
+        let run = run.filter(|run| range.end <= run.body.end);
+        run.map(|run| run.at + (range.start - run.body.start))
+            .ok_or_else(|| Error::corrupt("a buffer that was not planned for"))
+    }
+
+    /// The bytes of a range of the body.
+    pub(super) fn bytes(&self, range: &Range<u64>) -> Result<&[u8]> {
+        let at = self.place(range)? as usize;
+        let bytes = self.data.get(at..).and_then(|b| b.get(..(range.end - range.start) as usize));
+        bytes.ok_or_else(|| Error::corrupt("a buffer outside the compact body"))
+    }
+
+    /// Decodes the selected columns, which `schema` names in the same order. Returns them and the
+    /// bytes that decompression added.
+    pub(super) fn decode(
+        &self,
+        layout: &BatchLayout,
+        selection: &Selection,
+        schema: SchemaRef,
+        dictionaries: &HashMap<i64, ArrayRef>,
+    ) -> Result<(RecordBatch, usize)> {
+        let decompressed = match layout.compression {
+            Some(codec) => self.check_decompressed(codec, selection)?,
+            None => 0,
+        };
+        let header = self.header(layout, selection)?;
+        let batch = flatbuffers::root::<arrow_ipc::RecordBatch<'_>>(&header)
+            .map_err(|e| Error::corrupt(format!("the record batch is too large to decode: {e}")))?;
+        let decode = || {
+            RecordBatchDecoder::try_new(&self.data, batch, schema, dictionaries, &layout.version)
+                .and_then(RecordBatchDecoder::read_record_batch)
+                .map_err(|e| Error::corrupt(format!("the record batch does not decode: {e}")))
+        };
+        Ok((guard::contain("the record batch", decode)?, decompressed as usize))
+    }
+
+    /// A record batch header for the selected columns in this body.
+    fn header(&self, layout: &BatchLayout, selection: &Selection) -> Result<Vec<u8>> {
+        let place = |range: &Range<u64>| {
+            let length = (range.end - range.start) as i64;
+            Ok(arrow_ipc::Buffer::new(self.place(range)? as i64, length))
+        };
+        let buffers: Vec<_> = selection.buffers.iter().map(place).collect::<Result<_>>()?;
+        let nodes: Vec<_> = selection
+            .nodes
+            .iter()
+            .map(|node| FieldNode::new(node.length as i64, node.null_count as i64))
+            .collect();
+        let mut fbb = FlatBufferBuilder::new();
+        let compression = layout.compression.map(|codec| {
+            let method = BodyCompressionMethod::BUFFER;
+            arrow_ipc::BodyCompression::create(&mut fbb, &BodyCompressionArgs { codec, method })
+        });
+        let args = RecordBatchArgs {
+            length: layout.n_rows as i64,
+            nodes: Some(fbb.create_vector(&nodes)),
+            buffers: Some(fbb.create_vector(&buffers)),
+            compression,
+            variadicBufferCounts: Some(fbb.create_vector(&selection.variadic)),
+        };
+        let batch = arrow_ipc::RecordBatch::create(&mut fbb, &args);
+        fbb.finish(batch, None);
+        Ok(fbb.finished_data().to_vec())
+    }
+
+    /// Checks what the compressed buffers claim to grow to, before anything is allocated for it.
+    fn check_decompressed(&self, codec: CompressionType, selection: &Selection) -> Result<u64> {
+        // What the formats can reach: an LZ4 sequence adds at most 255 bytes a byte; a ZSTD block
+        // yields at most 128 KiB from four.
+        let ratio: u64 = if codec == CompressionType::ZSTD { 1 << 15 } else { 1 << 8 };
+        let mut total = 0_u64;
+        for range in selection.buffers.iter().filter(|r| !r.is_empty()) {
+            let bytes = self.bytes(range)?;
+            let Some((prefix, data)) = bytes.split_first_chunk() else {
+                return Err(Error::corrupt("a compressed buffer shorter than its length prefix"));
+            };
+            let claim = i64::from_le_bytes(*prefix);
+            if claim == -1 {
+                continue; // stored as it is
+            }
+            let claim = u64::try_from(claim).unwrap_or(u64::MAX);
+            if claim > (data.len() as u64).saturating_mul(ratio) {
+                return Err(Error::corrupt(format!(
+                    "a buffer of {} compressed bytes claims to hold {claim}",
+                    data.len()
+                )));
+            }
+            total = total.saturating_add(claim);
+        }
+        if total > MAX_DECOMPRESSED {
+            return Err(Error::limit(format!(
+                "a record batch decompresses to {total} bytes, where {MAX_DECOMPRESSED} are the \
+                 most; write the shard with smaller record batches"
+            )));
+        }
+        Ok(total)
+    }
+}

@@ -1,0 +1,162 @@
+//! The values of dictionary-encoded columns, read when a projected column needs them.
+//!
+//! In a stream, a record batch sees the dictionary batches before it: the last whole dictionary and
+//! the deltas after that. In a file all dictionary batches hold for all record batches, and none
+//! may be replaced.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arrow_array::ArrayRef;
+use arrow_schema::{Field, Fields, Schema};
+use arrow_select::concat::concat;
+
+use super::{
+    body::{CompactBody, Selection},
+    guard,
+    index::{BatchEntry, DictionaryEntry, MessageIndex, changed},
+    layout::BatchLayout,
+    schema,
+    source::Source,
+};
+use crate::{Error, Result};
+
+/// The last state of each dictionary that was needed.
+#[derive(Debug, Default)]
+pub(super) struct DictionaryCache {
+    states: Mutex<HashMap<i64, State>>,
+}
+
+/// A dictionary made of these messages, a whole one and the deltas after it.
+#[derive(Clone, Debug)]
+struct State {
+    messages: Vec<u64>,
+    values: ArrayRef,
+}
+
+/// One look-up: the dictionaries as a record batch sees them.
+struct Lookup<'i, 's> {
+    source: &'i Source,
+    index: &'i MessageIndex,
+    states: &'s mut HashMap<i64, State>,
+    /// The dictionaries being read, each needed by the one before it.
+    path: Vec<i64>,
+}
+
+impl DictionaryCache {
+    /// The dictionaries that these fields need in this record batch.
+    pub(super) fn needed(
+        &self,
+        source: &Source,
+        index: &MessageIndex,
+        fields: &Fields,
+        entry: &BatchEntry,
+    ) -> Result<HashMap<i64, ArrayRef>> {
+        let mut ids = Vec::new();
+        fields.iter().for_each(|field| schema::dictionary_ids(field, &mut ids));
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        // Whoever else waits here needs the same dictionaries.
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lookup = Lookup { source, index, states: &mut states, path: Vec::new() };
+        lookup.all(&ids, entry.frame.message)
+    }
+}
+
+impl<'i> Lookup<'i, '_> {
+    /// The values of these dictionaries before message `before`. One without any batch is left
+    /// out: all of its column is null.
+    fn all(&mut self, ids: &[i64], before: u64) -> Result<HashMap<i64, ArrayRef>> {
+        let mut found = HashMap::new();
+        for id in ids {
+            if let Some(values) = self.one(*id, before)? {
+                found.insert(*id, values);
+            }
+        }
+        Ok(found)
+    }
+
+    fn one(&mut self, id: i64, before: u64) -> Result<Option<ArrayRef>> {
+        if self.path.contains(&id) {
+            return Err(Error::corrupt(format!("dictionary {id} is made of itself")));
+        }
+        let chain = self.chain(id, before)?;
+        let messages: Vec<u64> = chain.iter().map(|d| d.batch.frame.message).collect();
+        let known = self.states.get(&id).filter(|s| messages.starts_with(&s.messages));
+        let (done, mut values) =
+            known.map_or((0, None), |s| (s.messages.len(), Some(Arc::clone(&s.values))));
+        self.path.push(id);
+        for dictionary in chain.into_iter().skip(done) {
+            let frame = &dictionary.batch.frame;
+            let next = self.read(dictionary);
+            let next = next.map_err(|e| e.in_message(frame.message).at_byte(frame.start))?;
+            values = Some(match values {
+                None => next,
+                Some(values) => append(&values, &next)?,
+            });
+        }
+        self.path.pop();
+        if let Some(values) = &values {
+            self.states.insert(id, State { messages, values: Arc::clone(values) });
+        }
+        Ok(values)
+    }
+
+    /// The batches that make up dictionary `id` before message `before`.
+    fn chain(&self, id: i64, before: u64) -> Result<Vec<&'i DictionaryEntry>> {
+        let is_file = self.index.is_file;
+        let seen = |d: &&DictionaryEntry| d.id == id && (is_file || d.batch.frame.message < before);
+        let seen: Vec<_> = self.index.dictionaries.iter().filter(seen).collect();
+        let Some(whole) = seen.iter().rposition(|d| !d.is_delta) else {
+            return match seen.first() {
+                None => Ok(seen),
+                Some(_) => Err(Error::corrupt(format!("a delta before its dictionary {id}"))),
+            };
+        };
+        if is_file && whole > 0 {
+            return Err(Error::corrupt(format!(
+                "dictionary {id} is replaced, which only a stream may do; write the shard again"
+            )));
+        }
+        Ok(seen.into_iter().skip(whole).collect())
+    }
+
+    fn read(&mut self, dictionary: &DictionaryEntry) -> Result<ArrayRef> {
+        let DictionaryEntry { id, batch, .. } = dictionary;
+        let value_type = schema::dictionary_values(self.index.schema.fields(), *id)
+            .ok_or_else(|| Error::corrupt(format!("no column uses dictionary {id}")))?;
+        let fields: Fields = vec![Field::new("values", value_type, true)].into();
+        let mut nested = Vec::new();
+        fields.iter().for_each(|field| schema::dictionary_ids(field, &mut nested));
+        let nested = self.all(&nested, batch.frame.message)?;
+        let body_len = batch.body.end - batch.body.start;
+        let layout = batch.with_header(self.source, |message| {
+            let dictionary = message.header_as_dictionary_batch().ok_or_else(changed)?;
+            let data = dictionary.data();
+            let data = data.ok_or_else(|| Error::corrupt("a dictionary batch without data"))?;
+            BatchLayout::new(&data, body_len, message.version())
+        })?;
+        let mut selection = Selection::default();
+        for span in layout.spans(&fields)? {
+            selection.add_field(&layout, &span)?;
+        }
+        let body = CompactBody::read(self.source, batch.body.start, selection.ranges())?;
+        let schema = Arc::new(Schema::new(fields));
+        let (decoded, _) = body.decode(&layout, &selection, schema, &nested)?;
+        decoded
+            .columns()
+            .first()
+            .cloned()
+            .ok_or_else(|| Error::corrupt("an empty dictionary batch"))
+    }
+}
+
+fn append(values: &ArrayRef, delta: &ArrayRef) -> Result<ArrayRef> {
+    guard::contain("a delta dictionary", || {
+        concat(&[values.as_ref(), delta.as_ref()])
+            .map_err(|e| Error::corrupt(format!("a delta does not fit its dictionary: {e}")))
+    })
+}

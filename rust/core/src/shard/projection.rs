@@ -1,0 +1,277 @@
+//! Which columns are wanted, and which of them are fetched row by row.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+
+use super::{
+    blob::BlobSpan,
+    body::Selection,
+    layout::{BatchLayout, FieldSpan},
+    schema,
+};
+use crate::{Error, Result};
+
+/// The name of the child that holds the bytes in a struct of audio, image or file.
+const BYTES: &str = "bytes";
+
+/// The wanted columns of shards with one schema.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    source: SchemaRef,
+    small: Vec<Small>,
+    small_schema: SchemaRef,
+    blobs: Vec<BlobColumnRef>,
+}
+
+/// A column of [`Table::columns`](super::Table::columns).
+#[derive(Clone, Debug)]
+struct Small {
+    column: usize,
+    /// A struct's children to keep; `None` keeps the column whole.
+    children: Option<Vec<usize>>,
+}
+
+/// Where a blob column is in the schema.
+#[derive(Clone, Debug)]
+struct BlobColumnRef {
+    column: usize,
+    child: Option<usize>,
+    large: bool,
+}
+
+impl Projection {
+    /// The given columns in the given order (`None`: all, in the schema's order), those in
+    /// `blob_columns` row by row.
+    ///
+    /// A blob column is a binary or large binary column, or a struct whose child `bytes` is one.
+    /// Such a struct stays among the small columns, without `bytes`, when it has other children.
+    /// A blob column that is not in `columns` is fetched all the same, without those.
+    ///
+    /// # Errors
+    ///
+    /// `Schema` for a column that does not exist or is not of a blob's type.
+    pub fn new(
+        schema: &Schema,
+        columns: Option<&[String]>,
+        blob_columns: &[String],
+    ) -> Result<Self> {
+        Self::build(schema, columns, blob_columns, true)
+    }
+
+    /// As [`Projection::new`], but of a blob column's struct only `bytes` is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Projection::new`].
+    pub fn without_siblings(
+        schema: &Schema,
+        columns: Option<&[String]>,
+        blob_columns: &[String],
+    ) -> Result<Self> {
+        Self::build(schema, columns, blob_columns, false)
+    }
+
+    fn build(
+        schema: &Schema,
+        columns: Option<&[String]>,
+        blob_columns: &[String],
+        siblings: bool,
+    ) -> Result<Self> {
+        let mut blobs = Vec::with_capacity(blob_columns.len());
+        for name in blob_columns {
+            blobs.push(blob_column(schema, name)?);
+        }
+        let mut wanted: Vec<usize> = Vec::new();
+        match columns {
+            None => wanted.extend(0..schema.fields().len()),
+            Some(names) => {
+                for name in names {
+                    let column = find(schema, name)?;
+                    if !wanted.contains(&column) {
+                        wanted.push(column);
+                    }
+                }
+            }
+        }
+        let mut small = Vec::with_capacity(wanted.len());
+        for column in wanted {
+            match blobs.iter().find(|blob| blob.column == column) {
+                None => small.push(Small { column, children: None }),
+                Some(blob) => {
+                    let children = siblings.then(|| blob.siblings(schema)).flatten();
+                    small.extend(children.map(|c| Small { column, children: Some(c) }));
+                }
+            }
+        }
+        let mut projection = Self {
+            source: Arc::new(schema.clone()),
+            small,
+            small_schema: Arc::new(Schema::empty()),
+            blobs,
+        };
+        projection.small_schema = Arc::new(Schema::new(projection.small_fields(schema)));
+        Ok(projection)
+    }
+
+    /// The fields of [`Table::columns`](super::Table::columns).
+    pub fn small_schema(&self) -> SchemaRef {
+        Arc::clone(&self.small_schema)
+    }
+
+    /// How many blob columns there are; they keep the order in which they were given.
+    pub fn n_blobs(&self) -> usize {
+        self.blobs.len()
+    }
+
+    /// Refuses a shard with another schema.
+    pub(super) fn check_schema(&self, shard: &SchemaRef) -> Result<()> {
+        if Arc::ptr_eq(&self.source, shard) {
+            return Ok(());
+        }
+        match schema::first_difference(self.source.fields(), shard.fields()) {
+            None => Ok(()),
+            Some((column, what)) => Err(Error::schema(
+                column,
+                format!("not as in the schema that was asked for: {what}"),
+            )),
+        }
+    }
+
+    /// The small columns' fields as this shard has them: dictionary ids differ between shards.
+    pub(super) fn small_fields(&self, shard: &Schema) -> Vec<FieldRef> {
+        let field = |small: &Small| {
+            let field = shard.fields().get(small.column)?;
+            match (&small.children, field.data_type()) {
+                (Some(kept), DataType::Struct(children)) => {
+                    Some(with_children(field, children, kept))
+                }
+                _ => Some(Arc::clone(field)),
+            }
+        };
+        self.small.iter().filter_map(field).collect()
+    }
+
+    /// The blob columns' fields, a struct reduced to its `bytes`.
+    pub(super) fn blob_fields(&self, shard: &Schema) -> Vec<FieldRef> {
+        let field = |blob: &BlobColumnRef| {
+            let field = shard.fields().get(blob.column)?;
+            match (blob.child, field.data_type()) {
+                (Some(child), DataType::Struct(children)) => {
+                    Some(with_children(field, children, &[child]))
+                }
+                _ => Some(Arc::clone(field)),
+            }
+        };
+        self.blobs.iter().filter_map(field).collect()
+    }
+
+    /// The small columns' share of a record batch.
+    pub(super) fn select_small(
+        &self,
+        layout: &BatchLayout,
+        fields: &Fields,
+        spans: &[FieldSpan],
+        into: &mut Selection,
+    ) -> Result<()> {
+        for small in &self.small {
+            let (field, span) = column(fields, spans, small.column)?;
+            match (&small.children, field.data_type()) {
+                (Some(kept), DataType::Struct(children)) => {
+                    let children = layout.child_spans(span, children)?;
+                    into.add_struct(layout, span)?;
+                    for child in kept.iter().filter_map(|index| children.get(*index)) {
+                        into.add_field(layout, child)?;
+                    }
+                }
+                _ => into.add_field(layout, span)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The blob columns' nodes and buffers in a record batch.
+    pub(super) fn blob_spans(
+        &self,
+        layout: &BatchLayout,
+        fields: &Fields,
+        spans: &[FieldSpan],
+    ) -> Result<Vec<BlobSpan>> {
+        let mut found = Vec::with_capacity(self.blobs.len());
+        for blob in &self.blobs {
+            let (field, span) = column(fields, spans, blob.column)?;
+            let large = blob.large;
+            found.push(match (blob.child, field.data_type()) {
+                (Some(child), DataType::Struct(children)) => {
+                    let children = layout.child_spans(span, children)?;
+                    let leaf = children.get(child).cloned().ok_or_else(missing)?;
+                    BlobSpan { parent: Some(span.clone()), leaf, large }
+                }
+                _ => BlobSpan { parent: None, leaf: span.clone(), large },
+            });
+        }
+        Ok(found)
+    }
+}
+
+impl BlobColumnRef {
+    /// The children of the struct beside `bytes`, if there are any.
+    fn siblings(&self, schema: &Schema) -> Option<Vec<usize>> {
+        let DataType::Struct(children) = schema.fields().get(self.column)?.data_type() else {
+            return None;
+        };
+        let kept: Vec<usize> = (0..children.len()).filter(|i| Some(*i) != self.child).collect();
+        (!kept.is_empty()).then_some(kept)
+    }
+}
+
+fn missing() -> Error {
+    Error::schema("", "a projected column is missing from this shard")
+}
+
+fn column<'a>(
+    fields: &'a Fields,
+    spans: &'a [FieldSpan],
+    column: usize,
+) -> Result<(&'a FieldRef, &'a FieldSpan)> {
+    fields.get(column).zip(spans.get(column)).ok_or_else(missing)
+}
+
+fn with_children(field: &Field, children: &Fields, kept: &[usize]) -> FieldRef {
+    let kept: Fields = kept.iter().filter_map(|index| children.get(*index).cloned()).collect();
+    Arc::new(field.clone().with_data_type(DataType::Struct(kept)))
+}
+
+fn find(schema: &Schema, name: &str) -> Result<usize> {
+    schema.fields().iter().position(|field| field.name() == name).ok_or_else(|| {
+        let names: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        Error::schema(name, format!("there is no such column; there are: {}", names.join(", ")))
+    })
+}
+
+fn blob_column(schema: &Schema, name: &str) -> Result<BlobColumnRef> {
+    let column = find(schema, name)?;
+    let data_type = schema.fields().get(column).map(|field| field.data_type());
+    let large = |data_type: &DataType| match data_type {
+        DataType::Binary => Some(false),
+        DataType::LargeBinary => Some(true),
+        _ => None,
+    };
+    let found = match data_type {
+        Some(DataType::Struct(children)) => children
+            .find(BYTES)
+            .and_then(|(child, field)| Some((Some(child), large(field.data_type())?))),
+        Some(data_type) => large(data_type).map(|large| (None, large)),
+        None => None,
+    };
+    let (child, large) = found.ok_or_else(|| {
+        let is = data_type.map(ToString::to_string).unwrap_or_default();
+        Error::schema(
+            name,
+            format!(
+                "encoded audio must be binary or a struct with binary 'bytes', but this is {is}"
+            ),
+        )
+    })?;
+    Ok(BlobColumnRef { column, child, large })
+}

@@ -1,0 +1,105 @@
+//! The small columns of one record batch, and where its large values lie.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+
+use super::{
+    blob::{Blob, BlobColumn},
+    body::{CompactBody, Selection},
+    dictionaries::DictionaryCache,
+    index::{BatchEntry, MessageIndex},
+    layout::BatchLayout,
+    projection::Projection,
+    source::Source,
+};
+use crate::Result;
+
+/// What one record batch holds of the projected columns. Immutable; meant to be kept and shared.
+#[derive(Debug)]
+pub struct Table {
+    /// The small columns, decoded and validated, in the projection's order.
+    pub columns: RecordBatch,
+    /// Memory that this holds, in bytes; dictionaries, shared by tables, are not counted.
+    pub n_bytes: usize,
+    blobs: Vec<BlobColumn>,
+}
+
+impl Table {
+    /// The bytes of one row of the blob column with this index in the projection; `None` where
+    /// they (or the struct around them) are null, and for a row or column that does not exist.
+    pub fn blob(&self, blob: usize, row: usize) -> Option<Blob> {
+        self.blobs.get(blob)?.get(row)
+    }
+
+    /// The number of rows.
+    pub fn n_rows(&self) -> usize {
+        self.columns.num_rows()
+    }
+
+    /// Reads and decodes the projected columns of one record batch.
+    pub(super) fn load(
+        source: &Source,
+        index: &MessageIndex,
+        dictionaries: &DictionaryCache,
+        entry: &BatchEntry,
+        projection: &Projection,
+    ) -> Result<Self> {
+        let (schema, body_start) = (&index.schema, entry.body.start);
+        projection.check_schema(schema)?;
+        let layout = entry.layout(source)?;
+        let spans = layout.spans(schema.fields())?;
+        let mut fields = projection.small_fields(schema);
+        let n_small = fields.len();
+        let mut selection = Selection::default();
+        projection.select_small(&layout, schema.fields(), &spans, &mut selection)?;
+        let blobs = projection.blob_spans(&layout, schema.fields(), &spans)?;
+        let mut index_ranges = Vec::new();
+        for blob in &blobs {
+            if layout.compression.is_none() {
+                index_ranges.extend(blob.index_ranges(&layout)?);
+                continue;
+            }
+            // Compressed bytes have no rows in the file: decode the column like a small one.
+            if let Some(parent) = &blob.parent {
+                selection.add_struct(&layout, parent)?;
+            }
+            selection.add_field(&layout, &blob.leaf)?;
+        }
+        if layout.compression.is_some() {
+            fields.extend(projection.blob_fields(schema));
+        }
+        let decoded_schema = Arc::new(Schema::new(fields));
+        let values = dictionaries.needed(source, index, decoded_schema.fields(), entry)?;
+        let ranges = selection.ranges().chain(index_ranges);
+        let body = CompactBody::read(source, body_start, ranges)?;
+        let (decoded, decompressed) = body.decode(&layout, &selection, decoded_schema, &values)?;
+        let blobs: Vec<BlobColumn> = if layout.compression.is_some() {
+            let columns = decoded.columns().iter().skip(n_small);
+            columns.map(BlobColumn::in_memory).collect::<Result<_>>()?
+        } else {
+            let in_file = |span| BlobColumn::in_file(span, &layout, &body, body_start);
+            blobs.iter().map(in_file).collect::<Result<_>>()?
+        };
+        let small: Vec<usize> = (0..n_small).collect();
+        let columns = decoded.project(&small).map_err(|e| crate::Error::corrupt(e.to_string()))?;
+        let n_bytes =
+            body.len() + decompressed + blobs.iter().map(BlobColumn::n_bytes).sum::<usize>();
+        Ok(Self { columns, n_bytes, blobs })
+    }
+}
+
+impl BatchEntry {
+    /// The checked header: from memory, or read again.
+    pub(super) fn layout(&self, source: &Source) -> Result<BatchLayout> {
+        self.with_header(source, |message| {
+            let batch = message.header_as_record_batch();
+            BatchLayout::new(
+                &batch.ok_or_else(super::index::changed)?,
+                self.body.end - self.body.start,
+                message.version(),
+            )
+        })
+    }
+}
