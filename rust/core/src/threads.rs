@@ -1,13 +1,12 @@
 //! Where threads start: one place that names them.
 
-use std::{io, thread};
+use std::{any::Any, io, thread};
 
 /// Starts a named thread. A panic in it ends only this thread and comes out of `join`.
 ///
 /// # Errors
 ///
 /// What the operating system says when it has no thread to give.
-#[allow(dead_code)] // the pipeline's threads start here
 pub(crate) fn spawn<F, T>(name: impl Into<String>, run: F) -> io::Result<thread::JoinHandle<T>>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -31,6 +30,12 @@ where
     T: Send + 'scope,
 {
     thread::Builder::new().name(name.into()).spawn_scoped(scope, run)
+}
+
+/// What a contained panic said.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|&text| text.to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@ use std::io::{self, Read, Seek, SeekFrom};
 use symphonia::{
     core::{
         audio::{Audio, GenericAudioBufferRef},
-        codecs::{CodecParameters, audio::{AudioDecoder, AudioDecoderOptions}},
+        codecs::{
+            CodecParameters,
+            audio::{AudioDecoder, AudioDecoderOptions},
+        },
         errors::Error,
         formats::{FormatOptions, FormatReader, SeekMode, SeekTo},
         io::{MediaSource, MediaSourceStream},
@@ -59,8 +62,8 @@ pub(super) fn open(bytes: &[u8], offset: usize, cancel: &Cancel) -> Result<Layou
         }
     }
     let info = info.ok_or_else(|| Reason::malformed("there is no STREAMINFO"))?;
-    let packed = u64::from(be_u32(info, 10).unwrap_or(0)) << 32
-        | u64::from(be_u32(info, 14).unwrap_or(0));
+    let packed =
+        u64::from(be_u32(info, 10).unwrap_or(0)) << 32 | u64::from(be_u32(info, 14).unwrap_or(0));
     let rate_hz = (packed >> 44) as u32;
     let n_channels = (packed >> 41 & 7) as u16 + 1;
     let mut head = [0; HEAD_LEN];
@@ -116,7 +119,9 @@ pub(super) fn decode(
         FlacDecoder::try_new(params, &AudioDecoderOptions::default()).map_err(malformed)?;
     if start > 0 {
         let ts = Timestamp::new(start as i64);
-        reader.seek(SeekMode::Accurate, SeekTo::Timestamp { ts, track_id: 0 }).map_err(malformed)?;
+        reader
+            .seek(SeekMode::Accurate, SeekTo::Timestamp { ts, track_id: 0 })
+            .map_err(malformed)?;
     }
     let mut n_corrupt = 0;
     while !sink.is_full() {

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::{
-    Codec, flac,
+    Codec,
     error::Reason,
+    flac,
     kernel::Ratio,
     mp3, ogg,
     resample::input_window,

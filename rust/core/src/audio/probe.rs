@@ -95,7 +95,8 @@ fn unsupported(rest: &[u8]) -> Option<&'static str> {
 fn sniff_mpeg(bytes: &[u8], offset: usize) -> Result<Format, Reason> {
     if let Some(header) = be_u32(bytes, offset).filter(|h| h & 0xFFF6_0000 == 0xFFF0_0000) {
         // AAC in ADTS has the sync word of MPEG and layer 0; its length field must be plausible.
-        let len = header << 11 >> 19 & 0x1800 | u32::from(u8_at(bytes, offset + 4).unwrap_or(0)) << 3;
+        let len =
+            header << 11 >> 19 & 0x1800 | u32::from(u8_at(bytes, offset + 4).unwrap_or(0)) << 3;
         if len > 0 {
             return Err(Reason::UnsupportedCodec("AAC (ADTS)".to_owned()));
         }

@@ -61,7 +61,13 @@ pub(super) struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     /// A sink for `len` frames from frame `first` on, into `planes` that begin `stride` apart.
-    pub(super) fn new(planes: &'a mut [f32], stride: usize, mix: Mix, first: u64, len: usize) -> Self {
+    pub(super) fn new(
+        planes: &'a mut [f32],
+        stride: usize,
+        mix: Mix,
+        first: u64,
+        len: usize,
+    ) -> Self {
         Self { planes, stride, mix, first, len, filled: 0, gap: false }
     }
 

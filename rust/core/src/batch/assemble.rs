@@ -210,13 +210,13 @@ fn audio_column(
 fn stack(parts: &[(AlignedBuf, Vec<usize>)]) -> AlignedBuf {
     let n_bytes = parts.iter().map(|(buf, _)| buf.as_bytes().len()).sum();
     let mut whole = AlignedBuf::zeroed(n_bytes);
-    let mut rest = whole.as_bytes_mut();
+    let mut start = 0;
     for (part, _) in parts {
         let bytes = part.as_bytes();
-        if let Some((head, tail)) = rest.split_at_mut_checked(bytes.len()) {
-            head.copy_from_slice(bytes);
-            rest = tail;
+        if let Some(place) = whole.as_bytes_mut().get_mut(start..start + bytes.len()) {
+            place.copy_from_slice(bytes);
         }
+        start += bytes.len();
     }
     whole
 }

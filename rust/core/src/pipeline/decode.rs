@@ -105,7 +105,7 @@ fn decode(
     }
     let shape = match spec.channels {
         Channels::Mono => vec![plan.n_frames()],
-        _ => vec![plan.n_channels(), plan.n_frames()],
+        _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
     };
     let mut buf = AlignedBuf::zeroed(plan.n_samples() * size_of::<f32>());
     decoder.render(bytes, &plan, buf.samples_mut())?;

@@ -9,7 +9,7 @@ use arrow_buffer::Buffer;
 
 use super::{Job, Shared, dataset::Dataset};
 use crate::{
-    audio,
+    audio::{self, AudioInfo, AudioSpec, Channels},
     error::{Error, Result},
     order::Step,
     shard::{Blob, Shard, Table},
@@ -118,7 +118,7 @@ impl Shared {
             && let Some(bytes) = blobs.get(*k).and_then(RawBlob::as_slice)
             && let Ok(info) = audio::probe(bytes)
         {
-            let decoded = spec.estimated_bytes(&info);
+            let decoded = decoded_bytes(spec, &info);
             self.queue.charge(self, index, decoded);
             *charged += decoded;
         }
@@ -151,4 +151,17 @@ impl Shared {
         shard.read_blob(range, &mut buffer)?;
         Ok(buffer)
     }
+}
+
+/// What decoding a recording takes: its samples at its own rate and at the target's.
+fn decoded_bytes(spec: &AudioSpec, info: &AudioInfo) -> usize {
+    let whole_s = info.n_frames as f64 / f64::from(info.rate_hz.max(1));
+    let seconds = spec.crop.seconds().map_or(whole_s, |crop_s| crop_s.min(whole_s));
+    let rates = f64::from(info.rate_hz) + f64::from(spec.rate_hz.unwrap_or(info.rate_hz));
+    let channels = match spec.channels {
+        Channels::Mono => 1,
+        Channels::Keep => info.n_channels,
+        Channels::Exact(n) => n,
+    };
+    (seconds * rates) as usize * usize::from(channels) * size_of::<f32>()
 }
