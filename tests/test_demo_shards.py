@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("soundfile")
 import soundfile as sf
+
 from gristmill.cli.demo_data import FEATURES, SCHEMA, demo_shards, write_shards
 from gristmill.cli.demo_encode import encode, with_serial
 from gristmill.cli.demo_sound import CLASSES, FIELD_RECORDINGS, Recipe, draw
@@ -98,7 +99,7 @@ def test_new_serial_keeps_an_ogg_stream_valid():
     other = with_serial(data, 77)
     assert other != data
     assert with_serial(other, 1) == data
-    # libogg drops pages whose checksum is wrong, so decoding the same frames shows that it is right.
+    # libogg drops pages whose checksum is wrong: the same frames show that it is right.
     np.testing.assert_array_equal(
         sf.read(io.BytesIO(other))[0],
         sf.read(io.BytesIO(data))[0],

@@ -106,7 +106,8 @@ def _call(label: int, pitch: float, rate_hz: int) -> Pcm:
     elif label == 1:  # a quick sweep upwards
         wave = np.sin(2 * np.pi * pitch * (2000 * t + 2250 * t * part))
     elif label == 2:  # a low, rough stack of harmonics
-        wave = sum(np.sin(2 * np.pi * pitch * 600 * k * t) / k for k in range(1, 6))
+        k = np.arange(1, 6)[:, None]
+        wave = (np.sin(2 * np.pi * pitch * 600 * k * t) / k).sum(axis=0)
         wave = wave * (0.6 + 0.4 * np.sin(2 * np.pi * 70 * t)) / 2
     else:  # pulses on one high pitch
         wave = np.sin(2 * np.pi * pitch * 5500 * t) * (np.sin(2 * np.pi * 22 * t) > 0)
