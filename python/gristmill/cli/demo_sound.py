@@ -1,5 +1,6 @@
 """Bird-like calls over noise: four classes that a small model can tell apart, made from a seed."""
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -60,8 +61,8 @@ def draw(recipe: Recipe, row: int) -> Recording:
     # Labels take turns so that every shard holds as many of each.
     label = row % len(CLASSES)
     rate_hz = int(rng.choice(recipe.rates_hz))
-    shortest, longest = np.log(recipe.duration_s)
-    n_frames = round(float(np.exp(rng.uniform(shortest, longest))) * rate_hz)
+    shortest, longest = map(math.log, recipe.duration_s)
+    n_frames = round(math.exp(rng.uniform(shortest, longest)) * rate_hz)
     n_channels = 2 if rng.random() < recipe.stereo else 1
     return Recording(
         pcm=_sing(rng, label, rate_hz, n_frames, n_channels),
@@ -84,13 +85,13 @@ def _sing(
     """Lays calls over noise, often enough that every five seconds hold two or more."""
     noise = rng.standard_normal((n_frames, n_channels), dtype=np.float32)
     noise[1:] += noise[:-1]  # less hiss than rumble, as outdoors
-    pcm = noise * np.float32(rng.uniform(0.005, 0.02))
+    pcm = noise * np.float32(rng.uniform(0.01, 0.05))
     pitch = rng.uniform(0.92, 1.08)  # this bird's own
     pan = rng.uniform(0.4, 1.0, n_channels).astype(np.float32)
     start_s = rng.uniform(0.0, 0.8)
     while (first := int(start_s * rate_hz)) < n_frames:
         call = _call(label, pitch * rng.uniform(0.98, 1.02), rate_hz)[: n_frames - first]
-        level = np.float32(rng.uniform(0.15, 0.4))
+        level = np.float32(rng.uniform(0.05, 0.4))
         pcm[first : first + len(call)] += call[:, None] * pan * level
         start_s += rng.uniform(1.0, 1.8)
     return np.clip(pcm, -1.0, 1.0)
