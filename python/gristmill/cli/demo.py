@@ -6,14 +6,15 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 import gristmill as gm
+from gristmill.cli import demo_model
 from gristmill.cli.console import Console, Progress
 from gristmill.cli.demo_data import demo_shards
 from gristmill.cli.demo_model import SAMPLE_RATE_HZ, Model, new_model, predict, train_step
@@ -23,7 +24,7 @@ Batch = dict[str, NDArray[Any]]
 
 CROP_SECONDS = 5.0
 _COMPARED = 8
-"""Batches that are compared after the stop: more than an epoch of the default set."""
+"""Batches that are compared after the stop: more than an epoch of the demo's rows."""
 
 
 class ResumeDiffersError(Exception):
@@ -70,7 +71,8 @@ def run(options: Options, console: Console) -> None:
     stop = _stop_step(options)
     checkpoint = options.data / "checkpoint"
 
-    model = _compiled(new_model(options.seed, len(CLASSES)), options)
+    _compile(options)
+    model = new_model(options.seed, len(CLASSES))
     meter = Meter()
     n_compared = min(_COMPARED, options.steps - stop)
     resumed: list[str] = []
@@ -93,7 +95,7 @@ def run(options: Options, console: Console) -> None:
         raise ResumeDiffersError(message)
     correct, rows = _evaluate(model, held_out, options)
     summary = {
-        "version": gm.__version__,
+        "version": version("gristmill"),
         "shards": shards,
         "train": {
             "steps": meter.steps,
@@ -113,7 +115,7 @@ def run(options: Options, console: Console) -> None:
 def _shards(options: Options, console: Console) -> tuple[list[Path], Path, dict[str, Any]]:
     """Finds or makes the shards, and says what they are."""
     n_held_out = max(8, options.rows // 4)
-    rows_per_shard = min(120, -(-options.rows // 2))
+    rows_per_shard = min(120, -(-options.rows * 3 // 5))
     with console.progress("shards", options.rows + n_held_out, "row") as progress:
         train, held_out, found = demo_shards(
             options.data,
@@ -150,12 +152,11 @@ def _stop_step(options: Options) -> int:
     return stop if stop * options.batch_size % options.rows else stop - 1
 
 
-def _compiled(model: Model, options: Options) -> Model:
+def _compile(options: Options) -> None:
     """Has JAX compile the step, so that the figures are of steps and not of the compiler."""
     audio = np.zeros((options.batch_size, round(CROP_SECONDS * SAMPLE_RATE_HZ)), np.float32)
     labels = np.zeros(options.batch_size, np.int64)
     train_step(new_model(options.seed, len(CLASSES)), audio, labels)
-    return model
 
 
 def _train(
@@ -174,8 +175,7 @@ def _train(
         waited = time.perf_counter() - began
         if digests is not None and len(digests) < _COMPARED:
             digests.append(_digest(batch))
-        model, loss = train_step(model, batch["audio"], batch["label"])
-        meter.loss = float(loss)  # waits for the step
+        model, meter.loss = train_step(model, batch["audio"], batch["label"])
         meter.steps += 1
         meter.waiting += waited
         meter.seconds += time.perf_counter() - began
@@ -201,17 +201,14 @@ def _digest(batch: Batch) -> str:
 def _save(directory: Path, model: Model, state: dict[str, Any]) -> None:
     """Writes the model, and beside it the few integers that are the loader's whole state."""
     directory.mkdir(parents=True, exist_ok=True)
-    leaves: list[Any] = jax.tree.leaves(model)
-    np.savez(directory / "model.npz", *map(np.asarray, leaves))
+    demo_model.save(model, directory / "model.npz")
     (directory / "data.json").write_text(json.dumps(state), encoding="utf-8")
 
 
 def _load(directory: Path, like: Model) -> tuple[Model, dict[str, Any]]:
-    """Reads what `_save` wrote; `like` lends its structure."""
-    with np.load(directory / "model.npz") as file:
-        leaves = [jax.numpy.asarray(file[name]) for name in file.files]
-    model: Model = jax.tree.unflatten(jax.tree.structure(like), leaves)
-    return model, json.loads((directory / "data.json").read_text(encoding="utf-8"))
+    """Reads what `_save` wrote."""
+    state: dict[str, Any] = json.loads((directory / "data.json").read_text(encoding="utf-8"))
+    return demo_model.load(directory / "model.npz", like), state
 
 
 def _evaluate(model: Model, held_out: Path, options: Options) -> tuple[int, int]:
@@ -226,7 +223,7 @@ def _evaluate(model: Model, held_out: Path, options: Options) -> tuple[int, int]
     correct = rows = 0
     with closing(iter(dataset)) as batches:
         for batch in batches:
-            answers = np.asarray(predict(model.params, batch["audio"]))
+            answers = predict(model, batch["audio"])
             correct += int((answers == batch["label"]).sum())
             rows += len(answers)
     return correct, rows

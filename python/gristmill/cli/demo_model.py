@@ -4,7 +4,9 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
+import math
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +21,7 @@ _HOP = _WINDOW // 2
 _MELS = 48
 _CHANNELS = 48
 
+Array = NDArray[Any]
 Params = dict[str, jax.Array]
 
 _optimizer = optax.adam(1e-3)
@@ -47,10 +50,34 @@ def new_model(seed: int, n_classes: int) -> Model:
     return Model(params, _optimizer.init(params))
 
 
-@partial(jax.jit, donate_argnums=0)
-def train_step(model: Model, audio: jax.Array, labels: jax.Array) -> tuple[Model, jax.Array]:
-    """One step of Adam on a batch; returns the model after it and the loss before it."""
+def train_step(model: Model, audio: Array, labels: Array) -> tuple[Model, float]:
+    """Takes one step of Adam; returns the model after it and the loss before it.
 
+    The model that goes in is used up.
+    """
+    model, loss = _step(model, audio, labels)
+    return model, float(loss)
+
+
+def predict(model: Model, audio: Array) -> Array:
+    """Returns the likeliest class of each crop."""
+    return np.asarray(_answers(model.params, audio))
+
+
+def save(model: Model, path: Path) -> None:
+    """Writes the whole model as NumPy arrays."""
+    np.savez(path, *map(np.asarray, jax.tree.leaves(model)))
+
+
+def load(path: Path, like: Model) -> Model:
+    """Reads what `save` wrote; `like` lends its structure."""
+    with np.load(path) as file:
+        leaves = [jnp.asarray(file[name]) for name in file.files]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+@partial(jax.jit, donate_argnums=0)
+def _step(model: Model, audio: jax.Array, labels: jax.Array) -> tuple[Model, jax.Array]:
     def loss_of(params: Params) -> jax.Array:
         logits = _logits(params, audio)
         return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
@@ -61,8 +88,7 @@ def train_step(model: Model, audio: jax.Array, labels: jax.Array) -> tuple[Model
 
 
 @jax.jit
-def predict(params: Params, audio: jax.Array) -> jax.Array:
-    """The likeliest class of each crop."""
+def _answers(params: Params, audio: jax.Array) -> jax.Array:
     return _logits(params, audio).argmax(axis=-1)
 
 
@@ -90,7 +116,8 @@ def _log_mel(audio: jax.Array) -> jax.Array:
 
 def _mel_filters() -> NDArray[np.float32]:
     """Triangles over the spectrum's bins, evenly spaced in mel from 100 Hz to 10 kHz."""
-    edges_mel = np.linspace(*(2595 * np.log10(1 + np.array([100, 10_000]) / 700)), _MELS + 2)
+    lowest, highest = (2595 * math.log10(1 + hz / 700) for hz in (100, 10_000))
+    edges_mel = np.linspace(lowest, highest, _MELS + 2)
     edges_hz = 700 * (10 ** (edges_mel / 2595) - 1)
     bins_hz = np.arange(_WINDOW // 2 + 1)[:, None] * SAMPLE_RATE_HZ / _WINDOW
     rising = (bins_hz - edges_hz[:-2]) / (edges_hz[1:-1] - edges_hz[:-2])

@@ -24,7 +24,7 @@ def main() -> None:
     default=Path("demo-data"),
     help="Where the demo's shards are or will be.",
 )
-@click.option("--rows", type=click.IntRange(min=8), default=240, help="Recordings to train on.")
+@click.option("--rows", type=click.IntRange(min=8), default=200, help="Recordings to train on.")
 @click.option("--steps", type=click.IntRange(min=4), default=160, help="Training steps.")
 @click.option("--batch-size", type=click.IntRange(min=1), default=32, help="Crops a step.")
 @click.option(
