@@ -1,7 +1,6 @@
 """The `gristmill` command."""
 
 import sys
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,7 +11,7 @@ FAILED = 3
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.version_option(version("gristmill"), prog_name="gristmill")
+@click.version_option(package_name="gristmill", prog_name="gristmill")
 def main() -> None:
     """Feeds JAX from Arrow shards of audio."""
 
