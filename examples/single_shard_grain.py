@@ -20,12 +20,12 @@ from gristmill.cli.demo_sound import Recipe
 
 def make_source(path: str, rng: np.random.Generator) -> gm.ArrowIterDataset:
     """Opens nothing yet. Each pass over a shard draws crops of its own."""
-    crop = gm.RandomCrop(seconds=5, seed=int(rng.integers(2**32)))
+    seed = int(rng.integers(2**32))
     return gm.ArrowIterDataset(
         path,
         columns=["audio", "label"],
-        audio=gm.Audio(sample_rate=32_000, crop=crop),
-        shuffle=gm.Shuffle(seed=crop.seed),
+        audio=gm.Audio(sample_rate=32_000, crop=gm.RandomCrop(seconds=5, seed=seed)),
+        shuffle=gm.Shuffle(seed),
     )
 
 
