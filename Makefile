@@ -1,0 +1,91 @@
+# Verbs for people and for .ci/run. `make` alone lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL: # pip and cargo each use what cores there are
+
+# What the shell happens to have active must not leak into our own environment.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV CONDA_PREFIX
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PIP_INSTALL := $(PIP) install --quiet --progress-bar off
+# One interpreter for PyO3's build script, whoever calls cargo: it would be rebuilt otherwise.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+
+# A directory is newer than the wheel when a file in it was added or removed.
+SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
+  $(shell find rust \( -name '*.rs' -o -name Cargo.toml -o -type d \) -not -path '*/target*') \
+  $(shell find python -name __pycache__ -prune -o \( -type f -o -type d \) -not -name '*.so' -print)
+
+##@ Use
+
+.PHONY: help
+help: ## List the verbs
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: run
+run: $(VENV)/.stamp-wheel ## Build and install the wheel, make demo shards, train on them, stop and resume
+	$(BIN)/gristmill demo $(ARGS)
+
+##@ Check
+
+.PHONY: test
+test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## Run every test, the Python ones against the installed wheel
+	cargo test --locked --package gristmill-core
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.stamp-wheel $(VENV)/.stamp-test $(VENV)/.stamp-lint ## Check formatting, lints, types, the stub, licences and file lengths
+	scripts/rust_lint.sh
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/python -m mypy.stubtest gristmill._core --mypy-config-file pyproject.toml
+	$(BIN)/python scripts/check_length.py
+	$(BIN)/python scripts/check_licences.py
+
+.PHONY: format
+format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
+	cargo fmt --all
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure speed and memory, each beside its peer
+	$(BIN)/python benches/run.py $(ARGS)
+
+##@ Build
+
+.PHONY: wheel
+wheel: $(VENV)/.stamp-wheel ## Build dist/gristmill-*.whl in release mode
+	@ls dist/*.whl
+
+.PHONY: clean
+clean: ## Remove what the other verbs made
+	rm -rf $(VENV) target dist demo-data .pytest_cache .ruff_cache .mypy_cache .hypothesis
+
+# The stamps live in the environment that they speak of, and vanish with it.
+
+$(VENV)/.stamp-tools: scripts/need.sh
+	@python=$$(scripts/need.sh); rm -rf $(VENV); set -x; "$$python" -m venv $(VENV)
+	$(PIP_INSTALL) --upgrade 'pip>=25.1' 'maturin>=1.9.4,<2'
+	@touch $@
+
+# What is installed is the wheel, never the working tree: what runs here is what others get.
+$(VENV)/.stamp-wheel: $(VENV)/.stamp-tools $(SOURCES)
+	@scripts/need.sh > /dev/null
+	rm -f dist/*.whl
+	$(BIN)/maturin build --release --out dist --interpreter $(PYO3_PYTHON)
+	$(PIP_INSTALL) "$$(echo dist/gristmill-*.whl)[demo]"
+	$(PIP_INSTALL) --force-reinstall --no-deps dist/gristmill-*.whl
+	@touch $@
+
+$(VENV)/.stamp-%: pyproject.toml $(VENV)/.stamp-tools
+	$(PIP_INSTALL) --group $*
+	@touch $@

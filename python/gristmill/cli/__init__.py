@@ -1,0 +1,5 @@
+"""The command line: `gristmill demo` and what it is made of."""
+
+from gristmill.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Format, lint and licence checks of the workspace, with what this toolchain has.
+set -euo pipefail
+
+deny_version=0.20.2
+
+if cargo fmt --version >/dev/null 2>&1; then
+    cargo fmt --all --check
+else
+    echo "skipped: rustfmt is not part of this toolchain (rustup component add rustfmt)"
+fi
+
+if cargo clippy --version >/dev/null 2>&1; then
+    cargo clippy --locked --workspace --all-targets -- -D warnings
+else
+    echo "skipped: clippy is not part of this toolchain (rustup component add clippy)"
+fi
+
+# Built once, in about two minutes; crates.io has no binaries. Advisories are left out: their
+# database lives in a git repository that a build machine may not reach.
+deny=.tools/bin/cargo-deny
+if [ "$("$deny" --version 2>/dev/null)" != "cargo-deny $deny_version" ]; then
+    echo "building cargo-deny $deny_version, once"
+    cargo install --quiet --locked --root .tools "cargo-deny@$deny_version"
+fi
+"$deny" --log-level error --locked check licenses bans sources

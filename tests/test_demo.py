@@ -1,0 +1,100 @@
+"""`gristmill` from the command line, as installed."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GRISTMILL = Path(sys.executable).with_name("gristmill")
+SMALL = ["--rows", "24", "--steps", "12", "--batch-size", "8"]
+
+
+def gristmill(*args, timeout=100):
+    command = [str(GRISTMILL), *map(str, args)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=timeout)
+
+
+def test_version():
+    from importlib.metadata import version
+
+    assert gristmill("--version").stdout == f"gristmill, version {version('gristmill')}\n"
+
+
+def test_help_names_every_option():
+    done = gristmill("demo", "--help")
+    assert done.returncode == 0
+    for option in ("data", "rows", "steps", "batch-size", "threads", "seed", "json", "quiet"):
+        assert f"--{option}" in done.stdout
+
+
+def test_bad_usage_is_status_2():
+    done = gristmill("demo", "--rows", "none")
+    assert done.returncode == 2
+    assert "'--rows'" in done.stderr
+
+
+def test_a_missing_extra_is_one_sentence(monkeypatch):
+    from click.testing import CliRunner
+
+    from gristmill.cli.main import main
+
+    monkeypatch.setattr("gristmill.cli.main.find_spec", lambda name: None if name == "jax" else 1)
+    result = CliRunner().invoke(main, ["demo"])
+    assert result.exit_code == 2
+    assert "needs jax: pip install 'gristmill[demo]'" in result.output
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    pytest.importorskip("jax")
+    pytest.importorskip("soundfile")
+    data = tmp_path_factory.mktemp("demo")
+    done = gristmill("demo", "--data", data, *SMALL, "--json", timeout=280)
+    assert done.returncode == 0, done.stderr
+    return data, json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_demo_trains_and_resumes(demo):
+    _, summary, progress = demo
+    assert summary["train"]["steps"] == 12
+    assert summary["train"]["samples"] == 96
+    assert 0 <= summary["train"]["wait_share"] <= 1
+    assert summary["resume"]["step"] == 5  # step 6 would end an epoch
+    assert summary["resume"]["equal"]
+    assert summary["resume"]["batches_compared"] == 7
+    assert summary["held_out"]["rows"] == 8
+    assert "train: 12/12 step" in progress
+    assert "\r" not in progress
+
+
+@pytest.mark.timeout(300)
+def test_demo_finds_its_shards_again(demo):
+    data, summary, _ = demo
+    before = {path.name: path.stat().st_mtime_ns for path in data.glob("*.arrow")}
+    done = gristmill("demo", "--data", data, *SMALL, "--quiet", timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert {path.name: path.stat().st_mtime_ns for path in data.glob("*.arrow")} == before
+    assert done.stdout.startswith("Found 2 shards of 24 recordings")
+    assert "equal bit for bit" in done.stdout
+    assert not done.stderr
+    # The same seed gives the same batches, so the same training, on however many threads.
+    again = gristmill("demo", "--data", data, *SMALL, "--json", "--threads", "3", timeout=280)
+    assert json.loads(again.stdout)["train"]["loss"] == pytest.approx(summary["train"]["loss"])
+
+
+@pytest.mark.timeout(300)
+def test_a_damaged_shard_is_status_3_and_a_sentence(demo, tmp_path):
+    data = tmp_path / "damaged"
+    shutil.copytree(demo[0], data)
+    shard = data / "train-00000-of-00002.arrow"
+    damaged = bytearray(shard.read_bytes())
+    damaged[:64] = bytes(64)  # of the same size: the manifest still fits
+    shard.write_bytes(damaged)
+    done = gristmill("demo", "--data", data, *SMALL, "--quiet", timeout=280)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert shard.name in done.stderr

@@ -1,0 +1,46 @@
+"""Each example runs as it stands."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(example, *args, cwd):
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, str(EXAMPLES / example), *map(str, args)]
+    done = subprocess.run(
+        command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(240)
+def test_train_jax_resumes(tmp_path):
+    pytest.importorskip("jax")
+    one_run = run("train_jax.py", "--checkpoint", "whole", "--steps", 10, cwd=tmp_path)
+    first = run("train_jax.py", "--checkpoint", "parts", "--steps", 5, cwd=tmp_path)
+    second = run("train_jax.py", "--checkpoint", "parts", "--steps", 5, cwd=tmp_path)
+    assert "resumed after step 5" in second
+    steps = [line for line in one_run.splitlines() if line.startswith("step ")]
+    in_parts = [line for line in (first + second).splitlines() if line.startswith("step ")]
+    assert len(steps) == 2
+    assert in_parts == steps
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_single_shard_grain(tmp_path, workers):
+    output = run("single_shard_grain.py", "--workers", workers, cwd=tmp_path)
+    # 24 rows twice over, in batches of 8.
+    assert [line.partition(": ")[2][:11] for line in output.splitlines()] == ["(8, 160000)"] * 6
+
+
+def test_every_example_is_run_here():
+    here = Path(__file__).read_text(encoding="utf-8")
+    assert all(f'"{path.name}"' in here for path in EXAMPLES.glob("*.py"))
