@@ -29,7 +29,7 @@ pub(crate) fn decode<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let crop = Crop::At { start, seconds };
     let spec = AudioSpec { rate_hz: sample_rate, channels, crop, pad: Pad::None };
-    let (buf, shape) = py.run(|| {
+    let (buf, shape) = py.detach_core(|| {
         spec.validate().map_err(Error::config)?;
         DECODER.with_borrow_mut(|decoder| {
             let plan = decoder.plan(&data, &spec, 0)?;
@@ -37,7 +37,7 @@ pub(crate) fn decode<'py>(
             decoder.render(&data, &plan, buf.samples_mut())?;
             let shape = match channels {
                 Channels::Mono => vec![plan.n_frames()],
-                _ => vec![plan.n_channels(), plan.n_frames()],
+                _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
             };
             Ok((buf, shape))
         })
@@ -55,6 +55,6 @@ pub(crate) fn probe(
     py: Python<'_>,
     data: PyBackedBytes,
 ) -> PyResult<(&'static str, u32, u16, u64)> {
-    let info = py.run(|| Ok(audio::probe(&data)?))?;
+    let info = py.detach_core(|| Ok(audio::probe(&data)?))?;
     Ok((info.codec.key(), info.rate_hz, info.n_channels, info.n_frames))
 }

@@ -10,12 +10,14 @@ pub(crate) trait Detach {
     ///
     /// Every call into the core that may wait or compute goes through here, so that no lock of the
     /// core is ever taken by a thread that holds the GIL and waits for one that needs it.
-    fn run<T: Ungil>(self, work: impl Ungil + FnOnce() -> gristmill_core::Result<T>)
-    -> PyResult<T>;
+    fn detach_core<T: Send>(
+        self,
+        work: impl Ungil + FnOnce() -> gristmill_core::Result<T>,
+    ) -> PyResult<T>;
 }
 
 impl Detach for Python<'_> {
-    fn run<T: Ungil>(
+    fn detach_core<T: Send>(
         self,
         work: impl Ungil + FnOnce() -> gristmill_core::Result<T>,
     ) -> PyResult<T> {

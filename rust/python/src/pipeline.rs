@@ -36,7 +36,7 @@ impl Pipeline {
             None => options::parse(&PyDict::new(py))?,
         };
         let is_single = options.batch_size.is_none();
-        let inner = py.run(move || pipeline::Pipeline::start(options, start))?;
+        let inner = py.detach_core(move || pipeline::Pipeline::start(options, start))?;
         Ok(Self { inner, is_single })
     }
 
@@ -81,7 +81,7 @@ impl Pipeline {
 impl Pipeline {
     fn wait(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         loop {
-            match py.run(|| self.inner.next(SIGNAL_CHECK))? {
+            match py.detach_core(|| self.inner.next(SIGNAL_CHECK))? {
                 Next::Batch(batch) => return Ok(Some(batch)),
                 Next::End => return Ok(None),
                 Next::Pending => py.check_signals()?,
@@ -104,6 +104,6 @@ pub(crate) fn element_spec<'py>(
     // Only a last batch can be short.
     let is_full = options.drop_remainder || options.epochs.is_none();
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
-    let described = py.run(move || describe(&options))?;
+    let described = py.detach_core(move || describe(&options))?;
     described_to_py(py, &described, batch.as_slice())
 }

@@ -14,6 +14,7 @@ mod decoder;
 mod error;
 mod flac;
 mod kernel;
+mod keys;
 mod mp3;
 mod ogg;
 mod plan;

@@ -1,0 +1,37 @@
+//! The words for codecs and reasons that programs compare. Public in Python: they never change.
+
+use super::{Codec, Reason};
+
+impl Codec {
+    /// The codec in lower case, as `gristmill.AudioInfo.codec` has it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Wav => "wav",
+            Self::Flac => "flac",
+            Self::Vorbis => "vorbis",
+            Self::Mp3 => "mp3",
+        }
+    }
+}
+
+impl Reason {
+    /// The reason in a word, as `gristmill.DecodeError.reason` has it.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Empty => "empty",
+            Self::UnknownFormat => "unknown_format",
+            Self::UnsupportedCodec(_) => "unsupported_codec",
+            Self::MalformedHeader(_) => "malformed_header",
+            Self::Truncated { .. } => "truncated",
+            Self::CorruptPackets { .. } => "corrupt_packets",
+            Self::ParamsChanged => "params_changed",
+            Self::NonFinite => "non_finite",
+            Self::Limit(_) => "limit",
+            Self::TooFewChannels { .. } => "too_few_channels",
+            Self::DecoderPanic(_) => "decoder_panic",
+            Self::WrongSlot { .. } => "wrong_slot",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
