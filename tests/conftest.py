@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shards
-from signals import encode, field, synthetic
-
-RATE = 32_000
+from signals import RATE, encode, field, synthetic
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import soundfile
 
+RATE = 32_000  # of most signals here, and of most crops
+
 # kind -> (container, subtype) of soundfile
 KINDS = {
     "wav16": ("WAV", "PCM_16"),

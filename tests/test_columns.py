@@ -9,8 +9,7 @@ import numpy as np
 import oracle
 import pytest
 import shards
-from conftest import RATE
-from signals import encode, synthetic
+from signals import RATE, encode, synthetic
 
 
 def test_all_columns_come_by_default(numbered: list[Path]) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 import oracle
 import pytest
 import shards
-from conftest import RATE
-from signals import encode
+from signals import RATE, encode
 
 LONG = np.linspace(-0.5, 0.5, 10_001, dtype=np.float32)[:, None]
 SHORT = LONG[:999]

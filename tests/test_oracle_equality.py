@@ -10,11 +10,10 @@ import numpy as np
 import oracle
 import pytest
 import soxr
-from conftest import RATE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from resample_reference import snr_db
-from signals import CODEC, KINDS, TOLERANCE, encode, field, synthetic
+from signals import RATE, CODEC, KINDS, TOLERANCE, encode, field, synthetic
 
 SECONDS = 0.5
 

@@ -10,8 +10,7 @@ import gristmill as gm
 import oracle
 import pytest
 import shards
-from conftest import RATE
-from signals import encode, synthetic
+from signals import RATE, encode, synthetic
 
 
 def order(paths: Any, **options: Any) -> list[tuple[int, int]]:

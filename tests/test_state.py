@@ -94,7 +94,7 @@ def test_the_state_stands_still_between_elements(numbered: list[Path]) -> None:
     it = iter(source(numbered, "batches"))
     first = it.get_state()
     it.start_prefetch()
-    assert it.get_state() == first
+    assert it.get_state()["next_index"] == first["next_index"]
     next(it)
     after = it.get_state()
     assert after != first
