@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 import shards
 from signals import RATE, encode, field, synthetic
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import resample_reference
 import soundfile
+
+import resample_reference
 
 U64 = (1 << 64) - 1
 GAMMA = 0x9E3779B97F4A7C15

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -11,11 +10,11 @@ from pathlib import Path
 
 
 def n_threads() -> int:
-    return len(os.listdir("/proc/self/task"))
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 def n_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def settles(count: Callable[[], int], at_most: int, within_s: float = 5.0) -> bool:
@@ -29,7 +28,7 @@ def settles(count: Callable[[], int], at_most: int, within_s: float = 5.0) -> bo
 
 
 def script(code: str, *arguments: object) -> list[str]:
-    """The command that runs `code` in a fresh interpreter, with the tests' folder to import from."""
+    """The command that runs `code` in a fresh interpreter that can import the tests' modules."""
     head = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
     return [sys.executable, "-c", head + code, *map(str, arguments)]
 

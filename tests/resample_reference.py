@@ -23,7 +23,9 @@ class Kernel:
 KERNEL = Kernel()
 
 
-def resample(signal: np.ndarray, rate_in: int, rate_out: int, kernel: Kernel = KERNEL) -> np.ndarray:
+def resample(
+    signal: np.ndarray, rate_in: int, rate_out: int, kernel: Kernel = KERNEL
+) -> np.ndarray:
     """Resamples the last axis; zeros lie before and after the recording. Returns f64."""
     g = math.gcd(rate_in, rate_out)
     up, down = rate_out // g, rate_in // g

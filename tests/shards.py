@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+NEW_YEAR = dt.datetime.fromisoformat("2026-01-01")
 AUDIO = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 FIELDS = {
     "audio": AUDIO,
@@ -48,7 +49,7 @@ def row(i: int, data: bytes | None, path: str | None = None) -> dict[str, Any]:
         "count": i - 3,
         "level": i / 4,
         "good": i % 3 == 0,
-        "when": datetime.datetime(2026, 1, 1) + datetime.timedelta(hours=i, microseconds=i),
+        "when": NEW_YEAR + dt.timedelta(hours=i, microseconds=i),
         "name": None if i % 4 == 1 else f"row {i} \N{BIRD}",
         "tags": list(range(i % 5)),
         "box": [i, i + 0.5, i + 1, -i],
@@ -61,7 +62,9 @@ def schema(fields: dict[str, pa.DataType] | None = None, *, features: bool = Tru
     plain = pa.schema(list((FIELDS if fields is None else fields).items()))
     if not features:
         return plain
-    info = {"info": {"features": {name: FEATURES[name] for name in plain.names if name in FEATURES}}}
+    info = {
+        "info": {"features": {name: FEATURES[name] for name in plain.names if name in FEATURES}}
+    }
     return plain.with_metadata({"huggingface": json.dumps(info)})
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gristmill as gm
 import numpy as np
 import pyarrow as pa
 import pytest
-import shards
 import soundfile
+
+import gristmill as gm
+import shards
 from probes import n_descriptors, n_threads, settles
 from signals import RATE, encode, synthetic
 
@@ -173,20 +174,11 @@ def test_bad_bytes_to_decode_and_probe(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["wav16", "flac16", "vorbis", "mp3"])
-def test_truncated_audio_is_never_taken_for_whole(tmp_path: Path, kind: str) -> None:
-    """Either an error, or what the container says is there: Ogg and MP3 do not tell the length."""
+def test_truncated_audio_is_an_error(kind: str) -> None:
     whole = encode(synthetic(2, RATE), RATE, kind)
-    n_whole = gm.decode(whole).size
-    cut = whole[: len(whole) // 2]
-    try:
-        n_cut = gm.decode(cut).size
-    except gm.DecodeError as e:
-        assert e.codec is not None
-        assert "truncated" in str(e).lower()
-    else:
-        assert kind in ("vorbis", "mp3")
-        assert n_cut < n_whole
-        assert gm.probe(cut).frames == n_cut
+    with pytest.raises(gm.DecodeError, match="truncated") as caught:
+        gm.decode(whole[: len(whole) // 2])
+    assert caught.value.codec is not None
 
 
 @pytest.mark.parametrize("unknown", ["opus", "aiff"])

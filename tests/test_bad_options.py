@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import gristmill as gm
 import pytest
+
+import gristmill as gm
 from signals import RATE, encode, synthetic
 
 GOOD = encode(synthetic(0.2, RATE), RATE, "wav16")
@@ -55,5 +56,5 @@ def test_options_that_make_no_sense(numbered: list[Path], options: dict[str, Any
     ],
 )
 def test_values_that_make_no_sense(make: Any) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError):
         make()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import probes
 import pytest
+
+import probes
 import shards
 from signals import RATE, encode
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import gristmill as gm
 import numpy as np
-import oracle
 import pytest
+
+import gristmill as gm
 import shards
 from signals import RATE, encode, synthetic
+
+import oracle
 
 
 def test_all_columns_come_by_default(numbered: list[Path]) -> None:

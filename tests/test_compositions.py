@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import grain
-import gristmill as gm
 import numpy as np
 import pytest
-from signals import RATE
 from absl import flags
+
+import gristmill as gm
+from signals import RATE
 
 AUDIO = gm.Audio(sample_rate=RATE, crop=gm.RandomCrop(0.01))
 LazyDataset = grain.IterDataset

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import gristmill as gm
 import numpy as np
-import oracle
 import pytest
+
+import gristmill as gm
 import shards
 from signals import RATE, encode
+
+import oracle
 
 LONG = np.linspace(-0.5, 0.5, 10_001, dtype=np.float32)[:, None]
 SHORT = LONG[:999]

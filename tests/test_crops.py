@@ -1,12 +1,13 @@
-"""A crop is the slice of the whole, bit for bit: thousands of short ones for each codec and rate."""
+"""A crop is the slice of the whole, bit for bit: thousands of them for each codec and rate."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import gristmill as gm
 import numpy as np
 import pytest
+
+import gristmill as gm
 from signals import encode, field, synthetic
 
 N_CROPS = 2_000

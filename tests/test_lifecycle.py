@@ -9,10 +9,11 @@ import subprocess
 import time
 from pathlib import Path
 
-import gristmill as gm
 import numpy as np
-import probes
 import pytest
+
+import gristmill as gm
+import probes
 import shards
 from probes import n_descriptors, n_threads, settles
 from signals import RATE, encode

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import probes
 import pytest
+
+import probes
 import shards
 from signals import RATE, encode
 

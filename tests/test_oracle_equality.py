@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import gristmill as gm
 import numpy as np
-import oracle
 import pytest
 import soxr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import gristmill as gm
 from resample_reference import snr_db
-from signals import RATE, CODEC, KINDS, TOLERANCE, encode, field, synthetic
+from signals import CODEC, KINDS, RATE, TOLERANCE, encode, field, synthetic
+
+import oracle
 
 SECONDS = 0.5
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import gristmill as gm
-import oracle
 import pytest
+
+import gristmill as gm
 import shards
 from signals import RATE, encode, synthetic
+
+import oracle
 
 
 def order(paths: Any, **options: Any) -> list[tuple[int, int]]:
@@ -112,7 +114,12 @@ def test_a_batch_larger_than_the_data(numbered: list[Path]) -> None:
 
 def test_without_end(numbered: list[Path]) -> None:
     ds = gm.ArrowIterDataset(
-        numbered, audio=None, columns=["count"], shuffle=gm.Shuffle(2), epochs=None, with_row_id=True
+        numbered,
+        audio=None,
+        columns=["count"],
+        shuffle=gm.Shuffle(2),
+        epochs=None,
+        with_row_id=True,
     )
     it = iter(ds)
     got = [(int(e["shard"]), int(e["row"])) for e, _ in zip(it, range(200), strict=False)]

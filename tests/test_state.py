@@ -8,9 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import gristmill as gm
 import numpy as np
 import pytest
+
+import gristmill as gm
 
 AUDIO = gm.Audio(crop=gm.RandomCrop(0.01))
 VARIANTS: dict[str, dict[str, Any]] = {
