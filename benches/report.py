@@ -1,0 +1,82 @@
+"""Measuring in fresh processes, and tables of what came out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+import resource
+import shlex
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+MIB = 1 << 20
+
+
+def in_process(script: str, *arguments: object) -> dict[str, Any]:
+    """Runs `script` in a fresh interpreter; its last line is the result as JSON."""
+    done = subprocess.run(
+        [sys.executable, script, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{shlex.join(map(str, arguments))} failed with {done.returncode}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def peak_rss(n_children: int = 0) -> int:
+    """Bytes of this process at its peak, and of its ended children at the largest one's."""
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return 1024 * (own + n_children * child)
+
+
+def resident(name: str) -> int:
+    """`VmRSS` or `VmHWM` of this process in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+
+def conditions() -> str:
+    now = dt.datetime.now().astimezone().isoformat(timespec="minutes")
+    cpu = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    cores = len(os.sched_getaffinity(0))
+    command = shlex.join(["python", *sys.argv])
+    return f"{now}  |  {cpu}, {cores} cores  |  Python {platform.python_version()}  |  {command}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [list(head), *map(list, rows)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    cells = [
+        "  ".join(
+            c.ljust(w) if k == 0 else c.rjust(w)
+            for k, (c, w) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    ]
+    return "\n".join([cells[0], "-" * len(cells[0]), *cells[1:]])
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median, and how far the extremes lie from it."""
+    middle = statistics.median(values)
+    return f"{middle:.1f} ({min(values) / middle - 1:+.0%} {max(values) / middle - 1:+.0%})"
+
+
+def verdict(label: str, ratio: float, mark: float) -> str:
+    return f"{'met   ' if ratio >= mark else 'MISSED'}  {label}: {ratio:.2f} (mark {mark:g})"

@@ -1,0 +1,80 @@
+"""Shards that the tests share: small, made once a run, never changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shards
+from signals import RATE, encode, field, synthetic
+
+
+@pytest.fixture(scope="session")
+def same_rate(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """25 recordings of 32 kHz in every encoding, 0.05 to 1.7 s, in five shards.
+
+    Stream and file, one of one row, one without rows.
+    """
+    folder = tmp_path_factory.mktemp("same-rate")
+    kinds = ["wav16", "flac16", "vorbis", "mp3", "wav24", "flac24", "wavf32", "mp3vbr", "wavu8"]
+    rng = np.random.default_rng(7)
+    made = [
+        encode(synthetic(rng.uniform(0.6, 1.7), RATE, 1 + i % 2, i), RATE, kinds[i % len(kinds)])
+        for i in range(24)
+    ]
+    made.append(encode(synthetic(0.05, RATE, 1, 99), RATE, "wav16"))
+    return [
+        shards.write_audio(folder / "a-0.arrow", made[:8]),
+        shards.write_audio(folder / "b-1.arrow", []),
+        shards.write_audio(folder / "c-2.arrow", made[8:9], form="file"),
+        shards.write_audio(folder / "d-3.arrow", made[9:19], form="file", batch_rows=4),
+        shards.write_audio(folder / "e-4.arrow", made[19:], batch_rows=100),
+    ]
+
+
+@pytest.fixture(scope="session")
+def mixed_rates(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """12 recordings of 22.05 to 48 kHz, in two shards; each codec in each of the rates."""
+    folder = tmp_path_factory.mktemp("mixed-rates")
+    made = [
+        encode(synthetic(1 + i / 10, rate, 1 + i % 2, i), rate, kind)
+        for i, (kind, rate) in enumerate(
+            (kind, rate)
+            for rate in (22_050, 44_100, 48_000)
+            for kind in ("wav16", "flac16", "vorbis", "mp3")
+        )
+    ]
+    return [
+        shards.write_audio(folder / "low.arrow", made[:5]),
+        shards.write_audio(folder / "high.arrow", made[5:]),
+    ]
+
+
+@pytest.fixture(scope="session")
+def field_shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Field recordings of 32 and 44.1 kHz, each in every codec; skips where they are absent."""
+    folder = tmp_path_factory.mktemp("field")
+    paths = []
+    for name in ("birds_10s.wav", "aru_1.wav", "short_no_metadata.wav", "great_plains_toad.wav"):
+        frames, rate = field(name, seconds=6)
+        made = [encode(frames, rate, kind) for kind in ("wav16", "flac16", "vorbis", "mp3")]
+        paths.append(shards.write_audio(folder / f"{Path(name).stem}.arrow", made, batch_rows=2))
+    return paths
+
+
+@pytest.fixture(scope="session")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """40 rows of 20 ms in four shards of 11, 0, 9 and 20 rows: for order and state."""
+    folder = tmp_path_factory.mktemp("numbered")
+    paths, made = [], 0
+    for i, n in enumerate((11, 0, 9, 20)):
+        # A row's audio is a constant that tells its number.
+        recordings = [
+            encode(np.full((640, 1), (made + k) / 64, np.float32), RATE, "wav16") for k in range(n)
+        ]
+        rows = [shards.row(made + k, data) for k, data in enumerate(recordings)]
+        paths.append(shards.write(folder / f"part-{i}.arrow", rows, batch_rows=4))
+        made += n
+    return paths

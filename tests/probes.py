@@ -1,0 +1,43 @@
+"""What the tests measure of a process: threads, descriptors, bytes; and scripts run beside it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def n_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def n_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def settles(count: Callable[[], int], at_most: int, within_s: float = 5.0) -> bool:
+    """Whether `count()` comes down to `at_most` in time."""
+    deadline = time.monotonic() + within_s
+    while count() > at_most:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def script(code: str, *arguments: object) -> list[str]:
+    """The command that runs `code` in a fresh interpreter that can import the tests' modules."""
+    head = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+    return [sys.executable, "-c", head + code, *map(str, arguments)]
+
+
+def run(code: str, *arguments: object, timeout_s: float = 120.0) -> str:
+    """Runs `code` to its end and returns what it printed; any word on stderr is a failure."""
+    done = subprocess.run(
+        script(code, *arguments), capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert done.returncode == 0, f"exit {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""
+    return done.stdout

@@ -1,0 +1,72 @@
+"""Resident memory stays within the budget, whatever the size of record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import probes
+import shards
+from signals import RATE, encode
+
+MIB = 1 << 20
+
+# Prints the peak of the job above what the process was before it, in bytes.
+SCRIPT = """
+import gc
+import gristmill as gm
+from pathlib import Path
+
+small, big, budget, seconds, batch_size = sys.argv[1:]
+crop = gm.RandomCrop(float(seconds)) if float(seconds) else None
+
+def drain(path, **read):
+    ds = gm.ArrowIterDataset(
+        path,
+        audio=gm.Audio(sample_rate=32_000, crop=crop),
+        columns=["audio", "label"],
+        shuffle=gm.Shuffle(1),
+        batch_size=int(batch_size),
+        epochs=2,
+        read=gm.ReadOptions(num_threads=2, **read),
+    )
+    return sum(len(batch["label"]) for batch in ds)
+
+def resident(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+drain(small)
+gc.collect()
+Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+before = resident("VmRSS")
+n = drain(big, memory_budget=int(budget))
+assert n == 400, n
+print(resident("VmHWM") - before)
+"""
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """200 rows of 1.5 MB in two record batches of 150 MB."""
+    noise = np.random.default_rng(0).uniform(-0.5, 0.5, (750_000, 1)).astype(np.float32)
+    path = tmp_path_factory.mktemp("big") / "big.arrow"
+    yield shards.write_audio(path, [encode(noise, RATE, "wav16")] * 200, batch_rows=100)
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("budget", "seconds", "batch_size"),
+    [(64 * MIB, 5.0, 8), (256 * MIB, 5.0, 64), (128 * MIB, 0.0, 4)],
+    ids=["small budget", "large batches", "whole recordings"],
+)
+def test_peak_is_within_the_budget(
+    numbered: list[Path], big: Path, budget: int, seconds: float, batch_size: int
+) -> None:
+    peak = int(probes.run(SCRIPT, numbered[0], big, budget, seconds, batch_size))
+    frames = round(seconds * RATE) or 750_000
+    held = 2 * batch_size * frames * 4  # by the loop: a batch, and the one before it
+    assert peak <= 1.1 * budget + held, f"{peak / MIB:.0f} MiB of {budget / MIB:.0f} MiB"
