@@ -64,12 +64,7 @@ impl Decoder {
     /// # Errors
     /// Any [`Reason`] that headers and framing show: unknown or unsupported formats, damage,
     /// limits. A panic inside a parser is contained and reported as [`Reason::DecoderPanic`].
-    pub fn plan(
-        &mut self,
-        bytes: &[u8],
-        spec: &AudioSpec,
-        draw: u64,
-    ) -> Result<Plan, DecodeError> {
+    pub fn plan(&mut self, bytes: &[u8], spec: &AudioSpec, draw: u64) -> Result<Plan, DecodeError> {
         let format = sniff(bytes).map_err(Reason::of_unknown)?;
         let codec = match format {
             Format::Wav => Codec::Wav,
@@ -141,7 +136,8 @@ impl Decoder {
             }
             Format::Ogg { offset } => {
                 let layout = ogg::open(bytes, offset, &mut self.pages)?;
-                let (rate, channels, n) = (layout.rate_hz(), layout.n_channels(), layout.n_frames());
+                let (rate, channels, n) =
+                    (layout.rate_hz(), layout.n_channels(), layout.n_frames());
                 let shape = Shape::new(Codec::Vorbis, rate, channels, n, spec, draw)?;
                 let entry = ogg::Entry::find(&layout, &self.pages, shape.seek());
                 Ok(shape.into_plan(Source::Vorbis(layout, entry)))

@@ -8,10 +8,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use symphonia::{
     core::{
         audio::{Audio, GenericAudioBufferRef},
-        codecs::{CodecParameters, audio::{AudioDecoder, AudioDecoderOptions}},
+        codecs::{
+            CodecParameters,
+            audio::{AudioDecoder, AudioDecoderOptions},
+        },
         errors::Error,
         formats::{FormatOptions, FormatReader, SeekMode, SeekTo},
-        io::{MediaSource, MediaSourceStream},
+        io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions},
         units::Timestamp,
     },
     default::{codecs::FlacDecoder, formats::FlacReader},
@@ -59,8 +62,8 @@ pub(super) fn open(bytes: &[u8], offset: usize, cancel: &Cancel) -> Result<Layou
         }
     }
     let info = info.ok_or_else(|| Reason::malformed("there is no STREAMINFO"))?;
-    let packed = u64::from(be_u32(info, 10).unwrap_or(0)) << 32
-        | u64::from(be_u32(info, 14).unwrap_or(0));
+    let packed =
+        u64::from(be_u32(info, 10).unwrap_or(0)) << 32 | u64::from(be_u32(info, 14).unwrap_or(0));
     let rate_hz = (packed >> 44) as u32;
     let n_channels = (packed >> 41 & 7) as u16 + 1;
     let mut head = [0; HEAD_LEN];
@@ -93,7 +96,7 @@ fn count(bytes: &[u8], layout: &Layout, cancel: &Cancel) -> Result<u64, Reason> 
 
 fn reader<'a>(bytes: &'a [u8], layout: &Layout) -> Result<FlacReader<'a>, Reason> {
     let source = Source { head: layout.head, tail: from(bytes, layout.audio), at: 0 };
-    let stream = MediaSourceStream::new(Box::new(source), Default::default());
+    let stream = MediaSourceStream::new(Box::new(source), MediaSourceStreamOptions::default());
     FlacReader::try_new(stream, FormatOptions::default())
         .map_err(|e| Reason::malformed(e.to_string()))
 }
@@ -108,15 +111,17 @@ pub(super) fn decode(
 ) -> Result<(), Reason> {
     let mut reader = reader(bytes, layout)?;
     let malformed = |e: Error| Reason::malformed(e.to_string());
-    let params = match reader.tracks().first().and_then(|track| track.codec_params.as_ref()) {
-        Some(CodecParameters::Audio(params)) => params,
-        _ => return Err(Reason::malformed("there is no audio track")),
+    let track = reader.tracks().first();
+    let Some(CodecParameters::Audio(params)) = track.and_then(|t| t.codec_params.as_ref()) else {
+        return Err(Reason::malformed("there is no audio track"));
     };
     let mut decoder =
         FlacDecoder::try_new(params, &AudioDecoderOptions::default()).map_err(malformed)?;
     if start > 0 {
         let ts = Timestamp::new(start as i64);
-        reader.seek(SeekMode::Accurate, SeekTo::Timestamp { ts, track_id: 0 }).map_err(malformed)?;
+        reader
+            .seek(SeekMode::Accurate, SeekTo::Timestamp { ts, track_id: 0 })
+            .map_err(malformed)?;
     }
     let mut n_corrupt = 0;
     while !sink.is_full() {

@@ -44,7 +44,8 @@ impl Ratio {
             return Ok(None);
         }
         if up > down * MAX_RATIO || down > up * MAX_RATIO {
-            let why = format!("resampling {from_hz} Hz to {to_hz} Hz exceeds a ratio of {MAX_RATIO}");
+            let why =
+                format!("resampling {from_hz} Hz to {to_hz} Hz exceeds a ratio of {MAX_RATIO}");
             return Err(Reason::Limit(why));
         }
         let divisor = gcd(up, down);

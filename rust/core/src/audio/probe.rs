@@ -26,8 +26,7 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Reason> {
     let offset = skip_id3v2(bytes)?;
     let rest = from(bytes, offset);
     match rest {
-        [b'R', b'I' | b'F', b'F' | b'6', b'F' | b'4', ..] if is_wave(rest) => Ok(Format::Wav),
-        [b'B', b'W', b'6', b'4', ..] if is_wave(rest) => Ok(Format::Wav),
+        _ if is_wave(rest) && offset == 0 => Ok(Format::Wav),
         [b'f', b'L', b'a', b'C', ..] => Ok(Format::Flac { offset }),
         [b'O', b'g', b'g', b'S', ..] => Ok(Format::Ogg { offset }),
         _ => match unsupported(rest) {
@@ -38,7 +37,8 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Reason> {
 }
 
 fn is_wave(rest: &[u8]) -> bool {
-    rest.get(8..12) == Some(b"WAVE")
+    let is_riff = matches!(rest.first_chunk(), Some(b"RIFF" | b"RF64" | b"BW64"));
+    is_riff && rest.get(8..12) == Some(b"WAVE")
 }
 
 /// The offset behind all leading `ID3v2` tags.
@@ -95,7 +95,8 @@ fn unsupported(rest: &[u8]) -> Option<&'static str> {
 fn sniff_mpeg(bytes: &[u8], offset: usize) -> Result<Format, Reason> {
     if let Some(header) = be_u32(bytes, offset).filter(|h| h & 0xFFF6_0000 == 0xFFF0_0000) {
         // AAC in ADTS has the sync word of MPEG and layer 0; its length field must be plausible.
-        let len = header << 11 >> 19 & 0x1800 | u32::from(u8_at(bytes, offset + 4).unwrap_or(0)) << 3;
+        let len =
+            header << 11 >> 19 & 0x1800 | u32::from(u8_at(bytes, offset + 4).unwrap_or(0)) << 3;
         if len > 0 {
             return Err(Reason::UnsupportedCodec("AAC (ADTS)".to_owned()));
         }

@@ -61,7 +61,13 @@ pub(super) struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     /// A sink for `len` frames from frame `first` on, into `planes` that begin `stride` apart.
-    pub(super) fn new(planes: &'a mut [f32], stride: usize, mix: Mix, first: u64, len: usize) -> Self {
+    pub(super) fn new(
+        planes: &'a mut [f32],
+        stride: usize,
+        mix: Mix,
+        first: u64,
+        len: usize,
+    ) -> Self {
         Self { planes, stride, mix, first, len, filled: 0, gap: false }
     }
 
@@ -135,13 +141,15 @@ impl<'a> Sink<'a> {
             return;
         }
         let mut rest = channels.iter();
-        copy(Some(out), rest.next().and_then(|c| c.get(skip..)));
+        copy(Some(&mut *out), rest.next().and_then(|c| c.get(skip..)));
         for channel in rest {
             for (out, x) in out.iter_mut().zip(channel.iter().skip(skip)) {
                 *out += x.to_f32();
             }
         }
-        out.iter_mut().for_each(|x| *x *= scale);
+        for x in out {
+            *x *= scale;
+        }
     }
 }
 

@@ -41,7 +41,9 @@ impl AudioSpec {
         if let Crop::At { start, .. } = self.crop
             && !(0.0..=MAX_SECONDS).contains(&start)
         {
-            return Err(format!("the crop must start within 0 and {MAX_SECONDS} s, not at {start}"));
+            return Err(format!(
+                "the crop must start within 0 and {MAX_SECONDS} s, not at {start}"
+            ));
         }
         match self.crop.seconds() {
             Some(s) if !(s > 0.0 && s <= MAX_SECONDS) => {

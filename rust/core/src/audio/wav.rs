@@ -55,7 +55,8 @@ pub(super) fn open(bytes: &[u8]) -> Result<Layout, Reason> {
     let mut data_len_64 = None;
     loop {
         let (Some(id), Some(len)) = (bytes.get(at..at + 4), le_u32(bytes, at + 4)) else {
-            let missing = if format.is_none() { "there is no fmt chunk" } else { "there is no data chunk" };
+            let missing =
+                if format.is_none() { "there is no fmt chunk" } else { "there is no data chunk" };
             return Err(Reason::malformed(missing));
         };
         let body = at + 8;
@@ -120,7 +121,9 @@ impl Format {
             _ => return Err(Reason::UnsupportedCodec(format!("WAV of type {}", tag_name(tag)))),
         };
         if usize::from(block) != encoding.n_bytes() * usize::from(n_channels) {
-            return Err(Reason::malformed(format!("{n_channels} channels in blocks of {block} bytes")));
+            return Err(Reason::malformed(format!(
+                "{n_channels} channels in blocks of {block} bytes"
+            )));
         }
         Ok(Self { rate_hz, n_channels, encoding })
     }
@@ -160,9 +163,9 @@ pub(super) fn decode(
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     match layout.encoding {
-        Encoding::U8 => convert::<1>(bytes, layout, sink, cancel, |[b]| {
-            (f32::from(b) - 128.0) * (1.0 / 128.0)
-        }),
+        Encoding::U8 => {
+            convert::<1>(bytes, layout, sink, cancel, |[b]| (f32::from(b) - 128.0) * (1.0 / 128.0))
+        }
         Encoding::I16 => convert::<2>(bytes, layout, sink, cancel, |b| {
             f32::from(i16::from_le_bytes(b)) * (1.0 / 32_768.0)
         }),
@@ -173,7 +176,9 @@ pub(super) fn decode(
             i32::from_le_bytes(b) as f32 * (1.0 / 2_147_483_648.0)
         }),
         Encoding::F32 => convert::<4>(bytes, layout, sink, cancel, f32::from_le_bytes),
-        Encoding::F64 => convert::<8>(bytes, layout, sink, cancel, |b| f64::from_le_bytes(b) as f32),
+        Encoding::F64 => {
+            convert::<8>(bytes, layout, sink, cancel, |b| f64::from_le_bytes(b) as f32)
+        }
     }
 }
 

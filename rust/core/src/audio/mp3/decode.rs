@@ -73,9 +73,8 @@ pub(in crate::audio) fn decode(
 ) -> Result<(), Reason> {
     let mut params = AudioCodecParameters::new();
     params.for_codec(CODEC_ID_MP3);
-    let mut decoder =
-        MpaDecoder::try_new(&params, &AudioDecoderOptions::default().gapless(false))
-            .map_err(|e| Reason::malformed(e.to_string()))?;
+    let mut decoder = MpaDecoder::try_new(&params, &AudioDecoderOptions::default().gapless(false))
+        .map_err(|e| Reason::malformed(e.to_string()))?;
     let mut n_corrupt = 0;
     let mut pts = (entry.first * layout.frame_len) as i64 - layout.delay as i64;
     for (i, frame) in entry.frames.iter().enumerate() {

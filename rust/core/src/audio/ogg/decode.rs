@@ -181,8 +181,7 @@ impl Run<'_> {
         if data.first().is_none_or(|first| first & 1 != 0) {
             return;
         }
-        let packet =
-            PacketRef::new(0, Timestamp::new(self.position), Duration::new(0), data);
+        let packet = PacketRef::new(0, Timestamp::new(self.position), Duration::new(0), data);
         let Ok(GenericAudioBufferRef::F32(pcm)) = self.decoder.decode_ref(&packet) else {
             self.n_corrupt += 1;
             return;

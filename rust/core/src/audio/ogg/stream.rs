@@ -231,7 +231,8 @@ impl FirstPage {
                 self.unknown |= modes.is_none();
             }
             if let (true, Some(len)) = (ends, self.piece) {
-                self.n_frames += self.previous.map_or(0, |previous| i64::from((previous + len) / 4));
+                self.n_frames +=
+                    self.previous.map_or(0, |previous| i64::from((previous + len) / 4));
                 self.previous = Some(len);
             }
         }
