@@ -14,7 +14,7 @@ use symphonia::{
         },
         errors::Error,
         formats::{FormatOptions, FormatReader, SeekMode, SeekTo},
-        io::{MediaSource, MediaSourceStream},
+        io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions},
         units::Timestamp,
     },
     default::{codecs::FlacDecoder, formats::FlacReader},
@@ -96,7 +96,7 @@ fn count(bytes: &[u8], layout: &Layout, cancel: &Cancel) -> Result<u64, Reason> 
 
 fn reader<'a>(bytes: &'a [u8], layout: &Layout) -> Result<FlacReader<'a>, Reason> {
     let source = Source { head: layout.head, tail: from(bytes, layout.audio), at: 0 };
-    let stream = MediaSourceStream::new(Box::new(source), Default::default());
+    let stream = MediaSourceStream::new(Box::new(source), MediaSourceStreamOptions::default());
     FlacReader::try_new(stream, FormatOptions::default())
         .map_err(|e| Reason::malformed(e.to_string()))
 }
@@ -111,9 +111,9 @@ pub(super) fn decode(
 ) -> Result<(), Reason> {
     let mut reader = reader(bytes, layout)?;
     let malformed = |e: Error| Reason::malformed(e.to_string());
-    let params = match reader.tracks().first().and_then(|track| track.codec_params.as_ref()) {
-        Some(CodecParameters::Audio(params)) => params,
-        _ => return Err(Reason::malformed("there is no audio track")),
+    let track = reader.tracks().first();
+    let Some(CodecParameters::Audio(params)) = track.and_then(|t| t.codec_params.as_ref()) else {
+        return Err(Reason::malformed("there is no audio track"));
     };
     let mut decoder =
         FlacDecoder::try_new(params, &AudioDecoderOptions::default()).map_err(malformed)?;

@@ -95,7 +95,7 @@ impl Frames {
         let start = match spec.crop {
             Crop::Whole | Crop::Start { .. } => 0,
             Crop::Center { .. } => spare / 2,
-            Crop::Random { .. } => (u128::from(draw) * u128::from(spare + 1) >> 64) as u64,
+            Crop::Random { .. } => ((u128::from(draw) * u128::from(spare + 1)) >> 64) as u64,
             Crop::At { start, .. } => ((start * f64::from(rate_hz)).round() as u64).min(total),
         };
         let end = wanted.map_or(total, |wanted| total.min(start + wanted));

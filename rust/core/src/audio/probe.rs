@@ -26,8 +26,7 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Reason> {
     let offset = skip_id3v2(bytes)?;
     let rest = from(bytes, offset);
     match rest {
-        [b'R', b'I' | b'F', b'F' | b'6', b'F' | b'4', ..] if is_wave(rest) => Ok(Format::Wav),
-        [b'B', b'W', b'6', b'4', ..] if is_wave(rest) => Ok(Format::Wav),
+        _ if is_wave(rest) && offset == 0 => Ok(Format::Wav),
         [b'f', b'L', b'a', b'C', ..] => Ok(Format::Flac { offset }),
         [b'O', b'g', b'g', b'S', ..] => Ok(Format::Ogg { offset }),
         _ => match unsupported(rest) {
@@ -38,7 +37,8 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Reason> {
 }
 
 fn is_wave(rest: &[u8]) -> bool {
-    rest.get(8..12) == Some(b"WAVE")
+    let is_riff = matches!(rest.first_chunk(), Some(b"RIFF" | b"RF64" | b"BW64"));
+    is_riff && rest.get(8..12) == Some(b"WAVE")
 }
 
 /// The offset behind all leading `ID3v2` tags.

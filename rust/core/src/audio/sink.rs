@@ -141,13 +141,15 @@ impl<'a> Sink<'a> {
             return;
         }
         let mut rest = channels.iter();
-        copy(Some(out), rest.next().and_then(|c| c.get(skip..)));
+        copy(Some(&mut *out), rest.next().and_then(|c| c.get(skip..)));
         for channel in rest {
             for (out, x) in out.iter_mut().zip(channel.iter().skip(skip)) {
                 *out += x.to_f32();
             }
         }
-        out.iter_mut().for_each(|x| *x *= scale);
+        for x in out {
+            *x *= scale;
+        }
     }
 }
 
