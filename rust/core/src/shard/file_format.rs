@@ -5,7 +5,7 @@
 use arrow_ipc::{Block, Footer, root_as_footer_with_opts};
 
 use super::{
-    framing::{self, HeaderReader},
+    framing::{self, Frame, HeaderReader},
     index::{IndexBuilder, MessageIndex},
     schema,
     source::Source,
@@ -24,11 +24,10 @@ const TAIL: u64 = 10;
 /// Reads the footer, then the header of each message that it lists.
 pub(super) fn read(source: &Source, reader: &mut HeaderReader<'_>) -> Result<MessageIndex> {
     // The schema message comes first, being in the window already.
-    let first = reader.frame(HEAD, source.len(), 0)?;
-    let first = first.ok_or_else(|| Error::corrupt("a file without a schema").at_byte(HEAD))?;
-    let message = framing::parse_message(reader.metadata(&first)?);
-    let message = message.map_err(|e| e.in_message(0).at_byte(HEAD))?;
-    let first_schema = schema::read(&message).map_err(|e| e.in_message(0).at_byte(HEAD))?;
+    let first = first_message(source.len(), reader)?;
+    let at_first = |e: Error| e.in_message(0).at_byte(first.start);
+    let message = framing::parse_message(reader.metadata(&first)?).map_err(at_first)?;
+    let first_schema = schema::read(&message).map_err(at_first)?;
 
     let (footer_at, bytes) = footer_bytes(source)?;
     let at_footer = |e: Error| e.at_byte(footer_at);
@@ -58,6 +57,17 @@ pub(super) fn read(source: &Source, reader: &mut HeaderReader<'_>) -> Result<Mes
         return Err(at_footer(Error::corrupt(what)));
     }
     Ok(index)
+}
+
+/// The schema message, which follows the magic and its padding: to 8 bytes by the specification,
+/// to 64 by arrow-rs.
+fn first_message(end: u64, reader: &mut HeaderReader<'_>) -> Result<Frame> {
+    for start in (HEAD..=64).step_by(HEAD as usize) {
+        if let Some(frame) = reader.frame(start.min(end), end, 0)? {
+            return Ok(frame);
+        }
+    }
+    Err(Error::corrupt("a file without a schema").in_message(0).at_byte(HEAD))
 }
 
 fn add(

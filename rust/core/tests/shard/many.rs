@@ -1,0 +1,110 @@
+//! Many shards: opened in parallel, with few descriptors, and compared.
+
+use std::{path::PathBuf, sync::Arc};
+
+use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use gristmill_core::{
+    ErrorKind,
+    shard::{Files, Projection, Shard, open_all},
+};
+
+use crate::common::Written;
+
+fn batch(values: std::ops::Range<i64>) -> RecordBatch {
+    RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from_iter(values)) as ArrayRef)])
+        .unwrap()
+}
+
+fn shards(dir: &tempfile::TempDir, n: i64) -> Vec<PathBuf> {
+    let write = |i: i64| {
+        let path = dir.path().join(format!("{i:04}.arrow"));
+        std::fs::write(&path, Written::STREAM.bytes(&[batch(i..i + 3)])).unwrap();
+        path
+    };
+    (0..n).map(write).collect()
+}
+
+#[test]
+fn shards_come_in_the_order_of_their_paths_with_few_descriptors() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = shards(&dir, 20);
+    for n_threads in [0, 1, 3, 64] {
+        let files = Arc::new(Files::new(2));
+        let opened = open_all(&files, &paths, n_threads).unwrap();
+        let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
+        for (i, shard) in opened.iter().enumerate().rev() {
+            assert_eq!(&**shard.name(), paths[i].to_str().unwrap());
+            let table = shard.load_table(0, &projection).unwrap();
+            assert_eq!(table.columns, batch(i as i64..i as i64 + 3));
+        }
+    }
+    assert!(open_all(&Arc::default(), &[], 4).unwrap().is_empty());
+}
+
+#[test]
+fn the_first_failing_path_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut paths = shards(&dir, 12);
+    std::fs::write(&paths[9], b"").unwrap();
+    paths[5] = dir.path().join("missing.arrow");
+    for n_threads in [1, 4] {
+        let error = open_all(&Arc::default(), &paths, n_threads).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Io(e) if e.kind() == std::io::ErrorKind::NotFound)
+        );
+        assert!(error.at().shard.as_deref().unwrap().ends_with("missing.arrow"));
+    }
+    let error = Shard::open(&Arc::default(), dir.path()).unwrap_err();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+}
+
+#[test]
+fn a_shard_of_another_schema_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut paths = shards(&dir, 3);
+    let other = Arc::new(Int32Array::from(vec![1])) as ArrayRef;
+    let other = RecordBatch::try_from_iter([("x", other)]).unwrap();
+    paths.push(dir.path().join("other.arrow"));
+    std::fs::write(&paths[3], Written::FILE.bytes(&[other])).unwrap();
+    let error = open_all(&Arc::default(), &paths, 2).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Schema { column, .. } if column == "x"));
+    let message = error.to_string();
+    for part in ["0000.arrow", "other.arrow", "Int64", "Int32"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn a_changed_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = shards(&dir, 2);
+    let files = Arc::new(Files::new(1));
+    let opened = open_all(&files, &paths, 1).unwrap(); // the second keeps the only descriptor
+    let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
+    let bytes = std::fs::read(&paths[0]).unwrap();
+    std::fs::remove_file(&paths[0]).unwrap();
+    std::fs::write(&paths[0], [bytes, vec![0; 8]].concat()).unwrap();
+    let error = opened[0].load_table(0, &projection).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Corrupt(why) if why.contains("replaced or changed")));
+
+    // Shortened while its descriptor is open.
+    opened[1].load_table(0, &projection).unwrap();
+    std::fs::File::options().write(true).open(&paths[1]).unwrap().set_len(16).unwrap();
+    let error = opened[1].load_table(0, &projection).unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Corrupt(why) if why.contains("shortened")),
+        "{error}"
+    );
+}
+
+#[test]
+fn reading_ends_when_cancelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = shards(&dir, 1);
+    let cancel = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let files = Arc::new(Files::new(4).with_cancel(Arc::clone(&cancel)));
+    let shard = Shard::open(&files, &paths[0]).unwrap();
+    cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = shard.read_blob(0..8, &mut Vec::new()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Closed));
+}
