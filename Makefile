@@ -58,7 +58,7 @@ format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
 
 .PHONY: bench
 bench: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure speed and memory, each beside its peer
-	$(BIN)/python benches/run.py $(ARGS)
+	@for bench in benches/bench_*.py; do echo "$$bench"; $(BIN)/python "$$bench" $(ARGS); done
 
 ##@ Build
 

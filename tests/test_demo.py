@@ -39,9 +39,11 @@ def test_bad_usage_is_status_2():
 def test_a_missing_extra_is_one_sentence(monkeypatch):
     from click.testing import CliRunner
 
-    from gristmill.cli.main import main
+    from gristmill.cli.commands import main
 
-    monkeypatch.setattr("gristmill.cli.main.find_spec", lambda name: None if name == "jax" else 1)
+    monkeypatch.setattr(
+        "gristmill.cli.commands.find_spec", lambda name: None if name == "jax" else 1
+    )
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 2
     assert "needs jax: pip install 'gristmill[demo]'" in result.output

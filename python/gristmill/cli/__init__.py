@@ -1,5 +1,5 @@
 """The command line: `gristmill demo` and what it is made of."""
 
-from gristmill.cli.main import main
+from gristmill.cli.commands import main
 
 __all__ = ["main"]

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,7 +75,7 @@ class Console:
             print(json.dumps(values, indent=2), flush=True)  # noqa: T201
 
     @contextmanager
-    def progress(self, what: str, total: int, unit: str) -> Iterator[Progress]:
+    def progress(self, what: str, total: int, unit: str) -> Generator[Progress]:
         """A bar on a terminal, a line every few seconds elsewhere."""
         progress = Progress(what, total, unit, quiet=self._quiet)
         try:
