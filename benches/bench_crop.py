@@ -69,14 +69,15 @@ def measure(name: str, paths: list[Path], n_threads: int, seconds: float) -> dic
     begin = time.perf_counter()
     batches = peers.PEERS[name](paths, n_threads)
     next(batches)
-    first = begin_steady = time.perf_counter()
+    now = begin_steady = time.perf_counter()
     n_rows = 0
-    while first - begin_steady < seconds or n_rows < 2 * peers.BATCH:
+    # Two worker processes deliver in turn, and so two batches at a time.
+    while now - begin_steady < seconds or n_rows % (2 * peers.BATCH) or n_rows == 0:
         batch = next(batches)
         assert len(batch["audio"]) == len(batch["label"]) == peers.BATCH
         n_rows += peers.BATCH
-        first = time.perf_counter()
-    rate = n_rows / (first - begin_steady)
+        now = time.perf_counter()
+    rate = n_rows / (now - begin_steady)
     close = getattr(batches, "close", None)
     if close is not None:
         close()

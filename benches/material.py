@@ -13,6 +13,7 @@ import pyarrow as pa
 import soundfile
 from tqdm import tqdm
 
+SMOOTHING = np.float32([0.3, 0.25, 0.2, 0.1, 0.07, 0.05, 0.02, 0.01])
 SCHEMA = pa.schema(
     [
         ("audio", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),

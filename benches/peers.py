@@ -103,9 +103,9 @@ def _grain(paths: list[Path], crop: Callable[..., Any], n_threads: int) -> grain
 
 
 def whole_file(paths: list[Path], n_threads: int) -> Batches:
-    """(a) Whole recordings, decoded in two worker processes of Grain."""
+    """(a) Whole recordings, decoded in two worker processes of Grain, of so many threads each."""
     flags.FLAGS.mark_as_parsed()  # Grain's workers read absl's flags
-    ds = _grain(paths, whole_decode, n_threads=1)
+    ds = _grain(paths, whole_decode, n_threads)
     return iter(ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
 
 

@@ -79,4 +79,4 @@ def spread(values: Sequence[float]) -> str:
 
 
 def verdict(label: str, ratio: float, mark: float) -> str:
-    return f"{'met   ' if ratio >= mark else 'MISSED'}  {label}: {ratio:.2f} (mark {mark:g})"
+    return f"{'met   ' if ratio >= mark else 'MISSED'}  {label}: {ratio:.2f} (mark {mark:.2g})"

@@ -51,7 +51,11 @@ def permutation(n: int, seed: int, epoch: int) -> list[int]:
     a = math.isqrt(n - 1) + 1
     keys = [hash_words(seed, epoch, j) for j in range(12)]
 
+    flip = hash_words(seed, epoch, 12) & 1
+
     def walk(x: int) -> int:
+        if n > 1 and x < 2:
+            x ^= flip
         while True:
             left, right = divmod(x, a)
             for key in keys:

@@ -41,7 +41,12 @@ elif job == "first":
     next(it)
 elif job == "restore":
     it = iter(source(big, shuffle=gm.Shuffle(1)))
-    it.set_state({**it.get_state(), "next_index": 200})
+    next(it)
+    state = {**it.get_state(), "next_index": 200}
+    it.close()
+    before = n_read()
+    it = iter(source(big, shuffle=gm.Shuffle(1)))
+    it.set_state(state)
     next(it)
 elif job == "epoch":
     it = iter(source(big, shuffle=gm.Shuffle(1), batch_size=50))
