@@ -57,6 +57,11 @@ impl RowBuffers {
         buffer
     }
 
+    /// Frees all unused vectors.
+    pub(super) fn clear(&self) {
+        *self.free.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+    }
+
     /// Takes a blob's vector back, if there is room for it.
     pub(super) fn give(&self, blob: RawBlob) {
         if let RawBlob::Read(buffer) = blob {

@@ -160,7 +160,8 @@ impl Pipeline {
         (counters.requests(), counters.bytes())
     }
 
-    /// Ends all threads and waits for them. Safe to call again, and from any thread.
+    /// Ends all threads, waits for them, and frees memory and descriptors. Safe to call again, and
+    /// from any thread.
     pub fn close(&self) {
         if self.pid != process::id() {
             return;
@@ -168,10 +169,15 @@ impl Pipeline {
         self.shared.queue.close(&self.shared);
         loop {
             let thread = self.shared.lock_threads().pop();
-            let Some(thread) = thread else { return };
+            let Some(thread) = thread else { break };
             // A panic was reported when it was contained.
             let _ = thread.join();
         }
+        // A traceback may keep the pipeline itself alive for long.
+        self.shared.queue.clear();
+        self.shared.tables.clear();
+        self.shared.row_buffers.clear();
+        self.shared.files.close();
     }
 }
 

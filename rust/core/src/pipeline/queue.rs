@@ -227,4 +227,11 @@ impl Queue {
         self.work.notify_all();
         self.ready.notify_all();
     }
+
+    /// Frees what was read and decoded and never delivered.
+    pub(super) fn clear(&self) {
+        let mut state = self.lock();
+        state.jobs.clear();
+        state.batches.clear();
+    }
 }

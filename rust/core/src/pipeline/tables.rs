@@ -72,6 +72,12 @@ impl Tables {
         Ok(table)
     }
 
+    /// Frees all tables.
+    pub(super) fn clear(&self) {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).entries.clear();
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
     /// Charges a loaded table and evicts the least recently used others while over the limit.
     fn account(&self, key: Key, bytes: usize) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

@@ -95,6 +95,11 @@ impl Files {
         &self.counters
     }
 
+    /// Closes all descriptors. A later read opens its file again.
+    pub fn close(&self) {
+        self.lock().clear();
+    }
+
     fn check_cancelled(&self) -> Result<()> {
         if self.cancel.load(Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
     }
