@@ -197,3 +197,138 @@ fn reduce(sum: [f32; LANES]) -> f32 {
     let [d0, d1, d2, d3] = [a4 + b4, a5 + b5, a6 + b6, a7 + b7];
     ((c0 + d0) + (c2 + d2)) + ((c1 + d1) + (c3 + d3))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::audio::kernel;
+
+    fn noise(n: usize, seed: u32) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+        std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            (state >> 8) as f32 / 8_388_608.0 - 1.0
+        })
+        .take(n)
+        .collect()
+    }
+
+    /// Output frames `first..end` of `x`.
+    fn crop(ratio: Ratio, x: &[f32], first: u64, end: u64) -> Vec<f32> {
+        let (start, len) = input_window(ratio, first, end);
+        let window: Vec<_> = (start..start + len as i64)
+            .map(|i| usize::try_from(i).ok().and_then(|i| x.get(i)).copied().unwrap_or(0.0))
+            .collect();
+        let mut out = vec![f32::NAN; (end - first) as usize];
+        resample(&kernel::shared(ratio), first, &window, &mut out, &Cancel::default()).unwrap();
+        out
+    }
+
+    fn ratio(from: u32, to: u32) -> Ratio {
+        Ratio::of(from, to).unwrap().unwrap()
+    }
+
+    /// One output frame in double precision with the library's functions, from the definition.
+    fn naive(from: u32, to: u32, x: &[f32], m: u64) -> f64 {
+        let cutoff = 0.9565 * (f64::from(to) / f64::from(from)).min(1.0);
+        let half = 88.0 / cutoff;
+        let place = m as f64 * f64::from(from) / f64::from(to);
+        let i0 = |x: f64| {
+            (1..60).fold((1.0, 1.0), |(sum, term), k| {
+                let term = term * (x / 2.0 / f64::from(k)).powi(2);
+                (sum + term, term)
+            })
+        };
+        let tap = |t: f64| {
+            let sinc = if t == 0.0 {
+                1.0
+            } else {
+                let x = std::f64::consts::PI * cutoff * t;
+                x.sin() / x
+            };
+            sinc * i0(11.5 * (1.0 - (t / half).powi(2)).max(0.0).sqrt()).0
+        };
+        let (mut sum, mut gain) = (0.0, 0.0);
+        let (first, last) = ((place - half).ceil() as i64, (place + half).floor() as i64);
+        for i in first..=last {
+            let h = tap(i as f64 - place);
+            gain += h;
+            sum += h * usize::try_from(i).ok().and_then(|i| x.get(i)).map_or(0.0, |&x| x.into());
+        }
+        sum / gain
+    }
+
+    const RATES: [u32; 12] = [
+        8_000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_099, 44_100, 48_000, 50_000, 96_000,
+        192_000,
+    ];
+
+    fn rates() -> impl Strategy<Value = (u32, u32)> {
+        (prop::sample::select(&RATES[..]), prop::sample::select(&RATES[..]))
+            .prop_filter("equal rates are copied", |(from, to)| from != to)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn equals_the_definition((from, to) in rates(), seed: u32, n in 1usize..3000) {
+            let ratio = ratio(from, to);
+            let x = noise(n, seed);
+            let n_out = ratio.n_out(n as u64);
+            prop_assert_eq!(n_out, (n as u64 * u64::from(to)).div_ceil(u64::from(from)));
+            let y = crop(ratio, &x, 0, n_out);
+            for m in (0..n_out).step_by(97) {
+                let want = naive(from, to, &x, m);
+                let got = f64::from(y[m as usize]);
+                prop_assert!((got - want).abs() < 3e-6, "{} to {}, frame {}: {} {}", from, to, m, got, want);
+            }
+        }
+
+        #[test]
+        fn a_crop_has_the_bits_of_the_whole(
+            (from, to) in rates(), seed: u32, n in 1usize..5000, a: u64, b: u64,
+        ) {
+            let ratio = ratio(from, to);
+            let x = noise(n, seed);
+            let n_out = ratio.n_out(n as u64);
+            let first = a % n_out;
+            let end = first + 1 + b % (n_out - first);
+            let whole = crop(ratio, &x, 0, n_out);
+            let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>();
+            let slice = &whole[first as usize..end as usize];
+            prop_assert_eq!(bits(&crop(ratio, &x, first, end)), bits(slice));
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_bits() {
+        for (from, to) in [(44_100, 32_000), (32_000, 16_000), (44_099, 32_000)] {
+            let ratio = ratio(from, to);
+            let kernel = kernel::shared(ratio);
+            let (_, len) = input_window(ratio, 5, 5005);
+            let x = noise(len, 3);
+            let (mut fast, mut plain) = (vec![0.0; 5000], vec![0.0; 5000]);
+            resample(&kernel, 5, &x, &mut fast, &Cancel::default()).unwrap();
+            Run { kernel: &kernel, first: 5, x: &x, out: &mut plain }.with_simd(pulp::Scalar);
+            assert!(fast.iter().zip(&plain).all(|(a, b)| a.to_bits() == b.to_bits()));
+        }
+    }
+
+    #[test]
+    fn a_tone_keeps_its_phase_and_gain() {
+        let (from, to) = (44_100, 32_000);
+        let tone = |rate: u32, i: u64| {
+            (2.0 * std::f64::consts::PI * 997.0 * i as f64 / f64::from(rate)).sin()
+        };
+        let x: Vec<_> = (0..20_000).map(|i| tone(from, i) as f32).collect();
+        let y = crop(ratio(from, to), &x, 1000, 9000);
+        for (i, y) in y.iter().enumerate() {
+            assert!((f64::from(*y) - tone(to, 1000 + i as u64)).abs() < 2e-6);
+        }
+    }
+}

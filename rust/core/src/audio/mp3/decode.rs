@@ -61,6 +61,11 @@ impl Entry {
         let frames = frames.get(begin..end).unwrap_or_default().to_vec();
         Self { frames, first: begin as u64, n_warm_up: wanted - begin }
     }
+
+    #[cfg(test)]
+    pub(super) fn n_mpeg_frames(&self) -> usize {
+        self.frames.len()
+    }
 }
 
 /// Decodes the frames of `entry`.

@@ -85,7 +85,7 @@ pub(in crate::audio) fn open(
     let no_frame = || Reason::malformed("there is no MPEG frame");
     let first = Header::read(bytes, offset).map_err(|_| no_frame())?;
     let tag = Tag::read(bytes.get(offset..offset + first.len).unwrap_or_default(), &first);
-    let mut walk = Walk { bytes, first, at: offset, n_gaps: 0, cut: false, mixed: false };
+    let mut walk = Walk { bytes, first, at: offset, n_gaps: 0, mixed: false };
     if tag.is_some() {
         walk.at += first.len;
     }
@@ -103,12 +103,7 @@ pub(in crate::audio) fn open(
     let frame_len = first.n_frames();
     // Some old writers count the frame that holds the tag; LAME does not.
     let slack = u64::from(tag.trim.is_none());
-    let promised = match tag.n_mpeg_frames {
-        Some(n) if n > found + slack => Some(n),
-        None if walk.cut => Some(found + 1),
-        _ => None,
-    };
-    if let Some(n) = promised {
+    if let Some(n) = tag.n_mpeg_frames.filter(|&n| n > found + slack) {
         let expected = Some(n * frame_len);
         return Err(Reason::Truncated { decoded: found * frame_len, expected });
     }
@@ -127,7 +122,6 @@ struct Walk<'a> {
     first: Header,
     at: usize,
     n_gaps: u64,
-    cut: bool,
     mixed: bool,
 }
 
@@ -138,8 +132,9 @@ impl Walk<'_> {
                 Ok(header) if header.agrees_with(&self.first) => {
                     let offset = self.at;
                     self.at += header.len;
+                    // Without a Xing header nothing is promised, and many streams, the standard's
+                    // own among them, end within a frame.
                     if self.at > self.bytes.len() {
-                        self.cut = true;
                         return None;
                     }
                     self.mixed |= header.is_mono != self.first.is_mono;
@@ -171,5 +166,108 @@ impl Walk<'_> {
         self.n_gaps += 1;
         self.at = next;
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::audio::mp3::Entry;
+
+    /// A frame of MPEG-1, 128 kbit/s, 44.1 kHz, stereo, full of zeros: silence.
+    const FRAME_LEN: usize = 417;
+
+    fn frame() -> Vec<u8> {
+        let mut frame = vec![0xFF, 0xFB, 0x90, 0x00];
+        frame.resize(FRAME_LEN, 0);
+        frame
+    }
+
+    fn xing(n: u32, lame: bool) -> Vec<u8> {
+        let mut frame = frame();
+        frame[36..40].copy_from_slice(b"Xing");
+        frame[43] = 1;
+        frame[44..48].copy_from_slice(&n.to_be_bytes());
+        if lame {
+            frame[48..52].copy_from_slice(b"LAME");
+            frame[69..72].copy_from_slice(&[0x24, 0x04, 0x80]); // 576 and 1152
+        }
+        frame
+    }
+
+    fn layout(bytes: &[u8]) -> Result<Layout, Reason> {
+        let first = find_first(bytes, 0).expect("a frame");
+        open(bytes, first, &mut Vec::new())
+    }
+
+    #[test]
+    fn length_comes_from_the_walk() {
+        assert_eq!(layout(&frame().repeat(10)).unwrap().n_frames, 11_520);
+        // Ending within a frame, or in tags, changes nothing.
+        let mut bytes = frame().repeat(10);
+        bytes.extend(&frame()[..100]);
+        assert_eq!(layout(&bytes).unwrap().n_frames, 11_520);
+        let mut bytes = frame().repeat(10);
+        bytes.extend(b"TAG".iter().chain(&[0; 125]));
+        assert_eq!(layout(&bytes).unwrap().n_frames, 11_520);
+    }
+
+    #[test]
+    fn xing_is_a_promise_and_no_length() {
+        let file = |n, lame| [xing(n, lame), frame().repeat(10)].concat();
+        assert_eq!(layout(&file(0, false)).unwrap().n_frames, 11_520);
+        assert_eq!(layout(&file(3, false)).unwrap().n_frames, 11_520);
+        assert_eq!(layout(&file(11, false)).unwrap().n_frames, 11_520);
+        let lame = layout(&file(10, true)).unwrap();
+        assert_eq!((lame.n_frames, lame.delay), (11_520 - 576 - 1152, 576 + 529));
+        let expected = Some(20 * 1152);
+        assert_eq!(
+            layout(&file(20, true)).unwrap_err(),
+            Reason::Truncated { decoded: 11_520, expected }
+        );
+    }
+
+    #[test]
+    fn junk_between_frames_is_damage_and_around_them_is_not() {
+        let junk = vec![0x55; 1000];
+        assert_eq!(layout(&[junk.clone(), frame().repeat(5)].concat()).unwrap().n_frames, 5760);
+        assert_eq!(layout(&[frame().repeat(5), junk.clone()].concat()).unwrap().n_frames, 5760);
+        let torn = [frame().repeat(5), junk, frame().repeat(5)].concat();
+        assert_eq!(layout(&torn).unwrap_err(), Reason::CorruptPackets { count: 1 });
+    }
+
+    #[test]
+    fn a_change_of_channels_is_reported() {
+        let mut mono = frame();
+        mono[3] = 0xC0;
+        let bytes = [frame().repeat(5), mono.repeat(5)].concat();
+        assert_eq!(layout(&bytes).unwrap_err(), Reason::ParamsChanged);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_end_in_a_list_or_an_error(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..3000),
+            headers in prop::collection::vec((0usize..3000, any::<u16>()), 0..20),
+            start in 0u64..10_000,
+        ) {
+            for (at, bits) in headers {
+                if let Some(slot) = bytes.get_mut(at..at + 4) {
+                    let [a, b] = bits.to_be_bytes();
+                    slot.copy_from_slice(&[0xFF, 0xE2 | a & 0x19, b, a]);
+                }
+            }
+            let mut frames = Vec::new();
+            for offset in [0, bytes.len() / 2, bytes.len()] {
+                let Some(first) = find_first(&bytes, offset) else { continue };
+                let Ok(layout) = open(&bytes, first, &mut frames) else { continue };
+                prop_assert!(frames.len() <= bytes.len() / 24);
+                prop_assert!(layout.n_frames <= frames.len() as u64 * 1152);
+                let entry = Entry::find(&bytes, &layout, &frames, start, 5000);
+                prop_assert!(entry.n_mpeg_frames() <= frames.len());
+            }
+        }
     }
 }
