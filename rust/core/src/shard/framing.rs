@@ -18,6 +18,9 @@ const WINDOW: u64 = 4096;
 /// The marker before a message's length in streams written since Arrow 0.15.
 const CONTINUATION: i32 = -1;
 
+/// How deep a flatbuffer may nest; a schema's fields lie a few levels down.
+const MAX_DEPTH: usize = 64;
+
 /// One message's place in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
@@ -119,7 +122,7 @@ fn truncated(end: u64) -> Error {
 /// writer shares nothing, so the tree may not be larger than the bytes can hold.
 pub(super) fn verifier_options(len: usize) -> VerifierOptions {
     VerifierOptions {
-        max_depth: 128,
+        max_depth: MAX_DEPTH,
         max_tables: len / 8 + 64,
         max_apparent_size: len.saturating_mul(16) + (64 << 10),
         ..VerifierOptions::default()
@@ -130,7 +133,7 @@ pub(super) fn verifier_options(len: usize) -> VerifierOptions {
 pub(super) fn invalid_flatbuffer(e: &InvalidFlatbuffer) -> Error {
     match e {
         InvalidFlatbuffer::DepthLimitReached => {
-            Error::limit("the schema is nested too deeply: at most 60 levels are read")
+            Error::limit("the schema is nested too deeply: about 60 levels are the most")
         }
         InvalidFlatbuffer::TooManyTables | InvalidFlatbuffer::ApparentSizeTooLarge => {
             Error::limit("the header refers to the same parts again and again")

@@ -89,10 +89,10 @@ impl MessageIndex {
         let Some(first) = reader.frame(0, end, 0)? else {
             return Err(Error::corrupt("a stream without a schema").at_byte(0));
         };
-        let message = framing::parse_message(reader.metadata(&first)?)
-            .map_err(|e| e.in_message(0).at_byte(0))?;
-        let mut builder = IndexBuilder::new(schema::read(&message).map_err(|e| e.in_message(0))?);
-        let mut next = framing::body(&first, &message, end)?.end;
+        let at_start = |e: Error| e.in_message(0).at_byte(0);
+        let message = framing::parse_message(reader.metadata(&first)?).map_err(at_start)?;
+        let mut builder = IndexBuilder::new(schema::read(&message).map_err(at_start)?);
+        let mut next = framing::body(&first, &message, end).map_err(at_start)?.end;
         for number in 1.. {
             let Some(frame) = reader.frame(next, end, number)? else { break };
             let start = frame.start;

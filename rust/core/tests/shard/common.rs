@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use arrow_array::{RecordBatch, cast::AsArray};
+use arrow_array::{Array, RecordBatch, cast::AsArray};
 use arrow_ipc::{
     CompressionType,
     reader::{FileReader, StreamReader},
@@ -112,6 +112,14 @@ pub(crate) fn assert_reads_as(shard: &Shard, expected: &[RecordBatch], blobs: &[
     for (number, expected) in expected.iter().enumerate() {
         let table = shard.load_table(number, &whole).unwrap();
         assert_eq!(table.columns.columns(), expected.columns());
+        for (column, field) in shard.schema().fields().iter().enumerate() {
+            let alone =
+                Projection::new(shard.schema(), Some(&names(&[field.name()])), &[]).unwrap();
+            let table = shard.load_table(number, &alone).unwrap();
+            // Where names occur twice, the first is taken.
+            let first = expected.schema().index_of(field.name()).unwrap();
+            assert_eq!(table.columns.column(0), expected.column(first), "column {column}");
+        }
         let table = shard.load_table(number, &rowwise).unwrap();
         assert_eq!(table.n_rows(), expected.num_rows());
         for (blob, name) in blobs.iter().enumerate() {
@@ -138,8 +146,6 @@ fn expected_blob(batch: &RecordBatch, name: &str, row: usize) -> Option<Vec<u8>>
     let large = column.as_binary_opt::<i64>().map(|array| array.value(row).to_vec());
     Some(large.unwrap_or_else(|| column.as_binary::<i32>().value(row).to_vec()))
 }
-
-use arrow_array::Array;
 
 /// A folder of the public test data, or `None`, saying so.
 pub(crate) fn corpus(folder: &str) -> Option<PathBuf> {
