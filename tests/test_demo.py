@@ -69,7 +69,7 @@ def test_demo_trains_and_resumes(demo):
     assert summary["resume"]["equal"]
     assert summary["resume"]["batches_compared"] == 7
     assert summary["held_out"]["rows"] == 8
-    assert "train: 12/12 step" in progress
+    assert "train: 12/12 steps" in progress
     assert "\r" not in progress
 
 

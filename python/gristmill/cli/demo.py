@@ -76,7 +76,7 @@ def run(options: Options, console: Console) -> None:
     meter = Meter()
     n_compared = min(_COMPARED, options.steps - stop)
     resumed: list[str] = []
-    with console.progress("train", options.steps, "step") as progress:
+    with console.progress("train", options.steps, "steps") as progress:
         with closing(iter(dataset)) as batches:
             model = _train(model, batches, stop, meter, options, progress)
             _save(checkpoint, model, batches.get_state())
@@ -116,7 +116,7 @@ def _shards(options: Options, console: Console) -> tuple[list[Path], Path, dict[
     """Finds or makes the shards, and says what they are."""
     n_held_out = max(8, options.rows // 4)
     rows_per_shard = min(120, -(-options.rows * 3 // 5))
-    with console.progress("shards", options.rows + n_held_out, "row") as progress:
+    with console.progress("shards", options.rows + n_held_out, "rows") as progress:
         train, held_out, found = demo_shards(
             options.data,
             n_rows=options.rows,
