@@ -129,8 +129,8 @@ def test_next_index_both_ways(numbered: list[Path], batch_size: int | None) -> N
 def test_element_spec(numbered: list[Path]) -> None:
     spec = grain.experimental.get_element_spec(source(numbered))
     assert set(spec) == {"audio", "count"}
-    assert (spec["audio"].shape, spec["audio"].dtype) == ((320,), np.float32)
-    assert (spec["count"].shape, spec["count"].dtype) == ((), np.int32)
+    assert (spec["audio"].shape, np.dtype(spec["audio"].dtype)) == ((320,), np.float32)
+    assert (spec["count"].shape, np.dtype(spec["count"].dtype)) == ((), np.int32)
     batches = source(numbered, batch_size=4, epochs=None, drop_remainder=True)
     spec = grain.experimental.get_element_spec(batches)
     assert (spec["audio"].shape, spec["count"].shape) == ((4, 320), (4,))
