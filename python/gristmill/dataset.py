@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import grain
+import numpy as np
 
 from gristmill import _core
 from gristmill import paths as _paths
@@ -162,7 +163,7 @@ def _spec(leaf: Any) -> Any:
     if isinstance(leaf, dict):
         return {name: _spec(child) for name, child in leaf.items()}
     shape, dtype = leaf
-    return ElementSpec(shape=tuple(shape), dtype=dtype)
+    return ElementSpec(shape=tuple(shape), dtype=np.dtype(dtype))
 
 
 class ArrowIterator(grain.DatasetIterator[Element]):
