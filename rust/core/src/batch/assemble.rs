@@ -35,7 +35,8 @@ pub(crate) enum Source {
 pub(crate) struct Row {
     pub(crate) id: RowId,
     pub(crate) table: Arc<Table>,
-    pub(crate) row_in_batch: usize,
+    /// The row's index in the table.
+    pub(crate) place: usize,
     pub(crate) blobs: Vec<BlobValue>,
 }
 
@@ -123,22 +124,21 @@ fn table_array(rows: &[Row], k: usize) -> Result<ArrayRef> {
         table.columns.columns().get(k).cloned().ok_or_else(|| Error::corrupt("a column is missing"))
     };
     if let [row] = rows {
-        return Ok(column(&row.table)?.slice(row.row_in_batch, 1));
+        return Ok(column(&row.table)?.slice(row.place, 1));
     }
     let mut tables: Vec<&Arc<Table>> = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
     let mut indices = Vec::with_capacity(rows.len());
     for row in rows {
         let known = tables.iter().rposition(|table| Arc::ptr_eq(table, &row.table));
-        let table = match known {
-            Some(table) => table,
-            None => {
-                tables.push(&row.table);
-                arrays.push(column(&row.table)?);
-                tables.len() - 1
-            }
+        let table = if let Some(table) = known {
+            table
+        } else {
+            tables.push(&row.table);
+            arrays.push(column(&row.table)?);
+            tables.len() - 1
         };
-        indices.push((table, row.row_in_batch));
+        indices.push((table, row.place));
     }
     let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
     interleave(&arrays, &indices).map_err(|e| Error::corrupt(e.to_string()))

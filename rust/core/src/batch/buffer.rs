@@ -47,7 +47,7 @@ impl AlignedBuf {
     /// Cuts the buffer into `n` slots of `slot_bytes` each, which different threads may fill. What
     /// is left over stays behind the last slot, out of reach until [`Self::join`].
     pub fn split(mut self, n: usize, slot_bytes: usize) -> Vec<Self> {
-        let n = if slot_bytes == 0 { n } else { n.min(self.0.len() / slot_bytes) };
+        let n = n.min(self.0.len().checked_div(slot_bytes).unwrap_or(n));
         (0..n).map(|_| Self(self.0.split_to(slot_bytes))).collect()
     }
 

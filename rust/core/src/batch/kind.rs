@@ -27,17 +27,20 @@ pub fn check_supported(schema: &Schema) -> Result<()> {
 fn first_unsupported(data_type: &DataType) -> Option<&DataType> {
     use DataType as T;
     match data_type {
-        T::Utf8 | T::LargeUtf8 | T::Utf8View | T::Binary | T::LargeBinary | T::BinaryView => None,
-        T::FixedSizeBinary(_) | T::Null => None,
+        T::Null => None,
+        plain if is_text(plain) || plain.is_binary() => None,
         T::List(item) | T::LargeList(item) | T::FixedSizeList(item, _) => match item.data_type() {
-            T::Utf8 | T::LargeUtf8 | T::Utf8View => None,
-            other if is_fixed_width(other) => None,
+            plain if is_text(plain) || is_fixed_width(plain) => None,
             other => Some(other),
         },
         T::Struct(fields) => fields.iter().find_map(|field| first_unsupported(field.data_type())),
         T::Dictionary(_, values) => first_unsupported(values),
         other => (!is_fixed_width(other)).then_some(other),
     }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// Types that fill a NumPy array of their own dtype, where a null has no value.

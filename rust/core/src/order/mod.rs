@@ -40,6 +40,10 @@ pub struct Step {
 impl Order {
     /// The order of `rows`, shuffled by `seed`, thinned by `slices` one after the other, for so
     /// many epochs (`None`: for ever).
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for a slice with step 0.
     pub fn new(
         rows: Rows,
         seed: Option<u64>,

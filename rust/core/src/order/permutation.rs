@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(ten, [5, 4, 7, 3, 9, 1, 8, 2, 0, 6]);
         let big = Permutation::new(1_000_000_007, 7, 3);
         let some: Vec<_> = [0, 1, 2, 999_999_999].into_iter().filter_map(|i| big.get(i)).collect();
-        assert_eq!(some, [787081509, 904841868, 380984326, 90788840]);
+        assert_eq!(some, [787_081_509, 904_841_868, 380_984_326, 90_788_840]);
     }
 
     /// Over many seeds all n! orders of a few rows come out equally often: chi-squared against

@@ -35,6 +35,11 @@ impl RowSlice {
         self.len
     }
 
+    /// Whether there are no positions.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// The i-th position; `None` at or above [`Self::len`].
     pub fn get(&self, i: u64) -> Option<u64> {
         if i >= self.len {

@@ -8,23 +8,25 @@ use crate::{
     batch::{AlignedBuf, BlobValue, Row, assemble},
     error::{Error, Result},
     order::hash::hash,
+    shard::Shard,
 };
 
 impl Shared {
     /// The body of a decoder thread: until the stream ends or the pipeline closes.
-    pub(super) fn decode_rows(self: &Arc<Self>) -> Result<()> {
-        let Some(dataset) = self.dataset.get() else { return Ok(()) };
+    pub(super) fn decode_rows(self: &Arc<Self>) {
+        let Some(dataset) = self.dataset.get() else { return };
         let mut decoder = Decoder::default();
         decoder.set_cancel(Arc::clone(&self.closed));
         while let Some((mut job, slot)) = self.queue.pop(self) {
             let (index, charged) = (job.index, job.charged);
             let blobs = std::mem::take(&mut job.blobs);
             let row = self.decode_row(dataset, &mut decoder, job, &blobs, slot);
-            blobs.into_iter().for_each(|blob| self.row_buffers.give(blob));
+            for blob in blobs {
+                self.row_buffers.give(blob);
+            }
             let own = row.as_ref().map_or(0, |(_, own)| *own);
             self.file(dataset, index, row.map(|(row, _)| row), charged, own);
         }
-        Ok(())
     }
 
     /// Files a row; whoever files the last one of a batch assembles the batch.
@@ -61,7 +63,7 @@ impl Shared {
         for (k, blob) in blobs.iter().enumerate() {
             let value = match (&dataset.audio, blob.as_slice()) {
                 (Some((audio, spec)), bytes) if *audio == k => {
-                    let key = shard.map_or(0, |shard| shard.key());
+                    let key = shard.map_or(0, Shard::key);
                     let draw = hash(&[self.options.crop_seed, job.step.epoch, key, id.row]);
                     let value = match bytes {
                         Some(bytes) => decode(decoder, bytes, spec, draw, slot.take()),
@@ -85,8 +87,8 @@ impl Shared {
             };
             values.push(value);
         }
-        let (table, row_in_batch) = (job.table, job.row_in_batch);
-        Ok((Row { id, table, row_in_batch, blobs: values }, own))
+        let (table, place) = (job.table, job.place);
+        Ok((Row { id, table, place, blobs: values }, own))
     }
 }
 

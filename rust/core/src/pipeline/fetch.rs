@@ -78,13 +78,13 @@ impl RowBuffers {
 struct Located {
     step: Step,
     table: Arc<Table>,
-    row_in_batch: usize,
+    place: usize,
 }
 
 impl Shared {
     /// The body of a reader thread: until the stream ends or the pipeline closes.
-    pub(super) fn read_rows(self: &Arc<Self>) -> Result<()> {
-        let Some(dataset) = self.dataset.get() else { return Ok(()) };
+    pub(super) fn read_rows(self: &Arc<Self>) {
+        let Some(dataset) = self.dataset.get() else { return };
         let batch_bytes = dataset.slot_bytes().saturating_mul(self.options.rows_per_batch());
         while let Some(index) = self.queue.claim(self, batch_bytes) {
             let mut charged = 0;
@@ -93,7 +93,6 @@ impl Shared {
                 Err(error) => self.file(dataset, index, Err(error), charged, 0),
             }
         }
-        Ok(())
     }
 
     fn read_row(&self, dataset: &Dataset, index: u64, charged: &mut usize) -> Result<Job> {
@@ -110,7 +109,7 @@ impl Shared {
         let n_blobs = dataset.blobs.len();
         let mut blobs = Vec::with_capacity(n_blobs);
         for k in 0..n_blobs {
-            blobs.push(match located.table.blob(k, located.row_in_batch) {
+            blobs.push(match located.table.blob(k, located.place) {
                 None => RawBlob::Null,
                 Some(Blob::Bytes(buffer)) => RawBlob::Shared(buffer),
                 Some(Blob::Range(range)) => {
@@ -127,18 +126,18 @@ impl Shared {
             self.queue.charge(self, index, decoded);
             *charged += decoded;
         }
-        let Located { step, table, row_in_batch } = located;
-        Ok(Job { index, step, table, row_in_batch, blobs, charged: *charged })
+        let Located { step, table, place } = located;
+        Ok(Job { index, step, table, place, blobs, charged: *charged })
     }
 
     fn locate(&self, dataset: &Dataset, shard: &Shard, step: Step) -> Result<Located> {
-        let (batch, row_in_batch) = shard
+        let (batch, place) = shard
             .locate(step.row.row)
             .ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
         let table = self
             .tables
             .get((step.row.shard, batch), || shard.load_table(batch, &dataset.projection))?;
-        Ok(Located { step, table, row_in_batch })
+        Ok(Located { step, table, place })
     }
 
     fn read_blob(

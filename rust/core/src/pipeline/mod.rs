@@ -101,7 +101,7 @@ struct Job {
     index: u64,
     step: Step,
     table: Arc<Table>,
-    row_in_batch: usize,
+    place: usize,
     blobs: Vec<fetch::RawBlob>,
     /// Bytes charged to the budget for this row.
     charged: usize,
@@ -259,10 +259,16 @@ impl Shared {
         self.dataset.get_or_init(|| dataset);
         self.queue.open(first, end);
         for k in 0..self.options.n_readers() {
-            self.spawn(&format!("read-{k}"), Shared::read_rows)?;
+            self.spawn(&format!("read-{k}"), |shared| {
+                shared.read_rows();
+                Ok(())
+            })?;
         }
         for k in 0..self.options.n_threads() {
-            self.spawn(&format!("decode-{k}"), Shared::decode_rows)?;
+            self.spawn(&format!("decode-{k}"), |shared| {
+                shared.decode_rows();
+                Ok(())
+            })?;
         }
         Ok(())
     }
