@@ -34,7 +34,7 @@ mod tests {
         let field = |name| Field::new(name, DataType::Binary, true);
         Schema::new_with_metadata(
             vec![field("label"), field("audio"), field("noise")],
-            [(KEY.to_owned(), metadata.to_owned())].into(),
+            [(KEY.to_owned(), metadata.to_owned())],
         )
     }
 
