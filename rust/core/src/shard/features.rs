@@ -34,7 +34,7 @@ mod tests {
         let field = |name| Field::new(name, DataType::Binary, true);
         Schema::new_with_metadata(
             vec![field("label"), field("audio"), field("noise")],
-            std::collections::HashMap::from([(KEY.to_owned(), metadata.to_owned())]),
+            [(KEY.to_owned(), metadata.to_owned())],
         )
     }
 

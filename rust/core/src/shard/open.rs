@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use super::{Files, Shard, guard, schema};
+use super::{Files, Shard, schema};
 use crate::{Error, ErrorKind, Result, threads};
 
 /// Opens shards on up to `n_threads` threads, and checks that they have one schema.
@@ -59,7 +59,7 @@ pub fn open_all(files: &Arc<Files>, paths: &[PathBuf], n_threads: usize) -> Resu
 }
 
 fn panicked(payload: &(dyn Any + Send)) -> Error {
-    Error::new(ErrorKind::WorkerPanicked(guard::panic_message(payload).to_owned()))
+    Error::new(ErrorKind::WorkerPanicked(threads::panic_message(payload)))
 }
 
 fn check_schemas(shards: &[Shard]) -> Result<()> {

@@ -46,12 +46,16 @@ impl Written {
         if self.file {
             let mut writer =
                 FileWriter::try_new_with_options(&mut bytes, &schema, options).unwrap();
-            batches.iter().for_each(|batch| writer.write(batch).unwrap());
+            for batch in batches {
+                writer.write(batch).unwrap();
+            }
             writer.finish().unwrap();
         } else {
             let mut writer =
                 StreamWriter::try_new_with_options(&mut bytes, &schema, options).unwrap();
-            batches.iter().for_each(|batch| writer.write(batch).unwrap());
+            for batch in batches {
+                writer.write(batch).unwrap();
+            }
             writer.finish().unwrap();
         }
         bytes

@@ -11,7 +11,7 @@ use gristmill_core::{
 use crate::common::Written;
 
 fn batch(values: std::ops::Range<i64>) -> RecordBatch {
-    RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from_iter(values)) as ArrayRef)])
+    RecordBatch::try_from_iter([("x", Arc::new(values.collect::<Int64Array>()) as ArrayRef)])
         .unwrap()
 }
 

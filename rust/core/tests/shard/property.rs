@@ -53,7 +53,7 @@ fn batch(rows: &[Row]) -> RecordBatch {
         vec![Field::new("bytes", DataType::Binary, true), Field::new("path", DataType::Utf8, true)]
             .into(),
         vec![Arc::new(bytes), Arc::new(path)],
-        Some(NullBuffer::from_iter(rows.iter().map(|r| r.audio.is_some()))),
+        Some(rows.iter().map(|r| r.audio.is_some()).collect::<NullBuffer>()),
     );
     let list =
         ListArray::from_iter_primitive::<Int32Type, _, _>(rows.iter().map(|r| r.list.clone()));
@@ -116,7 +116,9 @@ fn dictionaries_are_those_before_the_record_batch() {
         let mut bytes = Vec::new();
         let schema = batches[0].schema();
         let mut writer = StreamWriter::try_new_with_options(&mut bytes, &schema, options).unwrap();
-        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        for batch in &batches {
+            writer.write(batch).unwrap();
+        }
         writer.finish().unwrap();
         drop(writer);
         let fixture = Fixture::new(&bytes);
