@@ -51,6 +51,19 @@ def test_nothing_is_left_after_the_end(same_rate: list[Path]) -> None:
     it.close()
 
 
+def test_close_frees_all_while_an_error_is_still_held(tmp_path: Path) -> None:
+    """The traceback of an error refers to what it came through; nothing may hang on that."""
+    path = shards.write_audio(tmp_path / "bad.arrow", [b"junk"] * 3)
+    threads, descriptors = n_threads(), n_descriptors()
+    it = iter(gm.ArrowIterDataset(path))
+    with pytest.raises(gm.DecodeError) as caught:
+        next(it)
+    it.close()
+    assert settles(n_threads, threads)
+    assert settles(n_descriptors, descriptors)
+    assert caught.value.row == 0
+
+
 def test_many_iterators_leave_nothing(numbered: list[Path]) -> None:
     list(source(numbered))
     threads, descriptors = n_threads(), n_descriptors()
@@ -99,14 +112,14 @@ try:
     next(it)
 except KeyboardInterrupt:
     print(time.monotonic(), flush=True)
-    it.close()
-    del it
-    gc.collect()
-    assert settles(n_threads, threads), "threads are left"
-    assert settles(n_descriptors, descriptors), "descriptors are left"
-    again = gm.ArrowIterDataset(sys.argv[1], audio=None, columns=["label"])
-    assert len(list(again)) == 40
-    print("done", flush=True)
+it.close()
+del it
+gc.collect()
+assert settles(n_threads, threads), "threads are left"
+assert settles(n_descriptors, descriptors), "descriptors are left"
+again = gm.ArrowIterDataset(sys.argv[1], audio=None, columns=["label"])
+assert len(list(again)) == 40
+print("done", flush=True)
 """
 
 

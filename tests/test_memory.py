@@ -60,7 +60,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize(
     ("budget", "seconds", "batch_size"),
-    [(64 * MIB, 5.0, 8), (256 * MIB, 5.0, 64), (128 * MIB, 0.0, 4)],
+    [(128 * MIB, 5.0, 8), (256 * MIB, 5.0, 64), (128 * MIB, 0.0, 4)],
     ids=["small budget", "large batches", "whole recordings"],
 )
 def test_peak_is_within_the_budget(
