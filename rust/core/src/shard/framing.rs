@@ -153,13 +153,10 @@ pub(super) fn parse_message(bytes: &[u8]) -> Result<Message<'_>> {
     let message = root_as_message_with_opts(&options, bytes).map_err(|e| invalid_flatbuffer(&e))?;
     match message.version() {
         MetadataVersion::V4 | MetadataVersion::V5 => Ok(message),
-        version => Err(Error::schema(
-            "",
-            format!(
-                "written as Arrow metadata {}, before version 0.8; write the shard again",
-                version.variant_name().unwrap_or("of an unknown version")
-            ),
-        )),
+        MetadataVersion::V1 | MetadataVersion::V2 | MetadataVersion::V3 => {
+            Err(Error::schema("", "written before Arrow 0.8; write the shard again"))
+        }
+        unknown => Err(Error::corrupt(format!("Arrow metadata of version {}", unknown.0))),
     }
 }
 
