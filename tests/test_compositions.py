@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import grain
 import numpy as np
 import pytest
@@ -21,9 +23,12 @@ LazyDataset = grain.IterDataset
 
 
 @pytest.fixture(autouse=True, scope="module")
-def parsed_flags() -> None:
-    """Grain's worker processes read absl's flags, which nobody has parsed here."""
+def ready_for_workers() -> Iterator[None]:
+    """Grain's workers read absl's flags, which nobody parsed, and cannot import this module."""
     flags.FLAGS.mark_as_parsed()
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def source(paths: Any, seed: int = 1, **options: Any) -> gm.ArrowIterDataset:
