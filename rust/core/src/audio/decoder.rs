@@ -309,12 +309,16 @@ fn whole(plan: &Plan, sink: &Sink<'_>) -> Result<(), Reason> {
 /// Checks the rendered part of a plane and fills the rest.
 fn finish(plane: &mut [f32], n_crop: usize, pad: Pad) -> Result<(), Reason> {
     let (crop, rest) = plane.split_at_mut_checked(n_crop).unwrap_or_default();
-    // A product with 0 is NaN for what is not finite, and sums keep it; faster than a test each.
-    let lanes = crop.chunks(16).fold([0.0f32; 16], |mut lanes, chunk| {
-        lanes.iter_mut().zip(chunk).for_each(|(lane, x)| *lane += x * 0.0);
-        lanes
-    });
-    if lanes.iter().any(|lane| lane.is_nan()) {
+    // A product with 0 is NaN for what is not finite, and sums keep it. Sixteen of them go
+    // together, where a test of each sample would go one by one.
+    let (blocks, last) = crop.as_chunks::<16>();
+    let mut lanes = [0.0f32; 16];
+    for block in blocks {
+        for (lane, x) in lanes.iter_mut().zip(block) {
+            *lane += x * 0.0;
+        }
+    }
+    if lanes.iter().any(|lane| lane.is_nan()) || last.iter().any(|x| !x.is_finite()) {
         return Err(Reason::NonFinite);
     }
     if pad == Pad::Repeat && n_crop > 0 {

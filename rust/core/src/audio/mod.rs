@@ -4,9 +4,8 @@
 //! [`Decoder::render`] decodes only the packets that the crop needs and writes into the caller's
 //! slot. A crop equals the same slice of the whole decoded and resampled recording, bit for bit.
 //!
-//! A row's bytes are tampered with by no one's leave and trusted by no one here: whatever they
-//! are, the end is frames or a [`DecodeError`], and no memory is sized by a number in them that
-//! the bytes present do not bear out.
+//! A row's bytes are not trusted: whatever they are, the end is frames or a [`DecodeError`], and no
+//! memory is sized by a number in them that the bytes present do not bear out.
 
 mod bytes;
 mod cancel;

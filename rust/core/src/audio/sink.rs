@@ -134,8 +134,9 @@ impl<'a> Sink<'a> {
         let Some(out) = self.planes.get_mut(range) else { return };
         let scale = 1.0 / channels.len() as f32;
         if let [left, right] = channels {
-            let (left, right) = (left.iter().skip(skip), right.iter().skip(skip));
-            for ((out, l), r) in out.iter_mut().zip(left).zip(right) {
+            let (left, right) = (left.get(skip..), right.get(skip..));
+            let pairs = left.unwrap_or_default().iter().zip(right.unwrap_or_default());
+            for (out, (l, r)) in out.iter_mut().zip(pairs) {
                 *out = (l.to_f32() + r.to_f32()) * scale;
             }
             return;
@@ -143,7 +144,7 @@ impl<'a> Sink<'a> {
         let mut rest = channels.iter();
         copy(Some(&mut *out), rest.next().and_then(|c| c.get(skip..)));
         for channel in rest {
-            for (out, x) in out.iter_mut().zip(channel.iter().skip(skip)) {
+            for (out, x) in out.iter_mut().zip(channel.get(skip..).unwrap_or_default()) {
                 *out += x.to_f32();
             }
         }

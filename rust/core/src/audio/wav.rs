@@ -197,10 +197,26 @@ fn convert<const W: usize>(
         cancel.check()?;
         let (samples, _) = block.as_chunks::<W>();
         let n_frames = samples.len() / n_channels;
-        for (c, plane) in planes.iter_mut().take(n_channels).enumerate() {
-            let channel = from_sample(samples, c).iter().step_by(n_channels);
-            for (to, &sample) in plane.iter_mut().zip(channel) {
-                *to = to_f32(sample);
+        match &mut planes {
+            // One and two channels in a form that the compiler vectorises.
+            [mono, ..] if n_channels == 1 => {
+                for (to, &sample) in mono.iter_mut().zip(samples) {
+                    *to = to_f32(sample);
+                }
+            }
+            [left, right, ..] if n_channels == 2 => {
+                let pairs = samples.as_chunks::<2>().0;
+                for ((left, right), &[l, r]) in left.iter_mut().zip(right).zip(pairs) {
+                    (*left, *right) = (to_f32(l), to_f32(r));
+                }
+            }
+            planes => {
+                for (c, plane) in planes.iter_mut().take(n_channels).enumerate() {
+                    let channel = samples.iter().skip(c).step_by(n_channels);
+                    for (to, &sample) in plane.iter_mut().zip(channel) {
+                        *to = to_f32(sample);
+                    }
+                }
             }
         }
         let mut slices = [&[][..]; MAX_CHANNELS as usize];
@@ -214,8 +230,4 @@ fn convert<const W: usize>(
         pts += n_frames as u64;
     }
     Ok(())
-}
-
-fn from_sample<const W: usize>(samples: &[[u8; W]], c: usize) -> &[[u8; W]] {
-    samples.get(c..).unwrap_or_default()
 }

@@ -80,7 +80,24 @@ impl Entry {
 }
 
 /// Decodes from `entry` until the sink is full or the stream ends.
+///
+/// A decoder that met an error is not kept: what the next row decodes to must not depend on it.
 pub(in crate::audio) fn decode(
+    bytes: &[u8],
+    layout: &Layout,
+    entry: Entry,
+    cache: &mut VorbisCache,
+    sink: &mut Sink<'_>,
+    cancel: &Cancel,
+) -> Result<(), Reason> {
+    let result = decode_cached(bytes, layout, entry, cache, sink, cancel);
+    if result.is_err() {
+        cache.0.pop();
+    }
+    result
+}
+
+fn decode_cached(
     bytes: &[u8],
     layout: &Layout,
     entry: Entry,
