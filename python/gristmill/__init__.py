@@ -3,7 +3,7 @@
 from gristmill._core import __version__
 from gristmill.audio import AudioInfo, decode, probe
 from gristmill.config import Audio, CenterCrop, RandomCrop, ReadOptions, Shuffle, StartCrop
-from gristmill.dataset import ArrowIterDataset, ArrowIterator
+from gristmill.dataset import ArrowIterator, ArrowIterDataset
 from gristmill.errors import (
     CorruptShardError,
     DecodeError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import grain
 import numpy as np
@@ -71,7 +71,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         with_row_id: bool = False,
         read: ReadOptions | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         if isinstance(columns, str):
             raise ValueError(f"columns is a list of names: columns=[{columns!r}]")
         if not (audio is None or audio == "auto" or isinstance(audio, Audio)):
@@ -161,7 +161,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
 
 def _spec(leaf: Any) -> Any:
     if isinstance(leaf, dict):
-        return {name: _spec(child) for name, child in leaf.items()}
+        children = cast("dict[str, Any]", leaf)
+        return {name: _spec(child) for name, child in children.items()}
     shape, dtype = leaf
     return ElementSpec(shape=tuple(shape), dtype=np.dtype(dtype))
 
@@ -178,7 +179,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     """
 
     def __init__(self, dataset: ArrowIterDataset) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._dataset = dataset
         self._position = Position(stride=dataset.stride)
         self._state = self._position.to_state()
@@ -189,8 +190,9 @@ class ArrowIterator(grain.DatasetIterator[Element]):
 
     @recorded
     def __next__(self) -> Element:
-        with self._stats.record_self_time():
-            return self._stats.record_output_spec(self._advance())
+        stats: Any = self._stats
+        with stats.record_self_time():
+            return stats.record_output_spec(self._advance())
 
     def _advance(self) -> Element:
         self._assert_not_closed()

@@ -57,7 +57,8 @@ def exclusions(
         for name in {shard, os.path.basename(shard)}:
             by_name.setdefault(name, []).append(number)
     rows: list[tuple[int, int]] = []
-    for shard, row in exclude:
+    for named, row in exclude:
+        shard = named
         if isinstance(shard, str):
             numbers = by_name.get(shard, [])
             if len(numbers) != 1:

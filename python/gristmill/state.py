@@ -50,7 +50,9 @@ class Position:
                 f"this is no state of version {VERSION} of gristmill: {str(state)[:200]}; start "
                 "afresh, or restore it with the version that saved it"
             )
-        fields = {name: state.get(name) for name in ("epoch", "next_index", "stride")}
+        fields: dict[str, Any] = {
+            name: state.get(name) for name in ("epoch", "next_index", "stride")
+        }
         for name, value in fields.items():
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"the state's {name} is {value!r}, not a count; start afresh")
