@@ -1,4 +1,5 @@
 //! `gristmill.decode` and `gristmill.probe`.
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use std::cell::RefCell;
 
@@ -19,14 +20,14 @@ thread_local! {
 /// Decodes one recording, or the part from `start` on for `seconds`.
 #[pyfunction]
 #[pyo3(signature = (data, *, sample_rate, channels, start, seconds))]
-pub(crate) fn decode<'py>(
-    py: Python<'py>,
+pub(crate) fn decode(
+    py: Python<'_>,
     data: PyBackedBytes,
     sample_rate: Option<u32>,
     #[pyo3(from_py_with = channels_arg)] channels: Channels,
     start: f64,
     seconds: Option<f64>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Bound<'_, PyAny>> {
     let crop = Crop::At { start, seconds };
     let spec = AudioSpec { rate_hz: sample_rate, channels, crop, pad: Pad::None };
     let (buf, shape) = py.detach_core(|| {

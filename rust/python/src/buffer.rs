@@ -1,5 +1,6 @@
 //! Memory that NumPy borrows: the only module with `unsafe`.
 #![allow(unsafe_code)]
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands `self` over by value")]
 
 use std::{ffi::c_int, fmt};
 

@@ -11,7 +11,7 @@ mod errors;
 mod options;
 mod pipeline;
 
-use pyo3::prelude::*;
+use pyo3::pymodule;
 
 /// The native core of gristmill.
 #[pymodule]
@@ -22,7 +22,7 @@ mod _core {
     use super::buffer::Buffer;
     #[pymodule_export]
     use super::pipeline::{Pipeline, element_spec};
-    use super::*;
+    use pyo3::prelude::*;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
