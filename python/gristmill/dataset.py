@@ -67,7 +67,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         drop_remainder: bool = False,
         epochs: int | None = 1,
         on_error: Literal["raise"] = "raise",
-        exclude: Iterable[tuple[int | str, int]] = (),
+        exclude: Iterable[tuple[int | str | os.PathLike[str], int]] = (),
         with_row_id: bool = False,
         read: ReadOptions | None = None,
     ) -> None:
@@ -201,29 +201,37 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         pipeline = self._running()
         try:
             delivered = pipeline.next()
+            if self._rows_per_epoch is None:
+                self._learn(pipeline)
+            if delivered is not None:
+                n_rows, element = delivered
+                position = self._position.after(n_rows, self._rows_per_epoch or 1)
+                state = position.to_state()
+                self._position, self._state = position, state
+                return element
         except BaseException:
-            self._pipeline = None
+            # An interrupt may come after the pipeline went on: then it is ahead of the state.
+            self._stop()
             self._assert_not_closed()
             raise
-        if self._rows_per_epoch is None:
-            self._learn(pipeline)
-        if delivered is None:
-            self._ended = True
-            self._pipeline = None
-            pipeline.close()
-            raise StopIteration
-        n_rows, element = delivered
-        self._position = self._position.after(n_rows, self._rows_per_epoch or 1)
-        self._state = self._position.to_state()
-        return element
+        self._ended = True
+        self._stop()
+        raise StopIteration
 
     def _running(self) -> _core.Pipeline:
         # Threads do not survive a fork: a child starts its own from the same position.
         if self._pipeline is None or self._pid != os.getpid():
             start = Position.from_state(self._state, stride=self._dataset.stride)
-            self._pipeline = _core.Pipeline(**self._dataset.native_options(start))
+            pipeline = _core.Pipeline(**self._dataset.native_options(start))
             self._pid = os.getpid()
             self._position = start
+            self._pipeline = pipeline
+            # `close` marks the iterator before it looks for a pipeline: one of the two sees the
+            # other, and no thread is left.
+            if self._closed:
+                self._stop()
+                self._assert_not_closed()
+            return pipeline
         return self._pipeline
 
     def _learn(self, pipeline: _core.Pipeline) -> None:
@@ -267,10 +275,16 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         rows = self._state["next_index"]
         if self._state["epoch"]:
             if self._rows_per_epoch is None:
+                self._assert_not_closed()
                 pipeline = self._running()
                 pipeline.wait_open()
                 self._learn(pipeline)
-            rows += self._state["epoch"] * (self._rows_per_epoch or 0)
+            if self._rows_per_epoch is None:
+                raise ValueError(
+                    "the index of a state in a later epoch takes the number of rows, but the "
+                    "shards could not be opened; the next `next` says why"
+                )
+            rows += self._state["epoch"] * self._rows_per_epoch
         return -(-rows // self._dataset.rows_per_element)
 
     def _set_next_index(self, index: int) -> None:

@@ -49,7 +49,7 @@ def resolve(paths: Iterable[str]) -> list[str]:
 
 
 def exclusions(
-    exclude: Iterable[tuple[int | str, int]], shards: Sequence[str]
+    exclude: Iterable[tuple[int | str | os.PathLike[str], int]], shards: Sequence[str]
 ) -> list[tuple[int, int]]:
     """The excluded rows by shard number, where a user may name a shard by its path instead."""
     by_name: dict[str, list[int]] = {}
@@ -58,7 +58,7 @@ def exclusions(
             by_name.setdefault(name, []).append(number)
     rows: list[tuple[int, int]] = []
     for named, row in exclude:
-        shard = named
+        shard = os.fspath(named) if isinstance(named, os.PathLike) else named
         if isinstance(shard, str):
             numbers = by_name.get(shard, [])
             if len(numbers) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -50,12 +51,7 @@ class Position:
                 f"this is no state of version {VERSION} of gristmill: {str(state)[:200]}; start "
                 "afresh, or restore it with the version that saved it"
             )
-        fields: dict[str, Any] = {
-            name: state.get(name) for name in ("epoch", "next_index", "stride")
-        }
-        for name, value in fields.items():
-            if not isinstance(value, int) or value < 0:
-                raise ValueError(f"the state's {name} is {value!r}, not a count; start afresh")
+        fields = {name: _count(name, state.get(name)) for name in ("epoch", "next_index", "stride")}
         fingerprint = state.get("fingerprint")
         if not isinstance(fingerprint, str):
             raise ValueError(f"the state's fingerprint is {fingerprint!r}, not a string")
@@ -76,3 +72,14 @@ class Position:
     def normalized(self, rows_per_epoch: int, fingerprint: str) -> Position:
         """The same position, knowing the data set."""
         return replace(self, fingerprint=fingerprint).after(0, rows_per_epoch or 1)
+
+
+def _count(name: str, value: Any) -> int:
+    # Checkpoint libraries bring integers back as NumPy's.
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = -1
+    if not 0 <= count < 2**64:
+        raise ValueError(f"the state's {name} is {value!r}, not a count; start afresh")
+    return count

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int32Array, Int64Array};
+use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, cast::AsArray, make_array};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 
 use super::{AlignedBuf, Batch, BufferPool, Column, PooledBuf, kind::first_null};
@@ -79,7 +81,13 @@ pub(crate) fn assemble(
                     Column::Bytes(rows.iter_mut().map(|row| take_bytes(row, blob)).collect());
                 match fields {
                     None => bytes,
-                    Some(k) => with_fields(bytes, &table_array(&rows, k)?),
+                    Some(k) => {
+                        let fields = fields_of(&table_array(&rows, k)?)?;
+                        for (field, child) in fields.iter().filter(|_| !single) {
+                            refuse_null(&rows, &format!("{name}.{field}"), child, shards)?;
+                        }
+                        with_fields(bytes, fields)
+                    }
                 }
             }
         };
@@ -110,12 +118,17 @@ fn table_column(
     single: bool,
 ) -> Result<Column> {
     let array = table_array(rows, k)?;
-    if !single && let Some((column, row)) = first_null(name, &array) {
-        let reason = "a null cannot stand in a batch; leave the column out, exclude the row, or \
-                      take single rows (batch_size=None)";
-        return Err(in_row(Error::schema(column, reason), rows.get(row), shards));
+    if !single {
+        refuse_null(rows, name, &array, shards)?;
     }
     Ok(Column::Arrow(array))
+}
+
+fn refuse_null(rows: &[Row], name: &str, array: &ArrayRef, shards: &[Shard]) -> Result<()> {
+    let Some((column, row)) = first_null(name, array) else { return Ok(()) };
+    let reason = "a null cannot stand in a batch; leave the column out, exclude the row, or take \
+                  single rows (batch_size=None)";
+    Err(in_row(Error::schema(column, reason), rows.get(row), shards))
 }
 
 /// The rows' values of the tables' k-th column, as one array.
@@ -151,13 +164,24 @@ fn take_bytes(row: &mut Row, blob: usize) -> Option<Vec<u8>> {
     }
 }
 
-fn with_fields(bytes: Column, fields: &ArrayRef) -> Column {
-    let mut all = vec![("bytes".to_owned(), bytes)];
-    if let Some(others) = fields.as_any().downcast_ref::<arrow_array::StructArray>() {
-        for (field, child) in others.fields().iter().zip(others.columns()) {
-            all.push((field.name().clone(), Column::Arrow(Arc::clone(child))));
+/// A struct's fields, null where the struct is: Arrow leaves anything under a null struct.
+fn fields_of(array: &ArrayRef) -> Result<Vec<(String, ArrayRef)>> {
+    let Some(parent) = array.as_struct_opt() else { return Ok(Vec::new()) };
+    let masked = |child: &ArrayRef| {
+        if parent.null_count() == 0 || *child.data_type() == DataType::Null {
+            return Ok(Arc::clone(child));
         }
-    }
+        let nulls = NullBuffer::union(parent.nulls(), child.nulls());
+        let data = child.to_data().into_builder().nulls(nulls).build();
+        data.map(make_array).map_err(|e| Error::corrupt(e.to_string()))
+    };
+    let fields = parent.fields().iter().zip(parent.columns());
+    fields.map(|(field, child)| Ok((field.name().clone(), masked(child)?))).collect()
+}
+
+fn with_fields(bytes: Column, fields: Vec<(String, ArrayRef)>) -> Column {
+    let mut all = vec![("bytes".to_owned(), bytes)];
+    all.extend(fields.into_iter().map(|(name, child)| (name, Column::Arrow(child))));
     Column::Struct(all)
 }
 

@@ -75,6 +75,11 @@ pub(super) fn first_null(name: &str, array: &ArrayRef) -> Option<(String, usize)
                 .find(|&row| list.is_null(row) || (width > 0 && list.value(row).null_count() > 0))
                 .and_then(here)
         }
+        // A null may be a key, or a value that keys refer to.
+        DataType::Dictionary(_, values) if is_fixed_width(values) => {
+            let nulls = array.logical_nulls()?;
+            (0..nulls.len()).find(|&row| nulls.is_null(row)).and_then(here)
+        }
         other if is_fixed_width(other) => (array.null_count() > 0)
             .then(|| (0..array.len()).find(|&row| array.is_null(row)))?
             .and_then(here),

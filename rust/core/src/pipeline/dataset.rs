@@ -85,6 +85,12 @@ impl Dataset {
             columns: sources(names, &projection, &blobs, decoded),
             with_row_id: options.with_row_id,
         };
+        let taken = layout.columns.iter().find(|(name, _)| name == "shard" || name == "row");
+        if let Some((name, _)) = taken.filter(|_| options.with_row_id) {
+            let reason = "with_row_id=True adds a column of this name; leave the shards' own out \
+                          with columns=[...], or take no row ids";
+            return Err(named(Error::schema(name, reason)));
+        }
         let audio = audio.and_then(|(name, spec)| {
             blobs.iter().position(|blob| *blob == name).map(|k| (k, spec))
         });

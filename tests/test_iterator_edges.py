@@ -1,0 +1,100 @@
+"""Calls at odd moments: close while starting, interrupts after delivery, states of odd types."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import grain
+import numpy as np
+import pytest
+
+import gristmill as gm
+from gristmill import _core
+from probes import n_threads, settles
+
+
+def source(paths: list[Path], **options: Any) -> gm.ArrowIterDataset:
+    return gm.ArrowIterDataset(paths, columns=["count"], audio=None, **options)
+
+
+def counts(elements: Any) -> list[int]:
+    return [int(value) for element in elements for value in np.atleast_1d(element["count"])]
+
+
+LATER = {"version": 1, "epoch": 1, "next_index": 0, "stride": 1, "fingerprint": ""}
+
+
+@pytest.mark.parametrize("call", ["next", "start_prefetch"])
+def test_close_while_the_threads_start(
+    numbered: list[Path], monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    it = iter(source(numbered, epochs=None))
+    real, threads = _core.Pipeline, n_threads()
+
+    def started(**options: Any) -> Any:
+        it.close()  # as another thread may, at this very moment
+        return real(**options)
+
+    monkeypatch.setattr(_core, "Pipeline", started)
+    with pytest.raises(ValueError, match="closed"):
+        next(it) if call == "next" else it.start_prefetch()
+    assert settles(n_threads, threads)
+
+
+def test_an_interrupt_after_delivery_loses_nothing(
+    numbered: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = iter(source(numbered))
+    first = counts([next(it)])
+    with monkeypatch.context() as patch:
+        patch.setattr(type(it._position), "after", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(it)
+    assert first + counts(it) == list(range(-3, 37))
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_next_index_starts_nothing_after_close(numbered: list[Path]) -> None:
+    it, threads = iter(source(numbered, epochs=2)), n_threads()
+    it.set_state(LATER)
+    it.close()
+    with pytest.raises(ValueError, match="closed"):
+        grain.experimental.get_next_index(it)
+    time.sleep(0.05)
+    assert n_threads() == threads
+
+
+def test_next_index_of_what_does_not_open(tmp_path: Path) -> None:
+    (tmp_path / "bad.arrow").write_bytes(b"junk")
+    it = iter(gm.ArrowIterDataset(tmp_path / "bad.arrow"))
+    it.set_state(LATER)
+    with pytest.raises(ValueError, match="could not be opened"):
+        grain.experimental.get_next_index(it)
+    with pytest.raises(gm.CorruptShardError):
+        next(it)
+
+
+def test_states_of_numpy_integers(numbered: list[Path]) -> None:
+    it = iter(source(numbered))
+    expected = counts([next(it) for _ in range(5)])
+    state = {"version": 1, "epoch": np.int64(0), "next_index": np.int64(4)}
+    it.set_state({**state, "stride": np.int32(1), "fingerprint": it.get_state()["fingerprint"]})
+    assert counts([next(it)]) == expected[4:]
+    assert all(type(value) in (int, str) for value in it.get_state().values())
+
+
+@pytest.mark.parametrize("count", [2**64, -1, 1.0, None])
+def test_states_of_no_counts(numbered: list[Path], count: object) -> None:
+    it = iter(source(numbered))
+    it.set_state({**LATER, "epoch": count})
+    with pytest.raises(ValueError, match="epoch"):
+        next(it)
+
+
+def test_exclusions_may_be_paths(numbered: list[Path]) -> None:
+    assert len(counts(source(numbered, exclude=[(numbered[0], 3)]))) == 39

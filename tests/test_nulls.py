@@ -1,0 +1,74 @@
+"""Nulls: `None` in single rows, an error in batches of numbers, and never a made-up value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import gristmill as gm
+
+
+def write(path: Path, **columns: pa.Array) -> Path:
+    metadata = {"info": {"features": {"audio": {"_type": "Audio"}}}}
+    rows = pa.record_batch(list(columns.values()), names=list(columns))
+    rows = rows.replace_schema_metadata({"huggingface": json.dumps(metadata)})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"), [([0, None, 1], [10, 20]), ([0, 1, 0], [10, None])], ids=["key", "value"]
+)
+def test_nulls_of_a_dictionary_of_numbers(
+    tmp_path: Path, keys: list[int | None], values: list[int | None]
+) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array(keys, pa.int32()), pa.array(values))
+    path = write(tmp_path / "a.arrow", code=column)
+    assert [row["code"] for row in gm.ArrowIterDataset(path)] == column.to_pylist()
+    with pytest.raises(gm.SchemaError, match=r"a\.arrow, row 1.*code.*null") as caught:
+        next(iter(gm.ArrowIterDataset(path, batch_size=3)))
+    assert caught.value.column == "code"
+
+
+KIND = pa.struct([("bytes", pa.binary()), ("path", pa.string()), ("rate", pa.int32())])
+
+
+def test_nulls_beside_encoded_audio(tmp_path: Path) -> None:
+    audio = pa.array(
+        [
+            {"bytes": b"x", "path": "p", "rate": 5},
+            {"bytes": b"y", "path": None, "rate": None},
+            None,
+        ],
+        KIND,
+    )
+    path = write(tmp_path / "a.arrow", audio=audio)
+    single = [row["audio"] for row in gm.ArrowIterDataset(path, audio=None)]
+    assert single == [
+        {"bytes": b"x", "path": "p", "rate": 5},
+        {"bytes": b"y", "path": None, "rate": None},
+        {"bytes": None, "path": None, "rate": None},
+    ]
+    with pytest.raises(gm.SchemaError, match=r"row 1.*audio\.rate.*null"):
+        next(iter(gm.ArrowIterDataset(path, audio=None, batch_size=3)))
+
+
+def test_a_null_struct_of_text_beside_encoded_audio(tmp_path: Path) -> None:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    path = write(tmp_path / "a.arrow", audio=pa.array([{"bytes": b"x", "path": "p"}, None], kind))
+    (batch,) = gm.ArrowIterDataset(path, audio=None, batch_size=2)
+    assert batch["audio"]["path"].tolist() == ["p", None]
+    assert batch["audio"]["bytes"].tolist() == [b"x", None]
+
+
+def test_columns_that_bear_the_names_of_row_ids(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.arrow", row=pa.array(["a"]), x=pa.array([1.5]))
+    assert next(iter(gm.ArrowIterDataset(path)))["row"] == "a"
+    with pytest.raises(gm.SchemaError, match=r"a\.arrow.*'row'.*with_row_id"):
+        next(iter(gm.ArrowIterDataset(path, with_row_id=True)))
+    row = next(iter(gm.ArrowIterDataset(path, columns=["x"], with_row_id=True)))
+    assert (row["row"], row["x"]) == (0, 1.5)
