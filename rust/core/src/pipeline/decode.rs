@@ -21,8 +21,10 @@ impl Shared {
             let (index, charged) = (job.index, job.charged);
             let blobs = std::mem::take(&mut job.blobs);
             let row = self.decode_row(dataset, &mut decoder, job, &blobs, slot);
+            // The row is charged still: its vector may stay where the row itself had room.
+            let room = self.queue.headroom(self).saturating_add(charged);
             for blob in blobs {
-                self.row_buffers.give(blob);
+                self.row_buffers.give(blob, room);
             }
             let own = row.as_ref().map_or(0, |(_, own)| *own);
             self.file(dataset, index, row.map(|(row, _)| row), charged, own);

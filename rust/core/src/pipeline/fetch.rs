@@ -2,7 +2,7 @@
 
 use std::{
     ops::Range,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use arrow_buffer::Buffer;
@@ -37,38 +37,60 @@ impl RawBlob {
     }
 }
 
-/// Vectors for encoded rows, used again: fresh pages cost more than reading into them.
-#[derive(Debug)]
+/// Vectors for encoded rows, used again: fresh pages cost more than reading into them, and vectors
+/// that come and go on many threads leave the allocator with holes that are nobody's budget.
+#[derive(Debug, Default)]
 pub(super) struct RowBuffers {
-    limit: usize,
-    free: Mutex<(usize, Vec<Vec<u8>>)>,
+    free: Mutex<Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    bytes: usize,
+    buffers: Vec<Vec<u8>>,
 }
 
 impl RowBuffers {
-    /// Keeps at most `limit` unused bytes.
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit, free: Mutex::default() }
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Vec<u8> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let buffer = free.1.pop().unwrap_or_default();
-        free.0 -= buffer.capacity();
-        buffer
+    /// A vector that holds `n_bytes` without growing and is not much larger, so that what is
+    /// charged for the row is what it takes.
+    fn take(&self, n_bytes: usize) -> Vec<u8> {
+        let fits = n_bytes..=n_bytes.saturating_add(n_bytes / 4);
+        let mut free = self.lock();
+        let sizes = free.buffers.iter().map(Vec::capacity).enumerate();
+        let best = sizes.filter(|(_, size)| fits.contains(size)).min_by_key(|(_, size)| *size);
+        let Some((k, size)) = best else { return Vec::new() };
+        free.bytes -= size;
+        free.buffers.swap_remove(k)
     }
 
-    /// Frees all unused vectors.
-    pub(super) fn clear(&self) {
-        *self.free.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+    /// Frees unused vectors, the oldest first, until at most `limit` bytes are kept.
+    pub(super) fn trim(&self, limit: usize) {
+        let mut free = self.lock();
+        let (mut left, mut n_freed) = (free.bytes, 0);
+        for buffer in &free.buffers {
+            if left <= limit {
+                break;
+            }
+            left -= buffer.capacity();
+            n_freed += 1;
+        }
+        free.bytes = left;
+        let freed: Vec<_> = free.buffers.drain(..n_freed).collect();
+        drop(free);
+        drop(freed);
     }
 
-    /// Takes a blob's vector back, if there is room for it.
-    pub(super) fn give(&self, blob: RawBlob) {
+    /// Takes a blob's vector back, if no more than `limit` bytes are then unused.
+    pub(super) fn give(&self, blob: RawBlob, limit: usize) {
         if let RawBlob::Read(buffer) = blob {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            if free.0 + buffer.capacity() <= self.limit {
-                free.0 += buffer.capacity();
-                free.1.push(buffer);
+            let mut free = self.lock();
+            if free.bytes + buffer.capacity() <= limit {
+                free.bytes += buffer.capacity();
+                free.buffers.push(buffer);
             }
         }
     }
@@ -151,7 +173,8 @@ impl Shared {
             .map_err(|_| Error::limit("the row is larger than the address space"))?;
         self.queue.charge(self, index, n_bytes);
         *charged += n_bytes;
-        let mut buffer = self.row_buffers.take();
+        let mut buffer = self.row_buffers.take(n_bytes);
+        self.row_buffers.trim(self.queue.headroom(self));
         shard.read_blob(range, &mut buffer)?;
         Ok(buffer)
     }

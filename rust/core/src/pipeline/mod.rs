@@ -123,7 +123,7 @@ impl Pipeline {
             dataset: OnceLock::new(),
             queue: Queue::default(),
             tables: Tables::new(budget / 4),
-            row_buffers: RowBuffers::new(budget / 8),
+            row_buffers: RowBuffers::default(),
             batch_buffers: OnceLock::new(),
             files: Arc::new(Files::default().with_cancel(Arc::clone(&closed))),
             closed,
@@ -176,7 +176,7 @@ impl Pipeline {
         // A traceback may keep the pipeline itself alive for long.
         self.shared.queue.clear();
         self.shared.tables.clear();
-        self.shared.row_buffers.clear();
+        self.shared.row_buffers.trim(0);
         self.shared.files.close();
     }
 }
@@ -253,8 +253,8 @@ impl Shared {
             )));
         }
         self.batch_buffers.get_or_init(|| {
-            let affordable = self.options.memory_budget / batch_bytes.max(1);
-            BufferPool::new(batch_bytes, affordable.min(self.options.look_ahead()))
+            // Two stand in for the batches that the consumer drops; more would be uncharged memory.
+            BufferPool::new(batch_bytes, self.options.look_ahead().min(2))
         });
         self.dataset.get_or_init(|| dataset);
         self.queue.open(first, end);

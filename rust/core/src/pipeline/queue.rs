@@ -111,6 +111,12 @@ impl Queue {
         state.used += bytes;
     }
 
+    /// Bytes of the budget that nothing is charged for.
+    pub(super) fn headroom(&self, shared: &Shared) -> usize {
+        let taken = self.lock().used.saturating_add(shared.tables.bytes());
+        shared.options.memory_budget.saturating_sub(taken)
+    }
+
     /// Hands a read row to the decoders.
     pub(super) fn push(&self, job: Job) {
         self.lock().jobs.insert(job.index, job);
