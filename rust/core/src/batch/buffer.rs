@@ -1,6 +1,9 @@
 //! Aligned batch buffers that many threads fill at once, in safe code, and that are used again.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
 
 use bytes::{Buf, BytesMut};
 
@@ -65,33 +68,73 @@ impl AlignedBuf {
 
 /// Batch buffers of one size, handed out and taken back: a fresh 41 MB buffer costs more in page
 /// faults than filling it.
-#[derive(Debug)]
+///
+/// Every buffer counts from its allocation to its end, also while it waits here or is on loan.
 pub struct BufferPool {
     n_bytes: usize,
     keep: usize,
-    free: Mutex<Vec<AlignedBuf>>,
+    inner: Mutex<Buffers>,
+    on_return: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Debug, Default)]
+struct Buffers {
+    free: Vec<AlignedBuf>,
+    n_live: usize,
 }
 
 impl BufferPool {
-    /// A pool of `n_bytes` buffers that keeps at most `keep` unused ones.
-    pub fn new(n_bytes: usize, keep: usize) -> Arc<Self> {
-        Arc::new(Self { n_bytes, keep, free: Mutex::default() })
+    /// A pool of `n_bytes` buffers that keeps at most `keep` unused ones, and calls `on_return`
+    /// whenever one comes back.
+    pub fn new(
+        n_bytes: usize,
+        keep: usize,
+        on_return: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { n_bytes, keep, inner: Mutex::default(), on_return: Box::new(on_return) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buffers> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A buffer with anything in it.
     pub fn take(&self) -> AlignedBuf {
-        let used = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        used.unwrap_or_else(|| AlignedBuf::zeroed(self.n_bytes))
+        let mut inner = self.lock();
+        inner.free.pop().unwrap_or_else(|| {
+            inner.n_live += 1;
+            AlignedBuf::zeroed(self.n_bytes)
+        })
     }
 
-    /// Takes a buffer back, if it is whole and there is room.
+    /// Takes a buffer back: keeps it, if it is whole and there is room, or frees it.
     pub fn give(&self, buf: AlignedBuf) {
-        if buf.0.len() == self.n_bytes {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            if free.len() < self.keep {
-                free.push(buf);
-            }
+        let mut inner = self.lock();
+        if buf.0.len() == self.n_bytes && inner.free.len() < self.keep {
+            inner.free.push(buf);
+        } else {
+            inner.n_live = inner.n_live.saturating_sub(1);
         }
+        drop(inner);
+        (self.on_return)();
+    }
+
+    /// Bytes of all buffers there are.
+    pub fn live_bytes(&self) -> usize {
+        self.lock().n_live.saturating_mul(self.n_bytes)
+    }
+
+    /// Bytes that the next [`Self::take`] adds to them.
+    pub fn next_bytes(&self) -> usize {
+        if self.lock().free.is_empty() { self.n_bytes } else { 0 }
+    }
+}
+
+impl fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (n_bytes, inner) = (self.n_bytes, self.lock());
+        let mut debug = f.debug_struct("BufferPool");
+        debug.field("n_bytes", &n_bytes).field("inner", &*inner).finish_non_exhaustive()
     }
 }
 
@@ -135,6 +178,8 @@ impl Drop for PooledBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -167,15 +212,23 @@ mod tests {
 
     #[test]
     fn a_dropped_loan_is_lent_again() {
-        let pool = BufferPool::new(256, 1);
+        let returns = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&returns);
+        let pool = BufferPool::new(256, 1, move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!((pool.live_bytes(), pool.next_bytes()), (0, 256));
         let first = PooledBuf::new(pool.take(), &pool);
         let address = first.buf().as_bytes().as_ptr();
         drop(first);
+        assert_eq!((pool.live_bytes(), pool.next_bytes()), (256, 0), "the idle one counts");
         let again = PooledBuf::new(pool.take(), &pool);
         assert_eq!(again.buf().as_bytes().as_ptr(), address);
         let other = PooledBuf::new(pool.take(), &pool);
+        assert_eq!(pool.live_bytes(), 512);
         drop((again, other));
-        assert_eq!(pool.free.lock().unwrap().len(), 1, "the pool keeps no more than it may");
+        assert_eq!(pool.live_bytes(), 256, "the pool keeps no more than it may");
+        assert_eq!(returns.load(Ordering::Relaxed), 3);
         let orphan = PooledBuf::new(pool.take(), &pool);
         drop(pool);
         drop(orphan);

@@ -107,8 +107,7 @@ impl Shared {
     /// The body of a reader thread: until the stream ends or the pipeline closes.
     pub(super) fn read_rows(self: &Arc<Self>) {
         let Some(dataset) = self.dataset.get() else { return };
-        let batch_bytes = dataset.slot_bytes().saturating_mul(self.options.rows_per_batch());
-        while let Some(index) = self.queue.claim(self, batch_bytes) {
+        while let Some(index) = self.queue.claim(self) {
             let mut charged = 0;
             match self.read_row(dataset, index, &mut charged) {
                 Ok(job) => self.queue.push(job),

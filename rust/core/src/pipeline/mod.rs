@@ -252,9 +252,14 @@ impl Shared {
                 self.options.memory_budget
             )));
         }
+        let shared = Arc::downgrade(self);
         self.batch_buffers.get_or_init(|| {
-            // Two stand in for the batches that the consumer drops; more would be uncharged memory.
-            BufferPool::new(batch_bytes, self.options.look_ahead().min(2))
+            let keep = if batch_bytes == 0 { 0 } else { self.options.look_ahead() };
+            BufferPool::new(batch_bytes, keep, move || {
+                if let Some(shared) = shared.upgrade() {
+                    shared.queue.wake_readers();
+                }
+            })
         });
         self.dataset.get_or_init(|| dataset);
         self.queue.open(first, end);
@@ -271,6 +276,18 @@ impl Shared {
             })?;
         }
         Ok(())
+    }
+
+    /// Bytes taken besides what the queue charges: tables and batch buffers, these from their
+    /// allocation until the consumer's array over them has died.
+    fn other_bytes(&self) -> usize {
+        let buffers = self.batch_buffers.get().map_or(0, |pool| pool.live_bytes());
+        self.tables.bytes().saturating_add(buffers)
+    }
+
+    /// Bytes that the buffer of one more batch adds.
+    fn next_batch_bytes(&self) -> usize {
+        self.batch_buffers.get().map_or(0, |pool| pool.next_bytes())
     }
 
     /// The slots of a new batch of `n_rows` rows; none where rows have buffers of their own.

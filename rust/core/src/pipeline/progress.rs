@@ -12,7 +12,7 @@ pub(super) struct Progress {
     pub(super) slots: Vec<Option<AlignedBuf>>,
     rows: Vec<Option<Result<Row>>>,
     missing: usize,
-    /// Bytes charged to the budget for this batch's buffers.
+    /// Bytes charged to the budget for rows with buffers of their own.
     pub(super) bytes: usize,
     /// The assembled batch, or the error of its first failed row.
     pub(super) finished: Option<Result<Batch>>,
@@ -20,12 +20,12 @@ pub(super) struct Progress {
 
 impl Progress {
     /// A batch of `n_rows` rows with nothing done yet.
-    pub(super) fn new(n_rows: usize, slots: Vec<AlignedBuf>, bytes: usize) -> Self {
+    pub(super) fn new(n_rows: usize, slots: Vec<AlignedBuf>) -> Self {
         Self {
             slots: slots.into_iter().map(Some).collect(),
             rows: (0..n_rows).map(|_| None).collect(),
             missing: n_rows,
-            bytes,
+            bytes: 0,
             finished: None,
         }
     }

@@ -44,7 +44,7 @@ struct State {
     unfinished: BTreeSet<u64>,
     /// Rows that are read and wait for a decoder, the lowest first.
     jobs: BTreeMap<u64, Job>,
-    /// Bytes charged: encoded rows and batch buffers.
+    /// Bytes charged: encoded rows, and decoded ones that have buffers of their own.
     used: usize,
     failure: Option<Error>,
 }
@@ -73,7 +73,7 @@ impl Queue {
     }
 
     /// Waits for room and claims the next row; `None` at the end of the stream or on closing.
-    pub(super) fn claim(&self, shared: &Shared, batch_bytes: usize) -> Option<u64> {
+    pub(super) fn claim(&self, shared: &Shared) -> Option<u64> {
         let rows_per_batch = shared.options.rows_per_batch() as u64;
         let mut state = self.lock();
         loop {
@@ -81,15 +81,14 @@ impl Queue {
             let (Some(end), false) = (end, shared.is_closed()) else { return None };
             let place = ((state.next_row - state.head) / rows_per_batch) as usize;
             let is_open = place < state.batches.len();
-            let fits =
-                state.used + shared.tables.bytes() + batch_bytes <= shared.options.memory_budget;
+            let needed = state.used.saturating_add(shared.next_batch_bytes());
+            let fits = needed.saturating_add(shared.other_bytes()) <= shared.options.memory_budget;
             if is_open || place == 0 || (fits && place < shared.options.look_ahead()) {
                 let index = state.next_row;
                 if !is_open {
                     let n_rows = rows_per_batch.min(end - index) as usize;
                     let slots = shared.new_slots(n_rows);
-                    state.batches.push_back(Progress::new(n_rows, slots, batch_bytes));
-                    state.used += batch_bytes;
+                    state.batches.push_back(Progress::new(n_rows, slots));
                 }
                 state.next_row += 1;
                 state.unfinished.insert(index);
@@ -104,7 +103,8 @@ impl Queue {
         let mut state = self.lock();
         while !shared.is_closed()
             && state.unfinished.first() != Some(&index)
-            && state.used + shared.tables.bytes() + bytes > shared.options.memory_budget
+            && state.used.saturating_add(shared.other_bytes()).saturating_add(bytes)
+                > shared.options.memory_budget
         {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -113,8 +113,15 @@ impl Queue {
 
     /// Bytes of the budget that nothing is charged for.
     pub(super) fn headroom(&self, shared: &Shared) -> usize {
-        let taken = self.lock().used.saturating_add(shared.tables.bytes());
+        let taken = self.lock().used.saturating_add(shared.other_bytes());
         shared.options.memory_budget.saturating_sub(taken)
+    }
+
+    /// Lets waiting readers look again for room: a batch buffer has come back.
+    pub(super) fn wake_readers(&self) {
+        // Under the lock, so that no reader is between its look and its sleep.
+        let _state = self.lock();
+        self.room.notify_all();
     }
 
     /// Hands a read row to the decoders.
@@ -237,7 +244,9 @@ impl Queue {
     /// Frees what was read and decoded and never delivered.
     pub(super) fn clear(&self) {
         let mut state = self.lock();
-        state.jobs.clear();
-        state.batches.clear();
+        let freed = (std::mem::take(&mut state.jobs), std::mem::take(&mut state.batches));
+        // A batch's buffer wakes the readers as it goes, which takes this lock.
+        drop(state);
+        drop(freed);
     }
 }
