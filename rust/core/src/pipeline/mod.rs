@@ -105,6 +105,8 @@ struct Job {
     blobs: Vec<fetch::RawBlob>,
     /// Bytes charged to the budget for this row.
     charged: usize,
+    /// Those of them that stay until the batch is delivered.
+    kept: usize,
 }
 
 impl Pipeline {
@@ -116,13 +118,13 @@ impl Pipeline {
     /// thread can be had. What opening finds comes from [`Self::next`].
     pub fn start(options: Options, start: Start) -> Result<Self> {
         options.check()?;
-        let budget = options.memory_budget;
+        let (budget, n_readers) = (options.memory_budget, options.n_readers());
         let closed = Arc::<AtomicBool>::default();
         let shared = Arc::new(Shared {
             options,
             dataset: OnceLock::new(),
             queue: Queue::default(),
-            tables: Tables::new(budget / 4),
+            tables: Tables::new(budget / 4, n_readers),
             row_buffers: RowBuffers::default(),
             batch_buffers: OnceLock::new(),
             files: Arc::new(Files::default().with_cancel(Arc::clone(&closed))),
