@@ -240,9 +240,20 @@ impl Shared {
                  that it was saved from, or start afresh without it",
             ));
         }
-        let first = dataset.order.index_at(start.epoch, start.next_index)?;
-        let mut end = dataset.order.total().unwrap_or(u64::MAX);
         let rows_per_batch = self.options.rows_per_batch() as u64;
+        // An index that was counted in batches takes the last one for a full one.
+        let next_index = match dataset.order.total() {
+            Some(total)
+                if start.fingerprint.is_none()
+                    && (total..total.saturating_add(rows_per_batch))
+                        .contains(&start.next_index) =>
+            {
+                total
+            }
+            _ => start.next_index,
+        };
+        let first = dataset.order.index_at(start.epoch, next_index)?;
+        let mut end = dataset.order.total().unwrap_or(u64::MAX);
         if self.options.drop_remainder {
             end = first.saturating_add(end.saturating_sub(first) / rows_per_batch * rows_per_batch);
         }
