@@ -98,3 +98,17 @@ def test_states_of_no_counts(numbered: list[Path], count: object) -> None:
 
 def test_exclusions_may_be_paths(numbered: list[Path]) -> None:
     assert len(counts(source(numbered, exclude=[(numbered[0], 3)]))) == 39
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_the_index_of_the_end_is_the_end(numbered: list[Path], epochs: int) -> None:
+    it = iter(source(numbered, batch_size=7, epochs=epochs))
+    n_batches = len(list(it))
+    assert grain.experimental.get_next_index(it) == n_batches
+    grain.experimental.set_next_index(it, n_batches)
+    assert list(it) == []
+    grain.experimental.set_next_index(it, n_batches - 1)
+    assert len(list(it)) == 1
+    grain.experimental.set_next_index(it, n_batches + 1)
+    with pytest.raises(ValueError, match="past the end"):
+        next(it)

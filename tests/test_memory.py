@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import probes
@@ -70,3 +71,45 @@ def test_peak_is_within_the_budget(
     frames = round(seconds * RATE) or 750_000
     held = 2 * batch_size * frames * 4  # by the loop: a batch, and the one before it
     assert peak <= 1.1 * budget + held, f"{peak / MIB:.0f} MiB of {budget / MIB:.0f} MiB"
+
+
+MANY_TABLES = """
+import gristmill as gm
+from pathlib import Path
+
+def resident(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+it = iter(gm.ArrowIterDataset(
+    sys.argv[1], shuffle=gm.Shuffle(1), batch_size=128, epochs=None,
+    read=gm.ReadOptions(num_threads=2, memory_budget=int(sys.argv[2]))))
+Path("/proc/self/clear_refs").write_text("5")
+before = resident("VmRSS")
+for _ in range(8):
+    next(it)
+print(resident("VmHWM") - before)
+"""
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_shuffled_rows_do_not_keep_their_record_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str | None
+) -> None:
+    """Each of the rows in flight is of another record batch of 1 MB, 200 MB in all."""
+    # What glibc keeps in its arenas is another matter: here freed memory goes back at once.
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(128 << 10))
+    path, rng = tmp_path / "tokens.arrow", np.random.default_rng(0)
+    schema = pa.schema([("tokens", pa.list_(pa.int32()))])
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, schema, options=options) as out,
+    ):
+        offsets = pa.array(np.arange(0, 250_001, 250, dtype=np.int32))
+        for _ in range(200):
+            values = pa.array(rng.integers(0, 2**31, 250_000, dtype=np.int32))
+            lists = pa.ListArray.from_arrays(offsets, values)
+            out.write_batch(pa.record_batch([lists], schema=schema))
+    peak = int(probes.run(MANY_TABLES, path, 48 * MIB))
+    assert peak <= 1.1 * 48 * MIB, f"{peak / MIB:.0f} MiB of 48 MiB"

@@ -61,7 +61,7 @@ impl Shared {
         let id = job.step.row;
         let shard = dataset.shards.get(id.shard as usize);
         let mut values = Vec::with_capacity(blobs.len());
-        let mut own = 0;
+        let mut own = job.kept;
         for (k, blob) in blobs.iter().enumerate() {
             let value = match (&dataset.audio, blob.as_slice()) {
                 (Some((audio, spec)), bytes) if *audio == k => {

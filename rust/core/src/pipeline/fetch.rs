@@ -127,16 +127,43 @@ impl Shared {
             .ok_or_else(|| Error::config("the order names a shard that is not there"))?;
         let name = |error: Error| error.in_shard(shard.name()).in_row(step.row.row);
         let located = self.locate(dataset, shard, step).map_err(name)?;
-        let n_blobs = dataset.blobs.len();
-        let mut blobs = Vec::with_capacity(n_blobs);
-        for k in 0..n_blobs {
-            blobs.push(match located.table.blob(k, located.place) {
-                None => RawBlob::Null,
-                Some(Blob::Bytes(buffer)) => RawBlob::Shared(buffer),
-                Some(Blob::Range(range)) => {
-                    RawBlob::Read(self.read_blob(shard, range, index, charged).map_err(name)?)
+        let is_heavy = self.is_heavy(&located.table);
+        let Located { step, mut table, mut place } = located;
+        let found: Vec<Option<Blob>> =
+            (0..dataset.blobs.len()).map(|k| table.blob(k, place)).collect();
+        let mut kept = 0;
+        if is_heavy {
+            let row = table.row(place).map_err(name)?;
+            (kept, table, place) = (row.n_bytes, Arc::new(row), 0);
+        }
+        let mut blobs = Vec::with_capacity(found.len());
+        let mut copied = kept;
+        for blob in &found {
+            blobs.push(match blob {
+                Some(Blob::Bytes(buffer)) if is_heavy => {
+                    copied += buffer.len();
+                    RawBlob::Read(buffer.to_vec())
                 }
+                Some(Blob::Bytes(buffer)) => RawBlob::Shared(buffer.clone()),
+                Some(Blob::Range(_)) | None => RawBlob::Null,
             });
+        }
+        let ranges: Vec<_> = found
+            .into_iter()
+            .map(|blob| match blob {
+                Some(Blob::Range(range)) => Some(range),
+                _ => None,
+            })
+            .collect();
+        // From here on nothing holds on to a large table, however long the budget makes us wait.
+        if copied > 0 {
+            self.queue.charge(self, index, copied);
+            *charged += copied;
+        }
+        for (blob, range) in blobs.iter_mut().zip(ranges) {
+            if let Some(range) = range {
+                *blob = RawBlob::Read(self.read_blob(shard, range, index, charged).map_err(name)?);
+            }
         }
         // Whole recordings have no slot: what decoding will take is charged from the header.
         if let (Some((k, spec)), None) = (&dataset.audio, &dataset.slot_shape)
@@ -147,8 +174,15 @@ impl Shared {
             self.queue.charge(self, index, decoded);
             *charged += decoded;
         }
-        let Located { step, table, place } = located;
-        Ok(Job { index, step, table, place, blobs, charged: *charged })
+        Ok(Job { index, step, table, place, blobs, charged: *charged, kept })
+    }
+
+    /// Whether rows must not hold on to this table: in a shuffle every row in flight may be of
+    /// another one.
+    fn is_heavy(&self, table: &Table) -> bool {
+        let options = &self.options;
+        let rows = options.look_ahead().saturating_mul(options.rows_per_batch());
+        options.shuffle_seed.is_some() && table.n_bytes > options.memory_budget / 8 / rows.max(1)
     }
 
     fn locate(&self, dataset: &Dataset, shard: &Shard, step: Step) -> Result<Located> {

@@ -105,6 +105,8 @@ struct Job {
     blobs: Vec<fetch::RawBlob>,
     /// Bytes charged to the budget for this row.
     charged: usize,
+    /// Those of them that stay until the batch is delivered.
+    kept: usize,
 }
 
 impl Pipeline {
@@ -116,13 +118,13 @@ impl Pipeline {
     /// thread can be had. What opening finds comes from [`Self::next`].
     pub fn start(options: Options, start: Start) -> Result<Self> {
         options.check()?;
-        let budget = options.memory_budget;
+        let (budget, n_readers) = (options.memory_budget, options.n_readers());
         let closed = Arc::<AtomicBool>::default();
         let shared = Arc::new(Shared {
             options,
             dataset: OnceLock::new(),
             queue: Queue::default(),
-            tables: Tables::new(budget / 4),
+            tables: Tables::new(budget / 4, n_readers),
             row_buffers: RowBuffers::default(),
             batch_buffers: OnceLock::new(),
             files: Arc::new(Files::default().with_cancel(Arc::clone(&closed))),
@@ -238,9 +240,20 @@ impl Shared {
                  that it was saved from, or start afresh without it",
             ));
         }
-        let first = dataset.order.index_at(start.epoch, start.next_index)?;
-        let mut end = dataset.order.total().unwrap_or(u64::MAX);
         let rows_per_batch = self.options.rows_per_batch() as u64;
+        // An index that was counted in batches takes the last one for a full one.
+        let next_index = match dataset.order.total() {
+            Some(total)
+                if start.fingerprint.is_none()
+                    && (total..total.saturating_add(rows_per_batch))
+                        .contains(&start.next_index) =>
+            {
+                total
+            }
+            _ => start.next_index,
+        };
+        let first = dataset.order.index_at(start.epoch, next_index)?;
+        let mut end = dataset.order.total().unwrap_or(u64::MAX);
         if self.options.drop_remainder {
             end = first.saturating_add(end.saturating_sub(first) / rows_per_batch * rows_per_batch);
         }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -20,6 +20,11 @@ type Cell = Arc<Mutex<Option<Arc<Table>>>>;
 pub(super) struct Tables {
     limit: usize,
     bytes: AtomicUsize,
+    /// Of the largest table so far; 0 before the first.
+    largest: AtomicUsize,
+    /// Up to this size tables are loaded by all readers at once, larger ones one after another.
+    small: usize,
+    one_by_one: Mutex<()>,
     inner: Mutex<Inner>,
 }
 
@@ -37,9 +42,26 @@ struct Entry {
 }
 
 impl Tables {
-    /// A cache of at most `limit` bytes.
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit, bytes: AtomicUsize::new(0), inner: Mutex::default() }
+    /// A cache of at most `limit` bytes, which `n_readers` threads fill.
+    pub(super) fn new(limit: usize, n_readers: usize) -> Self {
+        Self {
+            limit,
+            bytes: AtomicUsize::new(0),
+            largest: AtomicUsize::new(0),
+            small: limit / n_readers.max(1),
+            one_by_one: Mutex::default(),
+            inner: Mutex::default(),
+        }
+    }
+
+    /// Waits for other loads to end where tables are large, or not known to be small.
+    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let is_small = || (1..=self.small).contains(&self.largest.load(Ordering::Relaxed));
+        if is_small() {
+            return None;
+        }
+        let turn = self.one_by_one.lock().unwrap_or_else(PoisonError::into_inner);
+        (!is_small()).then_some(turn)
     }
 
     /// Bytes held now.
@@ -65,7 +87,10 @@ impl Tables {
         if let Some(table) = &*slot {
             return Ok(Arc::clone(table));
         }
+        let turn = self.turn();
         let table = Arc::new(load()?);
+        self.largest.fetch_max(table.n_bytes.max(1), Ordering::Relaxed);
+        drop(turn);
         *slot = Some(Arc::clone(&table));
         drop(slot);
         self.account(key, table.n_bytes);

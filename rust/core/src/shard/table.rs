@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch, UInt64Array, cast::AsArray};
 use arrow_schema::Schema;
+use arrow_select::take::take_record_batch;
 
 use super::{
     blob::{Blob, BlobColumn},
@@ -36,6 +37,21 @@ impl Table {
     /// The number of rows.
     pub fn n_rows(&self) -> usize {
         self.columns.num_rows()
+    }
+
+    /// One row of the columns, copied, so that it keeps nothing of this table. It has no blobs.
+    pub(crate) fn row(&self, row: usize) -> Result<Self> {
+        let columns = if self.columns.num_columns() == 0 {
+            self.columns.slice(row.min(self.n_rows()), 1.min(self.n_rows()))
+        } else {
+            take_record_batch(&self.columns, &UInt64Array::from(vec![row as u64]))
+                .map_err(|e| crate::Error::corrupt(e.to_string()))?
+        };
+        // Dictionaries are shared, not copied.
+        let own =
+            columns.columns().iter().filter(|column| column.as_any_dictionary_opt().is_none());
+        let n_bytes = own.map(Array::get_buffer_memory_size).sum();
+        Ok(Self { columns, n_bytes, blobs: Vec::new() })
     }
 
     /// Reads and decodes the projected columns of one record batch.
