@@ -115,8 +115,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     def stride(self) -> int:
         """How many positions of the whole order one row here stands for."""
         product = 1
-        for _, _, step, sequential in self._slices:
-            product *= 1 if sequential or step is None else abs(step)
+        for _, _, step, _ in self._slices:
+            product *= 1 if step is None else abs(step)
         return product
 
     @property
@@ -247,7 +247,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     def set_state(self, state: dict[str, Any]) -> None:
         """Moves to the position of `state`. Whether it fits the data, the next `next` tells.
 
-        Raises nothing here; a state of another data set or version raises `ValueError` there.
+        A state of another data set, version or slice raises `ValueError` there, nothing here.
         """
         self._state = dict(state)
         self._ended = False

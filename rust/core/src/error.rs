@@ -41,7 +41,7 @@ pub enum ErrorKind {
     Limit(String),
     /// The options contradict each other or the data. Change the options.
     Config(String),
-    /// A worker thread panicked. This is a bug; the row is named.
+    /// A worker thread panicked. This is a bug: report it with the message.
     WorkerPanicked(String),
     /// The pipeline was closed. Make a new one.
     Closed,

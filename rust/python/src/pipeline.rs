@@ -90,6 +90,14 @@ impl Pipeline {
     }
 }
 
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        // The threads that this waits for may be in the middle of a slow read. Without an
+        // interpreter to go back to, the core closes when its part is dropped.
+        Python::try_attach(|py| py.detach(|| self.inner.close()));
+    }
+}
+
 /// `{column: (shape, dtype)}`, nested for structs, from the first shard's header.
 #[pyfunction]
 #[pyo3(signature = (**kwargs))]

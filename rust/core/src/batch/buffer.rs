@@ -1,7 +1,7 @@
 //! Aligned batch buffers that many threads fill at once, in safe code, and that are used again.
 
 use std::{
-    fmt,
+    fmt, process,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
@@ -74,6 +74,8 @@ pub struct BufferPool {
     n_bytes: usize,
     keep: usize,
     inner: Mutex<Buffers>,
+    /// A forked child must not touch locks that another thread may have held.
+    pid: u32,
     on_return: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -91,7 +93,13 @@ impl BufferPool {
         keep: usize,
         on_return: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { n_bytes, keep, inner: Mutex::default(), on_return: Box::new(on_return) })
+        Arc::new(Self {
+            n_bytes,
+            keep,
+            inner: Mutex::default(),
+            pid: process::id(),
+            on_return: Box::new(on_return),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Buffers> {
@@ -170,7 +178,9 @@ impl PooledBuf {
 
 impl Drop for PooledBuf {
     fn drop(&mut self) {
-        if let Some(pool) = self.pool.upgrade() {
+        if let Some(pool) = self.pool.upgrade()
+            && pool.pid == process::id()
+        {
             pool.give(std::mem::take(&mut self.buf));
         }
     }

@@ -107,10 +107,11 @@ impl Order {
             })
     }
 
-    /// A hash of what the order depends on: shards (by base name) and their row counts, seed and
+    /// A hash of what the stream depends on: shards (by base name) and their row counts, seeds and
     /// exclusions; not of the slice, since every worker starts from the same initial state.
-    pub fn fingerprint(&self, shard_keys: &[u64]) -> u64 {
-        let mut words = vec![VERSION, u64::from(self.seed.is_some()), self.seed.unwrap_or(0)];
+    pub fn fingerprint(&self, shard_keys: &[u64], crop_seed: u64) -> u64 {
+        let shuffled = u64::from(self.seed.is_some());
+        let mut words = vec![VERSION, shuffled, self.seed.unwrap_or(0), crop_seed];
         words.extend(shard_keys);
         words.extend(self.rows.words());
         hash::hash(&words)
@@ -160,15 +161,17 @@ mod tests {
 
     #[test]
     fn the_fingerprint_knows_seed_shards_and_exclusions() {
-        let base = Order::new(rows(), Some(1), &[], None).unwrap().fingerprint(&[1, 2, 3]);
+        let base = Order::new(rows(), Some(1), &[], None).unwrap().fingerprint(&[1, 2, 3], 7);
         let other = |seed, keys: &[u64], excluded: &[(u32, u64)]| {
             let rows = Rows::new(&[3, 0, 4], excluded).unwrap();
-            Order::new(rows, seed, &[], Some(5)).unwrap().fingerprint(keys)
+            Order::new(rows, seed, &[], Some(5)).unwrap().fingerprint(keys, 7)
         };
         assert_eq!(base, other(Some(1), &[1, 2, 3], &[(2, 1)]));
         assert_ne!(base, other(Some(2), &[1, 2, 3], &[(2, 1)]));
         assert_ne!(base, other(None, &[1, 2, 3], &[(2, 1)]));
         assert_ne!(base, other(Some(1), &[1, 3, 2], &[(2, 1)]));
         assert_ne!(base, other(Some(1), &[1, 2, 3], &[(2, 2)]));
+        let recropped = Order::new(rows(), Some(1), &[], None).unwrap().fingerprint(&[1, 2, 3], 8);
+        assert_ne!(base, recropped);
     }
 }

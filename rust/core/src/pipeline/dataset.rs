@@ -75,7 +75,7 @@ impl Dataset {
         let rows = Rows::new(&counts, &options.exclude)?;
         let order = Order::new(rows, options.shuffle_seed, &options.slices, options.epochs)?;
         let keys: Vec<u64> = shards.iter().map(Shard::key).collect();
-        let fingerprint = order.fingerprint(&keys);
+        let fingerprint = order.fingerprint(&keys, options.crop_seed);
 
         let names = schema.fields().iter().map(|field| field.name());
         let names = names

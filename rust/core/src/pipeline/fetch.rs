@@ -98,9 +98,19 @@ impl RowBuffers {
 
 /// A claimed row, before its bytes are read.
 struct Located {
-    step: Step,
     table: Arc<Table>,
     place: usize,
+    blobs: Vec<Found>,
+    /// Bytes that were copied so that nothing else of a large table is held.
+    copied: usize,
+    /// Those of them that stay until the batch is delivered.
+    kept: usize,
+}
+
+/// A blob's bytes, or where they are.
+enum Found {
+    Here(RawBlob),
+    At(Range<u64>),
 }
 
 impl Shared {
@@ -127,44 +137,19 @@ impl Shared {
             .ok_or_else(|| Error::config("the order names a shard that is not there"))?;
         let name = |error: Error| error.in_shard(shard.name()).in_row(step.row.row);
         let located = self.locate(dataset, shard, step).map_err(name)?;
-        let is_heavy = self.is_heavy(&located.table);
-        let Located { step, mut table, mut place } = located;
-        let found: Vec<Option<Blob>> =
-            (0..dataset.blobs.len()).map(|k| table.blob(k, place)).collect();
-        let mut kept = 0;
-        if is_heavy {
-            let row = table.row(place).map_err(name)?;
-            (kept, table, place) = (row.n_bytes, Arc::new(row), 0);
-        }
-        let mut blobs = Vec::with_capacity(found.len());
-        let mut copied = kept;
-        for blob in &found {
-            blobs.push(match blob {
-                Some(Blob::Bytes(buffer)) if is_heavy => {
-                    copied += buffer.len();
-                    RawBlob::Read(buffer.to_vec())
-                }
-                Some(Blob::Bytes(buffer)) => RawBlob::Shared(buffer.clone()),
-                Some(Blob::Range(_)) | None => RawBlob::Null,
-            });
-        }
-        let ranges: Vec<_> = found
-            .into_iter()
-            .map(|blob| match blob {
-                Some(Blob::Range(range)) => Some(range),
-                _ => None,
-            })
-            .collect();
-        // From here on nothing holds on to a large table, however long the budget makes us wait.
+        let Located { table, place, blobs, kept, copied } = located;
         if copied > 0 {
             self.queue.charge(self, index, copied);
             *charged += copied;
         }
-        for (blob, range) in blobs.iter_mut().zip(ranges) {
-            if let Some(range) = range {
-                *blob = RawBlob::Read(self.read_blob(shard, range, index, charged).map_err(name)?);
-            }
-        }
+        let blobs = blobs
+            .into_iter()
+            .map(|blob| match blob {
+                Found::Here(raw) => Ok(raw),
+                Found::At(range) => self.read_blob(shard, range, index, charged).map(RawBlob::Read),
+            })
+            .collect::<Result<Vec<_>>>()
+            .map_err(name)?;
         // Whole recordings have no slot: what decoding will take is charged from the header.
         if let (Some((k, spec)), None) = (&dataset.audio, &dataset.slot_shape)
             && let Some(bytes) = blobs.get(*k).and_then(RawBlob::as_slice)
@@ -185,6 +170,8 @@ impl Shared {
         options.shuffle_seed.is_some() && table.n_bytes > options.memory_budget / 8 / rows.max(1)
     }
 
+    /// Finds the row. Of a large table only a copy of the row is held on to, however long the
+    /// budget makes the row wait.
     fn locate(&self, dataset: &Dataset, shard: &Shard, step: Step) -> Result<Located> {
         let (batch, place) = shard
             .locate(step.row.row)
@@ -192,7 +179,25 @@ impl Shared {
         let table = self
             .tables
             .get((step.row.shard, batch), || shard.load_table(batch, &dataset.projection))?;
-        Ok(Located { step, table, place })
+        let is_heavy = self.is_heavy(&table);
+        let mut copied = 0;
+        let blobs = (0..dataset.blobs.len())
+            .map(|k| match table.blob(k, place) {
+                None => Found::Here(RawBlob::Null),
+                Some(Blob::Range(range)) => Found::At(range),
+                Some(Blob::Bytes(buffer)) if is_heavy => {
+                    copied += buffer.len();
+                    Found::Here(RawBlob::Read(buffer.to_vec()))
+                }
+                Some(Blob::Bytes(buffer)) => Found::Here(RawBlob::Shared(buffer)),
+            })
+            .collect();
+        if !is_heavy {
+            return Ok(Located { table, place, blobs, copied, kept: 0 });
+        }
+        let row = table.row(place)?;
+        let kept = row.n_bytes;
+        Ok(Located { table: Arc::new(row), place: 0, blobs, copied: copied + kept, kept })
     }
 
     fn read_blob(

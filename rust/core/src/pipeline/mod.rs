@@ -30,7 +30,7 @@ pub use options::{AudioRequest, Options};
 
 use self::{dataset::Dataset, fetch::RowBuffers, queue::Queue, tables::Tables};
 use crate::{
-    batch::{AlignedBuf, Batch, BufferPool},
+    batch::{AlignedBuf, Batch, BufferPool, Row},
     error::{Error, ErrorKind, Result},
     order::Step,
     shard::{Files, Table},
@@ -258,10 +258,11 @@ impl Shared {
             end = first.saturating_add(end.saturating_sub(first) / rows_per_batch * rows_per_batch);
         }
         let batch_bytes = dataset.slot_bytes().saturating_mul(self.options.rows_per_batch());
-        if batch_bytes > self.options.memory_budget {
+        let bookkeeping = size_of::<Result<Row>>().saturating_mul(self.options.rows_per_batch());
+        if batch_bytes.saturating_add(bookkeeping) > self.options.memory_budget {
             return Err(Error::limit(format!(
-                "one batch takes {batch_bytes} bytes, more than the memory budget of {}; raise \
-                 memory_budget or lower batch_size",
+                "a batch of {rows_per_batch} rows takes more than the memory budget of {} bytes; \
+                 raise memory_budget or lower batch_size",
                 self.options.memory_budget
             )));
         }
