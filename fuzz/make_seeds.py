@@ -1,0 +1,192 @@
+"""Writes the seeds in corpus/: a few kilobytes each, of synthetic signals and invented rows.
+
+They are committed, since encoders change; run this only to add seeds. Needs what the tests need.
+"""
+
+import io
+import shutil
+import struct
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import soundfile
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def signal(n: int, channels: int, seed: int = 0) -> np.ndarray:
+    """A sweep with a click and a little noise, each channel its own."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n)[:, None]
+    sweep = 0.5 * np.sin(t * (0.02 + t * 2e-5) + np.arange(channels))
+    click = 0.4 * (t == n // 2)
+    return sweep + click + 0.01 * rng.standard_normal((n, channels))
+
+
+def encode(container: str, subtype: str, rate: int, channels: int, n: int, **options) -> bytes:
+    """The bytes of a file as libsndfile writes it."""
+    out = io.BytesIO()
+    out.name = f"seed.{container.lower()}"
+    x = signal(n, channels)
+    soundfile.write(out, x, rate, format=container, subtype=subtype, **options)
+    return out.getvalue()
+
+
+def audio_seeds() -> dict[str, dict[str, bytes]]:
+    """One folder a codec: several encodings, rates and channel counts."""
+    wav = {
+        f"{subtype.lower()}-{channels}": encode("WAV", subtype, 8000, channels, 300)
+        for subtype in ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")
+        for channels in (1, 2)
+    }
+    wav["extensible-6"] = encode("WAVEX", "PCM_16", 48000, 6, 200)
+    wav["rf64-2"] = encode("RF64", "PCM_16", 44100, 2, 300)
+    flac = {
+        f"s{bits}-{channels}": encode("FLAC", f"PCM_{subtype}", rate, channels, 2500)
+        for bits, subtype, rate, channels in [
+            (8, "S8", 8000, 1),
+            (16, "16", 44100, 1),
+            (16, "16", 32000, 2),
+            (24, "24", 48000, 2),
+        ]
+    }
+    flac["silence"] = silence = silent_flac()
+    flac["tagged"] = b"ID3\x04\0\0\0\0\0\x05hello" + silence
+    vorbis = {
+        "mono-8k": encode("OGG", "VORBIS", 8000, 1, 5000, compression_level=0.9),
+        "mono-32k": encode("OGG", "VORBIS", 32000, 1, 6000, compression_level=0.7),
+        "stereo-44k": encode("OGG", "VORBIS", 44100, 2, 6000, compression_level=0.8),
+    }
+    mp3 = {
+        f"{name}-{rate}": encode("MP3", "MPEG_LAYER_III", rate, channels, 6000, bitrate_mode=mode)
+        for name, channels, rate, mode in [
+            ("mono", 1, 16000, "VARIABLE"),
+            ("mono", 1, 8000, "VARIABLE"),
+            ("stereo", 2, 22050, "CONSTANT"),
+            ("stereo", 2, 44100, "VARIABLE"),
+        ]
+    }
+    first = next(iter(mp3.values()))
+    mp3["tagged"] = b"ID3\x03\0\0\0\0\0\x05hello" + first + b"TAG" + bytes(125)
+    return {"wav": wav, "flac": flac, "ogg_vorbis": vorbis, "mp3": mp3}
+
+
+def silent_flac() -> bytes:
+    """Two channels of zeros: the most frames in the fewest bytes."""
+    out = io.BytesIO()
+    out.name = "seed.flac"
+    soundfile.write(out, np.zeros((20000, 2)), 48000, format="FLAC", subtype="PCM_16")
+    return out.getvalue()
+
+
+def probe_seeds(audio: dict[str, dict[str, bytes]]) -> dict[str, bytes]:
+    """The beginnings of all of them, and of formats that are known and refused."""
+    seeds = {f"{codec}-{n}": data[:1500] for codec, s in audio.items() for n, data in s.items()}
+    seeds = dict(list(seeds.items())[::3])
+    heads = {
+        "aiff": b"FORM\0\0\0\x10AIFF",
+        "mp4": b"\0\0\0\x18ftypM4A ",
+        "matroska": b"\x1a\x45\xdf\xa3",
+        "adts": bytes.fromhex("fff15080 0f7ffc"),
+        "layer-2": bytes.fromhex("fffd8004"),
+        "free-format": bytes.fromhex("fffb0000"),
+        "id3-twice": b"ID3\x04\0\0\0\0\0\x02xx" * 2 + b"fLaC",
+    }
+    return seeds | {name: head + bytes(64) for name, head in heads.items()}
+
+
+def numeric_seeds() -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Fields of numbers for the targets that need no file."""
+    rng = np.random.default_rng(1)
+    lengths = {f"{i:02}": rng.bytes(32) for i in range(16)}
+    words = [0, 1, 2, 7, 100, 1 << 32, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, (1 << 64) - 1]
+    order = {f"word-{i}": struct.pack("<8Q", *[w] * 8) for i, w in enumerate(words)}
+    order |= {f"{i:02}": rng.bytes(96) for i in range(16)}
+    return lengths, order
+
+
+def table(n: int, wav: bytes) -> pa.Table:
+    """A column of every kind that shards of audio have, nulls included."""
+    numbers = [None if i % 5 == 3 else i for i in range(n)]
+    texts = [None if i % 4 == 2 else "ab" * i for i in range(n)]
+    audio = [{"bytes": wav[: 20 * i], "path": f"{i}.wav"} if i % 3 else None for i in range(n)]
+    return pa.table(
+        {
+            "i": pa.array(numbers, pa.int32()),
+            "f": pa.array(numbers, pa.float64()),
+            "flag": pa.array([i % 2 == 0 for i in range(n)]),
+            "when": pa.array(numbers, pa.timestamp("us", "UTC")),
+            "dec": pa.array([None if x is None else Decimal(x) for x in numbers], pa.decimal128(9, 2)),
+            "text": pa.array(texts),
+            "view": pa.array(texts, pa.string_view()),
+            "bytes": pa.array([None if t is None else t.encode() for t in texts], pa.binary()),
+            "large": pa.array([b"x" * i for i in range(n)], pa.large_binary()),
+            "fixed": pa.array([bytes([i % 256] * 4) for i in range(n)], pa.binary(4)),
+            "list": pa.array([list(range(i % 4)) for i in range(n)], pa.list_(pa.int16())),
+            "pair": pa.array([[i, i + 1] for i in range(n)], pa.list_(pa.int8(), 2)),
+            "class": pa.array(["abc"[i % 3] for i in range(n)]).dictionary_encode(),
+            "audio": pa.array(audio, pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+        }
+    )
+
+
+def shard_seeds(wav: bytes) -> dict[str, bytes]:
+    """Streams and files, compressed and not, whole tables and single columns."""
+    whole = table(7, wav)
+    narrow = table(12, wav).select(["i", "audio", "class"])
+    seeds = {}
+    for name, data in [("whole", whole), ("narrow", narrow), ("empty", whole.slice(0, 0))]:
+        for codec in (None, "lz4", "zstd"):
+            for kind, make in [("stream", pa.ipc.new_stream), ("file", pa.ipc.new_file)]:
+                if name == "empty" and codec:
+                    continue
+                sink = io.BytesIO()
+                options = pa.ipc.IpcWriteOptions(compression=codec)
+                with make(sink, data.schema, options=options) as writer:
+                    writer.write_table(data, max_chunksize=5)
+                seeds[f"{name}-{kind}-{codec or 'plain'}"] = sink.getvalue()
+    for name in whole.column_names:
+        sink = io.BytesIO()
+        with pa.ipc.new_stream(sink, whole.select([name]).schema) as writer:
+            writer.write_table(whole.select([name]))
+        seeds[f"column-{name}"] = sink.getvalue()
+    deltas = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    schema = narrow.select(["class"]).schema
+    with pa.ipc.new_stream(deltas, schema, options=options) as writer:
+        for values in (["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"]):
+            column = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int32()), pa.array(values))
+            writer.write_batch(pa.record_batch([column], schema=schema))
+    seeds["deltas"] = deltas.getvalue()
+    return seeds
+
+
+def main() -> int:
+    """Writes what is not there yet, or everything with --again."""
+    audio = audio_seeds()
+    lengths, order = numeric_seeds()
+    folders = {
+        **audio,
+        "probe": probe_seeds(audio),
+        "resample_lengths": lengths,
+        "order": order,
+        "shard": shard_seeds(audio["wav"]["pcm_16-1"]),
+    }
+    if "--again" in sys.argv:
+        shutil.rmtree(CORPUS, ignore_errors=True)
+    for folder, seeds in folders.items():
+        (CORPUS / folder).mkdir(parents=True, exist_ok=True)
+        for name, data in seeds.items():
+            path = CORPUS / folder / name
+            if not path.exists():
+                path.write_bytes(data)
+    total = sum(p.stat().st_size for p in CORPUS.rglob("*") if p.is_file())
+    print(f"{total} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+//! Tells panics that were contained from those that escaped, and ours from those of others.
+
+use std::{
+    cell::{Cell, RefCell},
+    panic::{self, AssertUnwindSafe},
+    sync::Once,
+};
+
+thread_local! {
+    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
+    static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `work` without a word on standard error. Returns its result, or what the panic said that
+/// came out of it; and the places of all panics, those included that were contained on the way.
+pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (Result<T, String>, Vec<String>) {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        let other = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if IS_WATCHED.get() {
+                let place = info.location().map_or("nowhere".to_owned(), |at| {
+                    format!("{}:{}", short(at.file()), at.line())
+                });
+                SEEN.with_borrow_mut(|seen| seen.push(place));
+            } else {
+                other(info);
+            }
+        }));
+    });
+    IS_WATCHED.set(true);
+    // What the work shares with others is dropped after a panic, or is a finding.
+    let result = panic::catch_unwind(AssertUnwindSafe(work));
+    IS_WATCHED.set(false);
+    let seen = SEEN.take();
+    let result = result.map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|&text| text.to_owned());
+        text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
+    });
+    (result, seen)
+}
+
+/// A path below the registry without what depends on the machine.
+fn short(file: &str) -> &str {
+    match file.split_once("/registry/src/") {
+        Some((_, path)) => path.split_once('/').map_or(path, |(_, path)| path),
+        None => file,
+    }
+}
+
+/// Whether a place is in this repository, where nothing may panic, contained or not.
+pub(crate) fn is_ours(place: &str) -> bool {
+    ["rust/core/", "fuzz/src/"].iter().any(|part| place.contains(part))
+}

@@ -1,0 +1,170 @@
+//! Shards: index, columns, and the bytes of rows.
+
+use std::{cell::OnceCell, fs, io::Cursor, panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
+
+use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_schema::ArrowError;
+use gristmill_core::{
+    Error, ErrorKind,
+    shard::{Blob, Files, Projection, Shard, Table},
+};
+
+use crate::{Outcome, Verdict, ensure};
+
+/// A shard reads, or ends in an error that names it; rows that are read one by one equal those of
+/// the column.
+pub fn shard(data: &[u8]) -> Verdict {
+    read(data).map(|batches| if batches.is_some() { Outcome::Data } else { Outcome::Refused })
+}
+
+/// As [`shard`]; and whatever arrow-ipc's own reader reads has the same rows here. For sound files:
+/// of damaged ones that reader takes more.
+///
+/// # Errors
+/// The property that does not hold.
+pub fn shard_as_arrow(data: &[u8]) -> Verdict {
+    let found = read(data)?;
+    let Ok(expected) = std::panic::catch_unwind(AssertUnwindSafe(|| arrow(data))) else {
+        return Ok(Outcome::Refused);
+    };
+    match (found, expected) {
+        (Some(found), Ok(expected)) => {
+            ensure!(found.len() == expected.len(), "{} record batches", found.len());
+            for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                ensure!(found.columns() == expected.columns(), "record batch {number} differs");
+            }
+            Ok(Outcome::Data)
+        }
+        (Some(_), Err(_)) => Ok(Outcome::Data),
+        (None, _) => Ok(Outcome::Refused),
+    }
+}
+
+fn arrow(data: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
+    if data.starts_with(b"ARROW1") {
+        FileReader::try_new(Cursor::new(data), None)?.collect()
+    } else {
+        StreamReader::try_new(Cursor::new(data), None)?.collect()
+    }
+}
+
+/// All record batches, or `None` where the bytes were refused.
+fn read(data: &[u8]) -> Result<Option<Vec<RecordBatch>>, String> {
+    let path = write(data);
+    let files = Arc::new(Files::new(1));
+    let shard = match Shard::open(&files, &path) {
+        Ok(shard) => shard,
+        Err(error) => return is_typed(&error).map(|()| None),
+    };
+    check_rows(&shard)?;
+    let schema = Arc::clone(shard.schema());
+    let is_blob =
+        |name: &&String| Projection::new(&schema, None, std::slice::from_ref(*name)).is_ok();
+    let blobs: Vec<_> = schema.fields().iter().map(|f| f.name()).filter(is_blob).cloned().collect();
+    let whole = Projection::new(&schema, None, &[]).map_err(|e| e.to_string())?;
+    let rowwise = Projection::new(&schema, None, &blobs).map_err(|e| e.to_string())?;
+    let mut batches = Some(Vec::new());
+    for batch in 0..shard.n_batches() {
+        let columns = match shard.load_table(batch, &whole) {
+            Ok(table) => Some(table.columns),
+            Err(error) => is_typed(&error).map(|()| None)?,
+        };
+        match shard.load_table(batch, &rowwise) {
+            Ok(table) => check_blobs(&shard, &table, columns.as_ref(), &blobs)?,
+            Err(error) => is_typed(&error)?,
+        }
+        if let (Some(batches), Some(columns)) = (&mut batches, columns) {
+            batches.push(columns);
+        } else {
+            batches = None;
+        }
+    }
+    Ok(batches)
+}
+
+/// A new file with these bytes, at a path that each thread keeps.
+fn write(data: &[u8]) -> PathBuf {
+    thread_local! {
+        static FOLDER: OnceCell<tempfile::TempDir> = const { OnceCell::new() };
+    }
+    let path = FOLDER.with(|folder| {
+        folder.get_or_init(|| tempfile::tempdir().expect("a folder")).path().join("shard.arrow")
+    });
+    // Not overwritten in place: some file systems flush a file that was.
+    let _ = fs::remove_file(&path);
+    fs::write(&path, data).expect("room for a shard");
+    path
+}
+
+/// Record batches cover all rows, in order.
+fn check_rows(shard: &Shard) -> Result<(), String> {
+    let n = shard.n_rows();
+    ensure!(shard.locate(n).is_none(), "a row behind {n}");
+    let Some(last) = n.checked_sub(1) else { return Ok(()) };
+    ensure!(shard.locate(0).is_some_and(|(_, row)| row == 0), "row 0 is {:?}", shard.locate(0));
+    let (batch, row) = shard.locate(last).ok_or("the last row is nowhere")?;
+    ensure!(batch < shard.n_batches(), "row {last} in record batch {batch}");
+    ensure!(row as u64 <= last, "row {last} is row {row} of record batch {batch}");
+    Ok(())
+}
+
+/// The first rows of each blob column, against the column.
+fn check_blobs(
+    shard: &Shard,
+    table: &Table,
+    columns: Option<&RecordBatch>,
+    blobs: &[String],
+) -> Result<(), String> {
+    let n_rows = table.n_rows();
+    for (blob, name) in blobs.iter().enumerate() {
+        ensure!(table.blob(blob, n_rows).is_none(), "{name} has a row behind {n_rows}");
+        let column = columns.and_then(|batch| batch.column_by_name(name));
+        for row in 0..n_rows.min(50) {
+            let mut bytes = vec![0xAA; 7]; // as a recycled buffer has
+            let found = match table.blob(blob, row) {
+                None => None,
+                Some(Blob::Bytes(buffer)) => Some(buffer.to_vec()),
+                Some(Blob::Range(range)) => {
+                    shard
+                        .read_blob(range, &mut bytes)
+                        .map_err(|e| format!("{name}, {row}: {e}"))?;
+                    Some(bytes)
+                }
+            };
+            if let Some(column) = column {
+                let expected = value(column, row);
+                ensure!(found == expected, "{name}, row {row}: {found:?} is not {expected:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of one row, as the decoded column has them.
+fn value(column: &ArrayRef, row: usize) -> Option<Vec<u8>> {
+    let mut column = column;
+    if let Some(parent) = column.as_struct_opt() {
+        if parent.is_null(row) {
+            return None;
+        }
+        column = parent.column_by_name("bytes")?;
+    }
+    if column.is_null(row) {
+        return None;
+    }
+    match column.as_binary_opt::<i64>() {
+        Some(array) => Some(array.value(row).to_vec()),
+        None => column.as_binary_opt::<i32>().map(|array| array.value(row).to_vec()),
+    }
+}
+
+/// What bytes can be blamed for; and the shard is named.
+fn is_typed(error: &Error) -> Result<(), String> {
+    let kind = error.kind();
+    let is_typed =
+        matches!(kind, ErrorKind::Corrupt(_) | ErrorKind::Schema { .. } | ErrorKind::Limit(_));
+    ensure!(is_typed, "an error that no bytes can cause: {error:?}");
+    ensure!(error.at().shard.is_some(), "an error of no shard: {error:?}");
+    Ok(())
+}
