@@ -119,7 +119,9 @@ def table(n: int, wav: bytes) -> pa.Table:
             "f": pa.array(numbers, pa.float64()),
             "flag": pa.array([i % 2 == 0 for i in range(n)]),
             "when": pa.array(numbers, pa.timestamp("us", "UTC")),
-            "dec": pa.array([None if x is None else Decimal(x) for x in numbers], pa.decimal128(9, 2)),
+            "dec": pa.array(
+                [None if x is None else Decimal(x) for x in numbers], pa.decimal128(9, 2)
+            ),
             "text": pa.array(texts),
             "view": pa.array(texts, pa.string_view()),
             "bytes": pa.array([None if t is None else t.encode() for t in texts], pa.binary()),

@@ -104,10 +104,7 @@ fn crops(data: &[u8]) -> Verdict {
         };
         let word = draw.pick(&[draw.clone().word(), u64::MAX, 0]);
         let crop = USED.with_borrow_mut(|used| render(used, data, &spec, word))?;
-        let (plan, samples) = match crop {
-            Ok(rendered) => rendered,
-            Err(_) => continue,
-        };
+        let Ok((plan, samples)) = crop else { continue };
         outcome = Outcome::Data;
         let expected =
             if spec.pad == Pad::None { plan.crop().end - plan.crop().start } else { wanted };

@@ -7,6 +7,7 @@
 // A broken property is reported by the messages of `Verdict`; what is left to panic here is a
 // finding as well.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
+#![allow(clippy::missing_errors_doc)] // the error of a `Verdict` is the property that broke
 
 mod audio;
 mod corpus;
@@ -76,7 +77,8 @@ pub fn target(name: &str) -> Option<Target> {
 /// Breaks the property with a message unless the condition holds.
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
-        if !$holds {
+        let holds: bool = $holds;
+        if !holds {
             return Err(format!($($message)+));
         }
     };

@@ -51,7 +51,7 @@ fn slice(fields: &mut Fields<'_>) -> Slice {
         Some(if value == 0 && !allow_zero { 1 } else { value })
     };
     let (start, stop, step) = (bound(true), bound(true), bound(false));
-    Slice { start, stop, step, sequential: fields.u8() % 4 == 0 }
+    Slice { start, stop, step, sequential: fields.u8().is_multiple_of(4) }
 }
 
 fn slicing(n: u64, slices: &[Slice]) -> Result<(), String> {
@@ -114,7 +114,7 @@ fn large_slicing(n: u64, slices: &[Slice], i: u64) -> Result<(), String> {
 
 /// The whole stream of an order against lists, or typed errors where its parts make no sense.
 fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Verdict {
-    let is_lying = fields.u8() % 16 == 0;
+    let is_lying = fields.u8().is_multiple_of(16);
     let count = |fields: &mut Fields<'_>| {
         if is_lying { fields.u64() } else { u64::from(fields.u8() % 20) }
     };

@@ -90,7 +90,7 @@ fn crc<const BITS: u32>(polynomial: u64, bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::seeds;
+    use crate::{Seed, seeds};
 
     /// Sound files have right checksums: repairing them changes nothing.
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         for (target, repair) in
             [("ogg_vorbis", super::ogg as fn(&mut [u8])), ("flac", super::flac as fn(&mut [u8]))]
         {
-            for seed in seeds(target).into_iter().filter(|seed| seed.is_sound()) {
+            for seed in seeds(target).into_iter().filter(Seed::is_sound) {
                 let mut bytes = seed.bytes.clone();
                 repair(&mut bytes);
                 assert!(bytes == seed.bytes, "{target}/{}", seed.name);

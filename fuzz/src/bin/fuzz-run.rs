@@ -6,10 +6,12 @@ use gristmill_fuzz::{TARGETS, Target, Totals, public_corpora, run, seeds};
 
 const USAGE: &str = "\
 fuzz-run [--target NAME|all] [--inputs N] [--seed S] [--seconds T] [--out FOLDER]
+fuzz-run --target NAME --replay FILE
 
 Feeds N mutants of the seeds (default 10000) to each target, for at most T seconds each. What
 breaks a property, and one input for each place where other code panicked, is written to FOLDER
-(default target/fuzz-findings). The exit status is 1 where there was a finding.";
+(default target/fuzz-findings). The exit status is 1 where there was a finding. A replay gives one
+file to the target and leaves panics to say what they have to say.";
 
 struct Options {
     target: String,
@@ -17,6 +19,7 @@ struct Options {
     seed: u64,
     time: Duration,
     out: PathBuf,
+    replay: Option<PathBuf>,
 }
 
 impl Options {
@@ -25,8 +28,9 @@ impl Options {
             target: "all".to_owned(),
             n_inputs: 10_000,
             seed: 1,
-            time: Duration::from_hours(24),
+            time: Duration::from_secs(24 * 3600),
             out: PathBuf::from("target/fuzz-findings"),
+            replay: None,
         };
         while let Some(name) = args.next() {
             let value = args.next().ok_or(USAGE)?;
@@ -36,6 +40,7 @@ impl Options {
                 "--seed" => options.seed = value.parse()?,
                 "--seconds" => options.time = Duration::from_secs(value.parse()?),
                 "--out" => options.out = value.into(),
+                "--replay" => options.replay = Some(value.into()),
                 _ => return Err(USAGE.into()),
             }
         }
@@ -49,6 +54,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let targets: Vec<_> = TARGETS.into_iter().filter(is_wanted).collect();
     if targets.is_empty() {
         return Err(format!("there is no target '{}'", options.target).into());
+    }
+    if let Some(path) = &options.replay {
+        let bytes = fs::read(path)?;
+        for target in targets {
+            println!("{}: {:?}", target.name, (target.holds)(&bytes));
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     let mut n_findings = 0;
     for target in targets {
