@@ -74,8 +74,7 @@ fn crops(data: &[u8]) -> Verdict {
     let mut spec = AudioSpec {
         rate_hz: draw.pick(&[None, None, None, Some(8_000), Some(32_000), Some(44_099)]),
         channels: draw.pick(&[Channels::Keep, Channels::Keep, Channels::Mono, Channels::Exact(2)]),
-        crop: Crop::Whole,
-        pad: Pad::None,
+        ..AudioSpec::WHOLE
     };
     let plan = match Decoder::default().plan(data, &spec, 0) {
         Ok(plan) => plan,

@@ -1,6 +1,6 @@
 //! The resampler: lengths, constants, and crops, for any two rates.
 
-use gristmill_core::audio::{AudioSpec, Channels, Crop, Decoder, Pad, Reason};
+use gristmill_core::audio::{AudioSpec, Channels, Crop, Decoder, Reason, Resampler};
 
 use crate::{
     Outcome, Verdict,
@@ -17,16 +17,20 @@ pub fn resample_lengths(data: &[u8]) -> Verdict {
     let mut fields = Fields(data);
     let (from_hz, to_hz) = rates(&mut fields);
     let n_frames = u64::from(fields.u16()) % 3000;
-    let is_constant = fields.u8() % 2 == 0;
+    let choice = fields.u8();
+    let is_constant = choice.is_multiple_of(2);
+    // Zero crossings over cutoff, and how far the sums of phases may lie from 1.
+    let (resampler, half, bound) = match choice / 2 % 4 {
+        0 => (Resampler::Hq, 88.0 / 0.9568, 1e-4),
+        1 => (Resampler::Fast, 26.5 / 0.918, 1e-4),
+        2 => (Resampler::Torchaudio, 6.0 / 0.99, 2e-3),
+        _ => (Resampler::Best, 174.0 / 0.975, 1e-4),
+    };
     // The output is up to 1,024 times as long.
     let n_frames = n_frames.min((1 << 18) * u64::from(from_hz) / u64::from(to_hz) + 1);
     let bytes = wav(from_hz, n_frames as usize, is_constant, &mut Draw::of(data));
-    let whole = AudioSpec {
-        rate_hz: Some(to_hz),
-        channels: Channels::Mono,
-        crop: Crop::Whole,
-        pad: Pad::None,
-    };
+    let whole =
+        AudioSpec { rate_hz: Some(to_hz), channels: Channels::Mono, resampler, ..AudioSpec::WHOLE };
     let mut decoder = Decoder::default();
     let (from, to) = (u64::from(from_hz), u64::from(to_hz));
     let is_allowed = to <= from * MAX_RATIO && from <= to * MAX_RATIO;
@@ -45,11 +49,11 @@ pub fn resample_lengths(data: &[u8]) -> Verdict {
     decoder.render(&bytes, &plan, &mut out).map_err(|e| e.to_string())?;
     if is_constant {
         // Output frames whose filter does not reach over an end.
-        let half = (88.0 / 0.9565 * (from as f64 / to as f64).max(1.0)).ceil() as u64 + 2;
+        let half = (half * (from as f64 / to as f64).max(1.0)).ceil() as u64 + 2;
         let inside = half * to / from + 1..n_out.saturating_sub(half * to / from + 1);
         for m in inside {
             let x = out[m as usize];
-            ensure!((x - 0.5).abs() < 1e-4, "0.5 becomes {x} at {m}, {from_hz} to {to_hz} Hz");
+            ensure!((x - 0.5).abs() < bound, "0.5 becomes {x} at {m}, {from_hz} to {to_hz} Hz");
         }
     }
     let start = fields.u64() % (n_out + 1);

@@ -13,7 +13,9 @@ def decode(
     channels: str | int,
     start: float,
     seconds: float | None,
-) -> np.ndarray[Any, np.dtype[np.float32]]:
+    resampler: str,
+    dtype: str,
+) -> np.ndarray[Any, np.dtype[Any]]:
     """Decodes one recording, or the part from `start` on for `seconds`."""
 
 def probe(data: bytes | bytearray) -> tuple[str, int, int, int]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gristmill import _core
+from gristmill.config import Dtype, Resampler, check_dtype
 
 _Data = bytes | bytearray | memoryview
 
@@ -41,7 +42,9 @@ def decode(
     channels: Literal["mono", "keep"] | int = "mono",
     start: float = 0.0,
     seconds: float | None = None,
-) -> np.ndarray[Any, np.dtype[np.float32]]:
+    resampler: Resampler = "hq",
+    dtype: Dtype = "float32",
+) -> np.ndarray[Any, np.dtype[Any]]:
     """Decodes a recording, or a part of it.
 
     Args:
@@ -51,19 +54,29 @@ def decode(
         start: Where the part begins, in seconds, rounded to a frame at the target rate.
         seconds: How long it is; `None` is to the end. Past the end there is nothing: the result
             is short, or empty.
+        resampler: As in `Audio`.
+        dtype: As in `Audio`.
 
     Returns:
-        float32 samples, `(frames,)` for `"mono"`, else `(channels, frames)`; nominally within
+        Samples, `(frames,)` for `"mono"`, else `(channels, frames)`. Floats are nominally within
         -1 to 1, and never clamped. The part equals the same slice of the whole, bit for bit.
 
     Raises:
         DecodeError: The bytes are damaged or in no known format.
         ValueError: An option is out of range.
+        ImportError: `dtype="bfloat16"` without `ml_dtypes`.
 
     Runs without the GIL, and may be called from many threads at once.
     """
+    check_dtype(dtype)
     return _core.decode(
-        _as_bytes(data), sample_rate=sample_rate, channels=channels, start=start, seconds=seconds
+        _as_bytes(data),
+        sample_rate=sample_rate,
+        channels=channels,
+        start=start,
+        seconds=seconds,
+        resampler=resampler,
+        dtype=dtype,
     )
 
 

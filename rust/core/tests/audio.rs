@@ -10,8 +10,7 @@ use gristmill_core::audio::{
 };
 use proptest::prelude::*;
 
-const WHOLE: AudioSpec =
-    AudioSpec { rate_hz: None, channels: Channels::Keep, crop: Crop::Whole, pad: Pad::None };
+const WHOLE: AudioSpec = AudioSpec::WHOLE;
 
 /// A 16-bit WAV file of noise, whose channels differ.
 fn wav(rate_hz: u32, n_channels: u16, n_frames: usize) -> Vec<u8> {
@@ -229,6 +228,7 @@ fn fixed_shapes_are_known_from_the_options() {
         channels: Channels::Mono,
         crop: Crop::Random { seconds: 5.0 },
         pad: Pad::Zero,
+        ..WHOLE
     };
     assert_eq!(spec.fixed_shape(), Some((1, 160_000)));
     assert_eq!(AudioSpec { pad: Pad::None, ..spec.clone() }.fixed_shape(), None);

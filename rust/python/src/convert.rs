@@ -7,6 +7,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, TimeUnit};
 use gristmill_core::{
+    audio::SampleType,
     batch::{AlignedBuf, Batch, Column, PooledBuf},
     pipeline::Described,
 };
@@ -35,7 +36,9 @@ pub(crate) fn batch_to_dict(
 
 fn column_to_py(py: Python<'_>, column: Column, single: bool) -> PyResult<Bound<'_, PyAny>> {
     match column {
-        Column::Samples { buf, shape } => samples_to_array(py, buf, &shape),
+        Column::Samples { buf, sample_type, shape } => {
+            samples_to_array(py, buf, sample_type, &shape)
+        }
         Column::Arrow(array) if single => value(py, &array, 0),
         Column::Arrow(array) => array_to_numpy(py, &array),
         Column::Bytes(values) => {
@@ -58,13 +61,26 @@ fn column_to_py(py: Python<'_>, column: Column, single: bool) -> PyResult<Bound<
     }
 }
 
-/// A float32 array over memory of the core.
+/// An array of samples over memory of the core.
 pub(crate) fn samples_to_array<'py>(
     py: Python<'py>,
     buf: PooledBuf,
+    sample_type: SampleType,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
-    from_buffer(py, buf, "f4", shape)
+    match sample_type {
+        SampleType::Bf16 => from_buffer(py, buf, bfloat16(py)?, shape),
+        other => from_buffer(py, buf, other.name(), shape),
+    }
+}
+
+/// `ml_dtypes.bfloat16`: NumPy has no such type of its own.
+fn bfloat16(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static BFLOAT16: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let found = BFLOAT16.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("ml_dtypes")?.getattr("bfloat16")?.unbind())
+    })?;
+    Ok(found.bind(py).clone())
 }
 
 fn numpy<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -78,7 +94,7 @@ fn numpy<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 fn from_buffer<'py>(
     py: Python<'py>,
     buf: PooledBuf,
-    dtype: &str,
+    dtype: impl IntoPyObject<'py>,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
     if buf.buf().as_bytes().is_empty() {
@@ -226,8 +242,12 @@ pub(crate) fn described_to_py<'py>(
     let spec = PyDict::new(py);
     for (name, column) in columns {
         let leaf = match column {
-            Described::Samples(shape) => {
-                ([batch, shape].concat(), "float32").into_pyobject(py)?.into_any()
+            Described::Samples(shape, sample_type) => {
+                let shape = [batch, shape].concat();
+                match sample_type {
+                    SampleType::Bf16 => (shape, bfloat16(py)?).into_pyobject(py)?.into_any(),
+                    other => (shape, other.name()).into_pyobject(py)?.into_any(),
+                }
             }
             Described::Bytes => (batch.to_vec(), "object").into_pyobject(py)?.into_any(),
             Described::Struct(fields) => described_to_py(py, fields, batch)?.into_any(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gristmill_core::{
-    audio::{AudioSpec, Channels, Crop, Pad},
+    audio::{AudioSpec, Channels, Crop, Pad, Resampler, SampleType},
     order::Slice,
     pipeline::{AudioRequest, Options, Start},
 };
@@ -24,12 +24,30 @@ struct AudioArg {
     channels: ChannelsArg,
     crop: Option<CropArg>,
     pad: Option<String>,
+    resampler: String,
+    dtype: String,
 }
 
 #[derive(Debug, FromPyObject)]
 struct CropArg {
     place: String,
     seconds: f64,
+}
+
+/// The resampler of this name.
+pub(crate) fn resampler(name: &str) -> PyResult<Resampler> {
+    let names = || Resampler::ALL.map(|(name, _)| name).join("', '");
+    Resampler::from_name(name).ok_or_else(|| {
+        PyValueError::new_err(format!("resampler is one of '{}', not {name:?}", names()))
+    })
+}
+
+/// The sample type of this name.
+pub(crate) fn sample_type(name: &str) -> PyResult<SampleType> {
+    let names = || SampleType::ALL.map(|(name, _)| name).join("', '");
+    SampleType::from_name(name).ok_or_else(|| {
+        PyValueError::new_err(format!("dtype is one of '{}', not {name:?}", names()))
+    })
 }
 
 /// `"mono"`, `"keep"` or a number.
@@ -125,7 +143,14 @@ impl AudioArg {
             None => Pad::None,
         };
         let channels = self.channels.parse()?;
-        let spec = AudioSpec { rate_hz: self.sample_rate, channels, crop, pad };
+        let spec = AudioSpec {
+            rate_hz: self.sample_rate,
+            channels,
+            crop,
+            pad,
+            resampler: resampler(&self.resampler)?,
+            sample_type: sample_type(&self.dtype)?,
+        };
         Ok(AudioRequest::Decode { column: self.column, spec })
     }
 }

@@ -9,11 +9,12 @@ use super::{
     Codec, DecodeError, Reason,
     cancel::Cancel,
     flac,
-    kernel::{self, Kernel, Ratio},
+    kernel::{self, Filter, Kernel},
     mp3, ogg,
     plan::{AudioInfo, Frames, Plan, Source},
     probe::{Format, sniff},
     resample::resample,
+    sample_type::SampleType,
     sink::{Mix, Sink},
     spec::{AudioSpec, Channels, Pad},
     wav,
@@ -24,13 +25,7 @@ use super::{
 /// # Errors
 /// The same as [`Decoder::plan`].
 pub fn probe(bytes: &[u8]) -> Result<AudioInfo, DecodeError> {
-    let spec = AudioSpec {
-        rate_hz: None,
-        channels: Channels::Keep,
-        crop: super::Crop::Whole,
-        pad: Pad::None,
-    };
-    Decoder::default().plan(bytes, &spec, 0).map(|plan| plan.info)
+    Decoder::default().plan(bytes, &AudioSpec::WHOLE, 0).map(|plan| plan.info)
 }
 
 /// One for each worker thread: decoders, tables and scratch memory that rows share.
@@ -42,6 +37,8 @@ pub struct Decoder {
     pages: Vec<ogg::PageRef>,
     mpeg_frames: Vec<mp3::Frame>,
     window: Vec<f32>,
+    /// Where rows of other sample types than `f32` are rendered first.
+    pub(super) samples: Vec<f32>,
     kernel: Option<Arc<Kernel>>,
     cancel: Cancel,
 }
@@ -164,10 +161,10 @@ impl Decoder {
             return Ok(());
         }
         let n_crop = (frames.crop.end - frames.crop.start) as usize;
-        if let Some(ratio) = frames.ratio {
+        if let Some(filter) = frames.filter {
             let mut window = std::mem::take(&mut self.window);
             self.decode_window(bytes, plan, &mut window)?;
-            let kernel = self.kernel(ratio);
+            let kernel = self.kernel(filter);
             let len = window.len() / usize::from(plan.n_channels).max(1);
             let planes = window.chunks(len.max(1)).zip(out.chunks_mut(n_out));
             for (x, plane) in planes {
@@ -241,10 +238,10 @@ impl Decoder {
         }
     }
 
-    fn kernel(&mut self, ratio: Ratio) -> Arc<Kernel> {
+    fn kernel(&mut self, filter: Filter) -> Arc<Kernel> {
         match &self.kernel {
-            Some(kernel) if kernel.ratio == ratio => Arc::clone(kernel),
-            _ => Arc::clone(self.kernel.insert(kernel::shared(ratio))),
+            Some(kernel) if kernel.filter == filter => Arc::clone(kernel),
+            _ => Arc::clone(self.kernel.insert(kernel::shared(filter))),
         }
     }
 }
@@ -258,6 +255,7 @@ struct Shape {
     has_channel_axis: bool,
     pad: Pad,
     mix: Mix,
+    sample_type: SampleType,
 }
 
 impl Shape {
@@ -279,6 +277,7 @@ impl Shape {
             has_channel_axis: spec.channels != Channels::Mono,
             pad: spec.pad,
             mix,
+            sample_type: spec.sample_type,
         })
     }
 
@@ -290,8 +289,9 @@ impl Shape {
     }
 
     fn into_plan(self, source: Source) -> Plan {
-        let Self { info, frames, rate_hz, n_channels, has_channel_axis, pad, mix } = self;
-        Plan { info, source, frames, rate_hz, n_channels, has_channel_axis, pad, mix }
+        let Self { info, frames, rate_hz, n_channels, has_channel_axis, pad, mix, sample_type } =
+            self;
+        Plan { info, source, frames, rate_hz, n_channels, has_channel_axis, pad, mix, sample_type }
     }
 }
 

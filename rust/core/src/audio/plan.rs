@@ -6,9 +6,10 @@ use super::{
     Codec,
     error::Reason,
     flac,
-    kernel::Ratio,
+    kernel::{Filter, Ratio},
     mp3, ogg,
     resample::input_window,
+    sample_type::SampleType,
     sink::Mix,
     spec::{AudioSpec, Crop, MAX_SECONDS, Pad, RATES_HZ, frames_of},
     wav,
@@ -66,6 +67,7 @@ pub struct Plan {
     pub(super) has_channel_axis: bool,
     pub(super) pad: Pad,
     pub(super) mix: Mix,
+    pub(super) sample_type: SampleType,
 }
 
 /// The numbers of a plan, all in frames.
@@ -79,8 +81,8 @@ pub(super) struct Frames {
     pub(super) input: Range<u64>,
     /// Zeros before and after them that the filter needs.
     pub(super) zeros: (usize, usize),
-    /// The ratio of rates, where they differ.
-    pub(super) ratio: Option<Ratio>,
+    /// The resampler's filter, where the rates differ.
+    pub(super) filter: Option<Filter>,
 }
 
 impl Frames {
@@ -104,9 +106,10 @@ impl Frames {
             _ => end - start,
         };
         let n_out = usize::try_from(n_out).map_err(|_| Reason::Limit(format!("{n_out} frames")))?;
-        let (input, zeros) = match ratio {
-            Some(ratio) if start < end => {
-                let (first, len) = input_window(ratio, start, end);
+        let filter = ratio.map(|ratio| Filter { ratio, resampler: spec.resampler });
+        let (input, zeros) = match filter {
+            Some(filter) if start < end => {
+                let (first, len) = input_window(filter, start, end);
                 let last = first.saturating_add_unsigned(len as u64);
                 let n_frames = info.n_frames as i64;
                 let input = first.clamp(0, n_frames)..last.clamp(0, n_frames);
@@ -115,7 +118,7 @@ impl Frames {
             }
             _ => (start..end, (0, 0)),
         };
-        Ok(Self { crop: start..end, n_out, input, zeros, ratio })
+        Ok(Self { crop: start..end, n_out, input, zeros, filter })
     }
 }
 
@@ -145,6 +148,11 @@ impl Plan {
         self.frames.n_out.saturating_mul(usize::from(self.n_channels))
     }
 
+    /// Bytes of the result in its sample type.
+    pub fn n_bytes(&self) -> usize {
+        self.n_samples().saturating_mul(self.sample_type.n_bytes())
+    }
+
     /// Whether the result is `(channels, frames)`, not `(frames,)`.
     pub fn has_channel_axis(&self) -> bool {
         self.has_channel_axis
@@ -157,11 +165,15 @@ impl Plan {
 
     /// Bytes of scratch memory that rendering needs besides its slot, the decoder's own aside.
     pub fn scratch_bytes(&self) -> usize {
-        if self.frames.ratio.is_none() {
-            return 0;
+        let rendered = match self.sample_type {
+            SampleType::F32 => 0,
+            _ => self.n_samples().saturating_mul(size_of::<f32>()),
+        };
+        if self.frames.filter.is_none() {
+            return rendered;
         }
         let (before, after) = self.frames.zeros;
         let len = (self.frames.input.end - self.frames.input.start) as usize + before + after;
-        len.saturating_mul(usize::from(self.n_channels) * size_of::<f32>())
+        len.saturating_mul(usize::from(self.n_channels) * size_of::<f32>()).saturating_add(rendered)
     }
 }

@@ -14,13 +14,14 @@ use pulp::{Simd, WithSimd};
 use super::{
     cancel::Cancel,
     error::Reason,
-    kernel::{Kernel, LANES, Ratio},
+    kernel::{Filter, Kernel, LANES, Ratio},
 };
 
 /// The input frames that output frames `first..end` depend on, as first frame and length. They
 /// may reach over both ends of the recording, where they count as zero.
-pub(super) fn input_window(ratio: Ratio, first: u64, end: u64) -> (i64, usize) {
-    let half = ratio.half();
+pub(super) fn input_window(filter: Filter, first: u64, end: u64) -> (i64, usize) {
+    let Filter { ratio, .. } = filter;
+    let half = filter.half();
     let base = |m: u64| m * ratio.down / ratio.up;
     let len = base(end.saturating_sub(1)).saturating_sub(base(first)) as usize + 2 * half;
     (base(first) as i64 - half as i64 + 1, len)
@@ -38,7 +39,7 @@ pub(super) fn resample(
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     let arch = pulp::Arch::new();
-    let Ratio { up, down } = kernel.ratio;
+    let Ratio { up, down } = kernel.filter.ratio;
     let start = first * down / up;
     let block = TOGETHER * up as usize;
     let stride = block * (STRIDE / block).max(1);
@@ -83,13 +84,23 @@ impl WithSimd for Run<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { kernel, first, x, out } = self;
-        run(simd, kernel, first, x, out);
+        if kernel.is_interpolated {
+            run::<S, true>(simd, kernel, first, x, out);
+        } else {
+            run::<S, false>(simd, kernel, first, x, out);
+        }
     }
 }
 
 #[inline(always)]
-fn run<S: Simd>(simd: S, kernel: &Kernel, first: u64, x: &[f32], out: &mut [f32]) {
-    let ratio = kernel.ratio;
+fn run<S: Simd, const BETWEEN: bool>(
+    simd: S,
+    kernel: &Kernel,
+    first: u64,
+    x: &[f32],
+    out: &mut [f32],
+) {
+    let ratio = kernel.filter.ratio;
     let (up, down) = (ratio.up as usize, ratio.down as usize);
     let mut place = Place { offset: 0, remainder: first * ratio.down % ratio.up };
     let mut blocks = out.chunks_exact_mut(TOGETHER * up);
@@ -99,84 +110,89 @@ fn run<S: Simd>(simd: S, kernel: &Kernel, first: u64, x: &[f32], out: &mut [f32]
         let ((y0, y1), (y2, y3)) = (head.split_at_mut(up), tail.split_at_mut(up));
         for (((y0, y1), y2), y3) in y0.iter_mut().zip(y1).zip(y2).zip(y3) {
             let at = |i: usize| x.get(place.offset + i * down..).unwrap_or_default();
-            [*y0, *y1, *y2, *y3] =
-                frames(simd, kernel, place.remainder, [at(0), at(1), at(2), at(3)]);
+            let row = Row::<BETWEEN>::of(kernel, place.remainder);
+            [*y0, *y1, *y2, *y3] = dots(simd, &row, [at(0), at(1), at(2), at(3)]);
             place.advance(ratio);
         }
         place = Place { offset: start.offset + TOGETHER * down, ..start };
     }
     for out in blocks.into_remainder() {
         let x = x.get(place.offset..).unwrap_or_default();
-        [*out] = frames(simd, kernel, place.remainder, [x]);
+        let row = Row::<BETWEEN>::of(kernel, place.remainder);
+        [*out] = dots(simd, &row, [x]);
         place.advance(ratio);
     }
 }
 
-/// The coefficients of a phase, and those of the next one with the distance to it where the table
-/// is interpolated.
-#[inline(always)]
-fn rows(kernel: &Kernel, remainder: u64) -> (&[f32], Option<(&[f32], f32)>) {
-    let n = kernel.n_taps;
-    let row = |i: usize| kernel.coefficients.get(i * n..(i + 1) * n).unwrap_or_default();
-    if !kernel.is_interpolated {
-        return (row(remainder as usize), None);
-    }
-    let scaled = remainder * kernel.n_phases;
-    let (i, rest) = ((scaled / kernel.ratio.up) as usize, scaled % kernel.ratio.up);
-    (row(i), Some((row(i + 1), rest as f32 / kernel.ratio.up as f32)))
+/// The coefficients of a phase. Where the table is interpolated they lie `BETWEEN` two of its rows:
+/// `taps + weight * (next - taps)`.
+struct Row<'a, const BETWEEN: bool> {
+    taps: &'a [f32],
+    next: &'a [f32],
+    weight: f32,
 }
 
-/// Output frames of one phase.
-#[inline(always)]
-fn frames<S: Simd, const N: usize>(
-    simd: S,
-    kernel: &Kernel,
-    remainder: u64,
-    x: [&[f32]; N],
-) -> [f32; N] {
-    let (row, next) = rows(kernel, remainder);
-    let mut y = dots(simd, row, x);
-    if let Some((next, weight)) = next {
-        for (y, z) in y.iter_mut().zip(dots(simd, next, x)) {
-            *y += weight * (z - *y);
+impl<'a, const BETWEEN: bool> Row<'a, BETWEEN> {
+    #[inline(always)]
+    fn of(kernel: &'a Kernel, remainder: u64) -> Self {
+        let n = kernel.n_taps;
+        let row = |i: usize| kernel.coefficients.get(i * n..(i + 1) * n).unwrap_or_default();
+        if !BETWEEN {
+            return Self { taps: row(remainder as usize), next: &[], weight: 0.0 };
         }
+        let up = kernel.filter.ratio.up;
+        let scaled = remainder * kernel.n_phases;
+        let (i, rest) = ((scaled / up) as usize, scaled % up);
+        Self { taps: row(i), next: row(i + 1), weight: rest as f32 / up as f32 }
     }
-    y
 }
 
 /// The sums of products of one row of coefficients with several inputs.
 ///
 /// Each has 16 lanes, kept in one, two or more registers, and the same bits on every machine.
 #[inline(always)]
-fn dots<S: Simd, const N: usize>(simd: S, h: &[f32], x: [&[f32]; N]) -> [f32; N] {
+fn dots<S: Simd, const N: usize, const BETWEEN: bool>(
+    simd: S,
+    row: &Row<'_, BETWEEN>,
+    x: [&[f32]; N],
+) -> [f32; N] {
     // The branch is decided by the compiler.
     match S::F32_LANES {
-        16 => dots_in::<S, N, 1>(simd, h, x),
-        8 => dots_in::<S, N, 2>(simd, h, x),
-        4 => dots_in::<S, N, 4>(simd, h, x),
-        _ => dots_in::<S, N, 16>(simd, h, x),
+        16 => dots_in::<S, N, 1, BETWEEN>(simd, row, x),
+        8 => dots_in::<S, N, 2, BETWEEN>(simd, row, x),
+        4 => dots_in::<S, N, 4, BETWEEN>(simd, row, x),
+        _ => dots_in::<S, N, 16, BETWEEN>(simd, row, x),
     }
 }
 
 /// The lanes of one sum in `R` registers.
 #[inline(always)]
-fn dots_in<S: Simd, const N: usize, const R: usize>(
+fn dots_in<S: Simd, const N: usize, const R: usize, const BETWEEN: bool>(
     simd: S,
-    h: &[f32],
+    row: &Row<'_, BETWEEN>,
     x: [&[f32]; N],
 ) -> [f32; N] {
-    let h = S::as_simd_f32s(h).0.as_chunks::<R>().0;
+    let h = S::as_simd_f32s(row.taps).0.as_chunks::<R>().0;
+    let next = S::as_simd_f32s(if BETWEEN { row.next } else { row.taps }).0.as_chunks::<R>().0;
     let x = x.map(|x| S::as_simd_f32s(x).0.as_chunks::<R>().0);
-    let n = x.iter().fold(h.len(), |n, x| n.min(x.len()));
+    let n = x.iter().fold(h.len().min(next.len()), |n, x| n.min(x.len()));
     let h = h.get(..n).unwrap_or_default();
+    let next = next.get(..n).unwrap_or_default();
     let x = x.map(|x| x.get(..n).unwrap_or_default());
-    #[allow(clippy::indexing_slicing)] // both have `n` entries; zipping N slices is not possible
+    let weight = simd.splat_f32s(row.weight);
+    #[allow(clippy::indexing_slicing)] // all have `n` entries; zipping N slices is not possible
     let at = |x: &[[S::f32s; R]], i: usize| x[i];
     let mut sums = [[simd.splat_f32s(0.0); R]; N];
-    for (i, h) in h.iter().enumerate() {
+    for (i, (h, next)) in h.iter().zip(next).enumerate() {
+        let mut h = *h;
+        if BETWEEN {
+            for (h, next) in h.iter_mut().zip(next) {
+                *h = simd.add_f32s(*h, simd.mul_f32s(weight, simd.sub_f32s(*next, *h)));
+            }
+        }
         for (sum, x) in sums.iter_mut().zip(&x) {
             for ((sum, h), x) in sum.iter_mut().zip(h).zip(at(x, i)) {
-                *sum = simd.add_f32s(*sum, simd.mul_f32s(*h, x));
+                *sum = simd.add_f32s(*sum, simd.mul_f32s(h, x));
             }
         }
     }
@@ -203,7 +219,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::audio::kernel;
+    use crate::audio::{Resampler, kernel};
 
     fn noise(n: usize, seed: u32) -> Vec<f32> {
         let mut state = seed.wrapping_mul(2_654_435_761) | 1;
@@ -218,48 +234,32 @@ mod tests {
     }
 
     /// Output frames `first..end` of `x`.
-    fn crop(ratio: Ratio, x: &[f32], first: u64, end: u64) -> Vec<f32> {
-        let (start, len) = input_window(ratio, first, end);
+    fn crop(filter: Filter, x: &[f32], first: u64, end: u64) -> Vec<f32> {
+        let (start, len) = input_window(filter, first, end);
         let window: Vec<_> = (start..start + len as i64)
             .map(|i| usize::try_from(i).ok().and_then(|i| x.get(i)).copied().unwrap_or(0.0))
             .collect();
         let mut out = vec![f32::NAN; (end - first) as usize];
-        resample(&kernel::shared(ratio), first, &window, &mut out, &Cancel::default()).unwrap();
+        resample(&kernel::shared(filter), first, &window, &mut out, &Cancel::default()).unwrap();
         out
     }
 
-    fn ratio(from: u32, to: u32) -> Ratio {
-        Ratio::of(from, to).unwrap().unwrap()
+    fn filter(from: u32, to: u32, resampler: Resampler) -> Filter {
+        Filter { ratio: Ratio::of(from, to).unwrap().unwrap(), resampler }
     }
 
-    /// One output frame in double precision with the library's functions, from the definition.
-    fn naive(from: u32, to: u32, x: &[f32], m: u64) -> f64 {
-        let cutoff = 0.9565 * (f64::from(to) / f64::from(from)).min(1.0);
-        let half = 88.0 / cutoff;
-        let place = m as f64 * f64::from(from) / f64::from(to);
-        let i0 = |x: f64| {
-            (1..60).fold((1.0, 1.0), |(sum, term), k| {
-                let term = term * (x / 2.0 / f64::from(k)).powi(2);
-                (sum + term, term)
-            })
-        };
-        let tap = |t: f64| {
-            let sinc = if t == 0.0 {
-                1.0
-            } else {
-                let x = std::f64::consts::PI * cutoff * t;
-                x.sin() / x
-            };
-            sinc * i0(11.5 * (1.0 - (t / half).powi(2)).max(0.0).sqrt()).0
-        };
+    /// One output frame in double precision, straight from the filter.
+    fn naive(filter: Filter, x: &[f32], m: u64) -> f64 {
+        let design = filter.resampler.design(filter.ratio);
+        let place = m as f64 * filter.ratio.down as f64 / filter.ratio.up as f64;
+        let (first, last) = (place - design.half_width, place + design.half_width);
         let (mut sum, mut gain) = (0.0, 0.0);
-        let (first, last) = ((place - half).ceil() as i64, (place + half).floor() as i64);
-        for i in first..=last {
-            let h = tap(i as f64 - place);
+        for i in first.ceil() as i64..=last.floor() as i64 {
+            let h = design.at(i as f64 - place);
             gain += h;
             sum += h * usize::try_from(i).ok().and_then(|i| x.get(i)).map_or(0.0, |&x| x.into());
         }
-        sum / gain
+        if design.passes_constants { sum / gain } else { sum }
     }
 
     const RATES: [u32; 12] = [
@@ -267,50 +267,50 @@ mod tests {
         192_000,
     ];
 
-    fn rates() -> impl Strategy<Value = (u32, u32)> {
-        (prop::sample::select(&RATES[..]), prop::sample::select(&RATES[..]))
-            .prop_filter("equal rates are copied", |(from, to)| from != to)
+    fn filters() -> impl Strategy<Value = Filter> {
+        let rate = || prop::sample::select(&RATES[..]);
+        let resampler = prop::sample::select(&Resampler::ALL[..]);
+        (rate(), rate(), resampler)
+            .prop_filter("equal rates are copied", |(from, to, _)| from != to)
+            .prop_map(|(from, to, (_, resampler))| filter(from, to, resampler))
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
         #[test]
-        fn equals_the_definition((from, to) in rates(), seed: u32, n in 1usize..3000) {
-            let ratio = ratio(from, to);
+        fn equals_the_definition(filter in filters(), seed: u32, n in 1usize..3000) {
             let x = noise(n, seed);
-            let n_out = ratio.n_out(n as u64);
-            prop_assert_eq!(n_out, (n as u64 * u64::from(to)).div_ceil(u64::from(from)));
-            let y = crop(ratio, &x, 0, n_out);
+            let n_out = filter.ratio.n_out(n as u64);
+            let y = crop(filter, &x, 0, n_out);
             for m in (0..n_out).step_by(97) {
-                let want = naive(from, to, &x, m);
+                let want = naive(filter, &x, m);
                 let got = f64::from(y[m as usize]);
-                prop_assert!((got - want).abs() < 3e-6, "{} to {}, frame {}: {} {}", from, to, m, got, want);
+                prop_assert!((got - want).abs() < 3e-6, "{:?}, frame {}: {} {}", filter, m, got, want);
             }
         }
 
         #[test]
         fn a_crop_has_the_bits_of_the_whole(
-            (from, to) in rates(), seed: u32, n in 1usize..5000, a: u64, b: u64,
+            filter in filters(), seed: u32, n in 1usize..5000, a: u64, b: u64,
         ) {
-            let ratio = ratio(from, to);
             let x = noise(n, seed);
-            let n_out = ratio.n_out(n as u64);
+            let n_out = filter.ratio.n_out(n as u64);
             let first = a % n_out;
             let end = first + 1 + b % (n_out - first);
-            let whole = crop(ratio, &x, 0, n_out);
+            let whole = crop(filter, &x, 0, n_out);
             let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>();
             let slice = &whole[first as usize..end as usize];
-            prop_assert_eq!(bits(&crop(ratio, &x, first, end)), bits(slice));
+            prop_assert_eq!(bits(&crop(filter, &x, first, end)), bits(slice));
         }
     }
 
     #[test]
     fn every_instruction_set_gives_the_same_bits() {
         for (from, to) in [(44_100, 32_000), (32_000, 16_000), (44_099, 32_000)] {
-            let ratio = ratio(from, to);
-            let kernel = kernel::shared(ratio);
-            let (_, len) = input_window(ratio, 5, 5005);
+            let filter = filter(from, to, Resampler::Hq);
+            let kernel = kernel::shared(filter);
+            let (_, len) = input_window(filter, 5, 5005);
             let x = noise(len, 3);
             let (mut fast, mut plain) = (vec![0.0; 5000], vec![0.0; 5000]);
             resample(&kernel, 5, &x, &mut fast, &Cancel::default()).unwrap();
@@ -326,7 +326,7 @@ mod tests {
             (2.0 * std::f64::consts::PI * 997.0 * i as f64 / f64::from(rate)).sin()
         };
         let x: Vec<_> = (0..20_000).map(|i| tone(from, i) as f32).collect();
-        let y = crop(ratio(from, to), &x, 1000, 9000);
+        let y = crop(filter(from, to, Resampler::Hq), &x, 1000, 9000);
         for (i, y) in y.iter().enumerate() {
             assert!((f64::from(*y) - tone(to, 1000 + i as u64)).abs() < 2e-6);
         }

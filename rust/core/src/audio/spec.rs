@@ -1,5 +1,7 @@
 //! What the caller wants of a recording.
 
+use super::{Resampler, SampleType};
+
 /// The wanted rate, channels, crop and padding: the same for every row of a pipeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AudioSpec {
@@ -11,6 +13,10 @@ pub struct AudioSpec {
     pub crop: Crop,
     /// What happens to a recording that is shorter than the crop.
     pub pad: Pad,
+    /// The filter for recordings of another rate.
+    pub resampler: Resampler,
+    /// What samples are stored as.
+    pub sample_type: SampleType,
 }
 
 /// The lowest and highest rate, in Hz, of files and of targets.
@@ -23,6 +29,16 @@ pub const MAX_CHANNELS: u16 = 8;
 pub const MAX_SECONDS: f64 = 86_400.0;
 
 impl AudioSpec {
+    /// A whole recording as it is: its own rate and channels.
+    pub const WHOLE: Self = Self {
+        rate_hz: None,
+        channels: Channels::Keep,
+        crop: Crop::Whole,
+        pad: Pad::None,
+        resampler: Resampler::Hq,
+        sample_type: SampleType::F32,
+    };
+
     /// Checks that the options make sense by themselves, before any row is seen.
     ///
     /// # Errors

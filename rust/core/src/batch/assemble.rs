@@ -9,6 +9,7 @@ use arrow_select::interleave::interleave;
 
 use super::{AlignedBuf, Batch, BufferPool, Column, PooledBuf, kind::first_null};
 use crate::{
+    audio::SampleType,
     error::{Error, Result},
     order::RowId,
     shard::{Shard, Table},
@@ -55,6 +56,15 @@ pub(crate) enum BlobValue {
     Own(AlignedBuf, Vec<usize>),
 }
 
+/// What decoded rows look like, and where their memory goes back to.
+#[derive(Debug)]
+pub(crate) struct Slots<'a> {
+    /// The shape of each row, where rows have slots.
+    pub(crate) shape: &'a [usize],
+    pub(crate) sample_type: SampleType,
+    pub(crate) pool: &'a Arc<BufferPool>,
+}
+
 /// Joins `rows` into a batch, or a single one into an element without a batch axis.
 ///
 /// # Errors
@@ -65,17 +75,14 @@ pub(crate) fn assemble(
     mut rows: Vec<Row>,
     layout: &Layout,
     shards: &[Shard],
-    slot_shape: &[usize],
-    pool: &Arc<BufferPool>,
+    slots: &Slots<'_>,
     single: bool,
 ) -> Result<Batch> {
     let mut columns = Vec::with_capacity(layout.columns.len() + 2);
     for (name, source) in &layout.columns {
         let column = match *source {
             Source::Table(k) => table_column(&rows, name, k, shards, single)?,
-            Source::Audio(blob) => {
-                audio_column(&mut rows, name, blob, shards, slot_shape, pool, single)?
-            }
+            Source::Audio(blob) => audio_column(&mut rows, name, blob, shards, slots, single)?,
             Source::Blob { blob, fields } => {
                 let bytes =
                     Column::Bytes(rows.iter_mut().map(|row| take_bytes(row, blob)).collect());
@@ -190,22 +197,23 @@ fn audio_column(
     name: &str,
     blob: usize,
     shards: &[Shard],
-    slot_shape: &[usize],
-    pool: &Arc<BufferPool>,
+    slots: &Slots<'_>,
     single: bool,
 ) -> Result<Column> {
+    let sample_type = slots.sample_type;
     let values: Vec<BlobValue> = rows
         .iter_mut()
         .filter_map(|row| row.blobs.get_mut(blob))
         .map(|value| std::mem::replace(value, BlobValue::Null))
         .collect();
     if values.iter().all(|value| matches!(value, BlobValue::Slot(_))) {
-        let slots = values.into_iter().filter_map(|value| match value {
+        let parts = values.into_iter().filter_map(|value| match value {
             BlobValue::Slot(slot) => Some(slot),
             _ => None,
         });
-        let buf = PooledBuf::new(AlignedBuf::join(slots), pool);
-        return Ok(Column::Samples { buf, shape: batched(rows.len(), slot_shape, single) });
+        let buf = PooledBuf::new(AlignedBuf::join(parts), slots.pool);
+        let shape = batched(rows.len(), slots.shape, single);
+        return Ok(Column::Samples { buf, sample_type, shape });
     }
     let mut owned = Vec::with_capacity(values.len());
     for (value, row) in values.into_iter().zip(rows.iter()) {
@@ -228,7 +236,7 @@ fn audio_column(
         _ => stack(&owned),
     };
     let shape = batched(rows.len(), &shape, single);
-    Ok(Column::Samples { buf: PooledBuf::free_standing(buf), shape })
+    Ok(Column::Samples { buf: PooledBuf::free_standing(buf), sample_type, shape })
 }
 
 fn stack(parts: &[(AlignedBuf, Vec<usize>)]) -> AlignedBuf {

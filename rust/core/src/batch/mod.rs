@@ -6,7 +6,9 @@ mod kind;
 
 use arrow_array::ArrayRef;
 
-pub(crate) use assemble::{BlobValue, Layout, Row, Source, assemble};
+use crate::audio::SampleType;
+
+pub(crate) use assemble::{BlobValue, Layout, Row, Slots, Source, assemble};
 pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool, PooledBuf};
 pub use kind::check_supported;
 
@@ -22,10 +24,12 @@ pub struct Batch {
 /// The values of one column, for all rows of a batch.
 #[derive(Debug)]
 pub enum Column {
-    /// Decoded audio: f32 in row-major order.
+    /// Decoded audio in row-major order.
     Samples {
         /// The samples.
         buf: PooledBuf,
+        /// What they are stored as.
+        sample_type: SampleType,
         /// `(rows, frames)` or `(rows, channels, frames)`; without `rows` for a single row.
         shape: Vec<usize>,
     },

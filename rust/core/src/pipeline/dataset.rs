@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    audio::{AudioSpec, Channels, Crop, Pad},
+    audio::{AudioSpec, Channels, Pad, SampleType},
     batch::{Layout, Source, check_supported},
     error::{Error, Result},
     order::{Order, Rows},
@@ -42,12 +42,8 @@ impl Dataset {
         let audio = match &options.audio {
             AudioRequest::Encoded => None,
             AudioRequest::Auto => {
-                let whole = AudioSpec {
-                    rate_hz: None,
-                    channels: Channels::Mono,
-                    crop: Crop::Whole,
-                    pad: Pad::Zero,
-                };
+                let whole =
+                    AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
                 known.iter().find(|name| wanted(name)).map(|name| (name.clone(), whole))
             }
             AudioRequest::Decode { column, spec } => {
@@ -108,7 +104,12 @@ impl Dataset {
     pub(super) fn slot_bytes(&self) -> usize {
         self.slot_shape
             .as_ref()
-            .map_or(0, |shape| shape.iter().product::<usize>() * size_of::<f32>())
+            .map_or(0, |shape| shape.iter().product::<usize>() * self.sample_type().n_bytes())
+    }
+
+    /// What decoded samples are stored as.
+    pub(super) fn sample_type(&self) -> SampleType {
+        self.audio.as_ref().map_or(SampleType::F32, |(_, spec)| spec.sample_type)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
 use crate::{
     audio::{AudioSpec, Channels, DecodeError, Decoder, Reason},
-    batch::{AlignedBuf, BlobValue, Row, assemble},
+    batch::{AlignedBuf, BlobValue, Row, Slots, assemble},
     error::{Error, Result},
     order::hash::hash,
     shard::Shard,
@@ -44,8 +44,9 @@ impl Shared {
         let Some(pool) = self.batch_buffers.get() else { return };
         let shape = dataset.slot_shape.as_deref().unwrap_or_default();
         let single = self.options.batch_size.is_none();
-        let batch = rows
-            .and_then(|rows| assemble(rows, &dataset.layout, &dataset.shards, shape, pool, single));
+        let slots = Slots { shape, sample_type: dataset.sample_type(), pool };
+        let batch =
+            rows.and_then(|rows| assemble(rows, &dataset.layout, &dataset.shards, &slots, single));
         self.queue.finish(self, index, batch);
     }
 
@@ -104,14 +105,14 @@ fn decode(
 ) -> Result<BlobValue, DecodeError> {
     let plan = decoder.plan(bytes, spec, draw)?;
     if let Some(mut slot) = slot {
-        decoder.render(bytes, &plan, slot.samples_mut())?;
+        decoder.render_bytes(bytes, &plan, slot.as_bytes_mut())?;
         return Ok(BlobValue::Slot(slot));
     }
     let shape = match spec.channels {
         Channels::Mono => vec![plan.n_frames()],
         _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
     };
-    let mut buf = AlignedBuf::zeroed(plan.n_samples() * size_of::<f32>());
-    decoder.render(bytes, &plan, buf.samples_mut())?;
+    let mut buf = AlignedBuf::zeroed(plan.n_bytes());
+    decoder.render_bytes(bytes, &plan, buf.as_bytes_mut())?;
     Ok(BlobValue::Own(buf, shape))
 }

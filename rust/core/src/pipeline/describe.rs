@@ -5,13 +5,18 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 
 use super::{dataset::Dataset, options::Options};
-use crate::{audio::Channels, batch::Source, error::Result, shard::Files};
+use crate::{
+    audio::{Channels, SampleType},
+    batch::Source,
+    error::Result,
+    shard::Files,
+};
 
 /// The kind of one output column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Described {
     /// Decoded audio: the shape of one row, `None` where it depends on the recording.
-    Samples(Vec<Option<usize>>),
+    Samples(Vec<Option<usize>>, SampleType),
     /// A column that Arrow decodes.
     Arrow(DataType),
     /// Binary values.
@@ -35,7 +40,9 @@ pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
     let arrow = |k: usize| small.fields().get(k).map(|field| field.data_type().clone());
     let describe = |source: &Source| match *source {
         Source::Table(k) => arrow(k).map(Described::Arrow),
-        Source::Audio(_) => Some(Described::Samples(samples_shape(&dataset))),
+        Source::Audio(_) => {
+            Some(Described::Samples(samples_shape(&dataset), dataset.sample_type()))
+        }
         Source::Blob { fields: None, .. } => Some(Described::Bytes),
         Source::Blob { fields: Some(k), .. } => {
             let mut fields = vec![("bytes".to_owned(), Described::Bytes)];

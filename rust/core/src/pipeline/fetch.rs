@@ -9,7 +9,7 @@ use arrow_buffer::Buffer;
 
 use super::{Job, Shared, dataset::Dataset};
 use crate::{
-    audio::{self, AudioInfo, AudioSpec, Channels},
+    audio::{self, AudioInfo, AudioSpec, Channels, SampleType},
     error::{Error, Result},
     order::Step,
     shard::{Blob, Shard, Table},
@@ -218,15 +218,22 @@ impl Shared {
     }
 }
 
-/// What decoding a recording takes: its samples at its own rate and at the target's.
+/// What decoding a recording takes: its samples at its own rate and at the target's, as `f32`, and
+/// those of the result once more where it has another type.
 fn decoded_bytes(spec: &AudioSpec, info: &AudioInfo) -> usize {
     let whole_s = info.n_frames as f64 / f64::from(info.rate_hz.max(1));
     let seconds = spec.crop.seconds().map_or(whole_s, |crop_s| crop_s.min(whole_s));
-    let rates = f64::from(info.rate_hz) + f64::from(spec.rate_hz.unwrap_or(info.rate_hz));
+    let target_hz = f64::from(spec.rate_hz.unwrap_or(info.rate_hz));
+    let result = match spec.sample_type {
+        SampleType::F32 => 0,
+        other => other.n_bytes(),
+    };
+    let rates = size_of::<f32>() as f64 * (f64::from(info.rate_hz) + target_hz);
+    let bytes_per_s = rates + result as f64 * target_hz;
     let channels = match spec.channels {
         Channels::Mono => 1,
         Channels::Keep => info.n_channels,
         Channels::Exact(n) => n,
     };
-    (seconds * rates) as usize * usize::from(channels) * size_of::<f32>()
+    (seconds * bytes_per_s) as usize * usize::from(channels)
 }
