@@ -7,11 +7,10 @@ use super::{
     error::Reason,
     flac,
     kernel::Ratio,
-    mp3, ogg,
+    mp3, ogg, pcm,
     resample::input_window,
     sink::Mix,
     spec::{AudioSpec, Crop, MAX_SECONDS, Pad, RATES_HZ, frames_of},
-    wav,
 };
 
 /// What the headers say of a recording.
@@ -48,8 +47,9 @@ impl AudioInfo {
 /// Where a codec must begin.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    Wav(wav::Layout),
+    Pcm(pcm::Layout),
     Flac(flac::Layout, u64),
+    OggFlac(ogg::FlacLayout, u64),
     Vorbis(ogg::Layout, ogg::Entry),
     Mp3(mp3::Layout, mp3::Entry),
 }
