@@ -258,7 +258,7 @@ fn damage_has_a_name() {
     assert_eq!(reason(&nan), Reason::NonFinite);
     for (bytes, name) in [
         (&b"\0\0\0\x20ftypM4A "[..], "MP4 or M4A"),
-        (b"FORM\0\0\0\0AIFF", "AIFF"),
+        (b"FORM\0\0\0\0ILBM", "IFF without AIFF"),
         (b"\x1A\x45\xDF\xA3", "Matroska or WebM"),
     ] {
         assert_eq!(reason(bytes), Reason::UnsupportedCodec(name.to_owned()));
@@ -293,7 +293,7 @@ proptest! {
     #[test]
     fn hostile_bytes_end_in_a_reason(
         magic in prop::sample::select(vec![
-            &b"RIFF\0\0\0\0WAVEfmt "[..], b"fLaC\0\0\0\x22", b"OggS\0\x02", b"ID3\x03\0\0\0\0\0\x01",
+            &b"RIFF\0\0\0\0WAVEfmt "[..], b"FORM\0\0\0\0AIFFCOMM\0\0\0\x12", b"caff\0\x01\0\0desc", b"fLaC\0\0\0\x22", b"OggS\0\x02", b"ID3\x03\0\0\0\0\0\x01",
             b"\xFF\xFB\x90\0", b"",
         ]),
         body in prop::collection::vec(any::<u8>(), 0..2000),

@@ -6,11 +6,11 @@ use std::{
 };
 
 use super::{
-    Codec, DecodeError, Reason,
+    Codec, DecodeError, Reason, aiff, caf,
     cancel::Cancel,
     flac,
     kernel::{self, Filter, Kernel},
-    mp3, ogg,
+    mp3, ogg, pcm,
     plan::{AudioInfo, Frames, Plan, Source},
     probe::{Format, sniff},
     resample::resample,
@@ -64,8 +64,10 @@ impl Decoder {
     pub fn plan(&mut self, bytes: &[u8], spec: &AudioSpec, draw: u64) -> Result<Plan, DecodeError> {
         let format = sniff(bytes).map_err(Reason::of_unknown)?;
         let codec = match format {
-            Format::Wav => Codec::Wav,
-            Format::Flac { .. } => Codec::Flac,
+            Format::Wav { .. } => Codec::Wav,
+            Format::Aiff { .. } => Codec::Aiff,
+            Format::Caf { .. } => Codec::Caf,
+            Format::Flac { .. } | Format::OggFlac { .. } => Codec::Flac,
             Format::Ogg { .. } => Codec::Vorbis,
             Format::Mp3 { .. } => Codec::Mp3,
         };
@@ -118,18 +120,25 @@ impl Decoder {
         draw: u64,
     ) -> Result<Plan, Reason> {
         match format {
-            Format::Wav => {
-                let layout = wav::open(bytes)?;
-                let (rate, channels, n) = (layout.rate_hz, layout.n_channels, layout.n_frames);
-                let shape = Shape::new(Codec::Wav, rate, channels, n, spec, draw)?;
-                Ok(shape.into_plan(Source::Wav(layout)))
+            Format::Wav { offset } => plan_pcm(Codec::Wav, wav::open(bytes, offset)?, spec, draw),
+            Format::Aiff { offset } => {
+                plan_pcm(Codec::Aiff, aiff::open(bytes, offset)?, spec, draw)
             }
+            Format::Caf { offset } => plan_pcm(Codec::Caf, caf::open(bytes, offset)?, spec, draw),
             Format::Flac { offset } => {
                 let layout = flac::open(bytes, offset, &self.cancel)?;
-                let (rate, channels, n) = (layout.rate_hz, layout.n_channels, layout.n_frames);
+                let (rate, channels) = (layout.info.rate_hz, layout.info.n_channels);
+                let n = layout.n_frames;
                 let shape = Shape::new(Codec::Flac, rate, channels, n, spec, draw)?;
                 let start = shape.seek();
                 Ok(shape.into_plan(Source::Flac(layout, start)))
+            }
+            Format::OggFlac { offset, serial } => {
+                let layout = ogg::open_flac(bytes, offset, serial, &self.cancel)?;
+                let (rate, channels) = (layout.info.rate_hz, layout.info.n_channels);
+                let shape = Shape::new(Codec::Flac, rate, channels, layout.n_frames, spec, draw)?;
+                let start = shape.seek();
+                Ok(shape.into_plan(Source::OggFlac(layout, start)))
             }
             Format::Ogg { offset } => {
                 let layout = ogg::open(bytes, offset, &mut self.pages)?;
@@ -210,10 +219,14 @@ impl Decoder {
         let cancel = &self.cancel;
         let mut attempt = |from_start: bool, sink: &mut Sink<'_>| {
             let result = match &plan.source {
-                Source::Wav(layout) => wav::decode(bytes, layout, sink, cancel),
+                Source::Pcm(layout) => pcm::decode(bytes, layout, sink, cancel),
                 Source::Flac(layout, start) => {
                     let start = if from_start { 0 } else { *start };
                     flac::decode(bytes, layout, start, sink, cancel)
+                }
+                Source::OggFlac(layout, start) => {
+                    let start = if from_start { 0 } else { *start };
+                    ogg::decode_flac(bytes, layout, start, sink, cancel)
                 }
                 Source::Vorbis(layout, entry) => {
                     let entry = if from_start { ogg::Entry::START } else { *entry };
@@ -225,8 +238,8 @@ impl Decoder {
         };
         let result = attempt(false, sink);
         let seeks = match &plan.source {
-            Source::Wav(_) | Source::Mp3(..) => false,
-            Source::Flac(_, start) => *start > 0,
+            Source::Pcm(_) | Source::Mp3(..) => false,
+            Source::Flac(_, start) | Source::OggFlac(_, start) => *start > 0,
             Source::Vorbis(_, entry) => *entry != ogg::Entry::START,
         };
         match result {
@@ -244,6 +257,16 @@ impl Decoder {
             _ => Arc::clone(self.kernel.insert(kernel::shared(filter))),
         }
     }
+}
+
+fn plan_pcm(
+    codec: Codec,
+    layout: pcm::Layout,
+    spec: &AudioSpec,
+    draw: u64,
+) -> Result<Plan, Reason> {
+    let (rate, channels, n) = (layout.rate_hz, layout.n_channels, layout.n_frames);
+    Ok(Shape::new(codec, rate, channels, n, spec, draw)?.into_plan(Source::Pcm(layout)))
 }
 
 /// Everything of a plan but its source.

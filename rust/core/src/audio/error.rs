@@ -8,6 +8,10 @@ use std::fmt;
 pub enum Codec {
     /// RIFF WAVE with PCM samples.
     Wav,
+    /// AIFF and AIFF-C with PCM samples.
+    Aiff,
+    /// Core Audio Format with PCM samples.
+    Caf,
     /// Free Lossless Audio Codec, RFC 9639.
     Flac,
     /// Vorbis I in Ogg.
@@ -21,6 +25,8 @@ impl Codec {
     pub fn name(self) -> &'static str {
         match self {
             Self::Wav => "WAV",
+            Self::Aiff => "AIFF",
+            Self::Caf => "CAF",
             Self::Flac => "FLAC",
             Self::Vorbis => "Ogg Vorbis",
             Self::Mp3 => "MP3",

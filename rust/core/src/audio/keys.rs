@@ -7,6 +7,8 @@ impl Codec {
     pub fn key(self) -> &'static str {
         match self {
             Self::Wav => "wav",
+            Self::Aiff => "aiff",
+            Self::Caf => "caf",
             Self::Flac => "flac",
             Self::Vorbis => "vorbis",
             Self::Mp3 => "mp3",

@@ -7,15 +7,19 @@
 //! A row's bytes are not trusted: whatever they are, the end is frames or a [`DecodeError`], and no
 //! memory is sized by a number in them that the bytes present do not bear out.
 
+mod aiff;
 mod bytes;
+mod caf;
 mod cancel;
 mod decoder;
 mod error;
 mod flac;
+mod g711;
 mod kernel;
 mod keys;
 mod mp3;
 mod ogg;
+mod pcm;
 mod plan;
 mod probe;
 mod resample;

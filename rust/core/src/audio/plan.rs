@@ -7,12 +7,11 @@ use super::{
     error::Reason,
     flac,
     kernel::{Filter, Ratio},
-    mp3, ogg,
+    mp3, ogg, pcm,
     resample::input_window,
     sample_type::SampleType,
     sink::Mix,
     spec::{AudioSpec, Crop, MAX_SECONDS, Pad, RATES_HZ, frames_of},
-    wav,
 };
 
 /// What the headers say of a recording.
@@ -49,8 +48,9 @@ impl AudioInfo {
 /// Where a codec must begin.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    Wav(wav::Layout),
+    Pcm(pcm::Layout),
     Flac(flac::Layout, u64),
+    OggFlac(ogg::FlacLayout, u64),
     Vorbis(ogg::Layout, ogg::Entry),
     Mp3(mp3::Layout, mp3::Entry),
 }

@@ -6,14 +6,17 @@
 use super::{
     bytes::{be_u32, from, u8_at},
     error::Reason,
-    mp3,
+    mp3, ogg,
 };
 
 /// A container that is decoded here, and where it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    Wav,
+    Wav { offset: usize },
+    Aiff { offset: usize },
+    Caf { offset: usize },
     Flac { offset: usize },
+    OggFlac { offset: usize, serial: u32 },
     Ogg { offset: usize },
     Mp3 { offset: usize },
 }
@@ -26,9 +29,14 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Reason> {
     let offset = skip_id3v2(bytes)?;
     let rest = from(bytes, offset);
     match rest {
-        _ if is_wave(rest) && offset == 0 => Ok(Format::Wav),
+        _ if is_wave(rest) => Ok(Format::Wav { offset }),
+        _ if is_aiff(rest) => Ok(Format::Aiff { offset }),
+        [b'c', b'a', b'f', b'f', 0, 1, ..] => Ok(Format::Caf { offset }),
         [b'f', b'L', b'a', b'C', ..] => Ok(Format::Flac { offset }),
-        [b'O', b'g', b'g', b'S', ..] => Ok(Format::Ogg { offset }),
+        [b'O', b'g', b'g', b'S', ..] => match ogg::find_flac(bytes, offset) {
+            Some(serial) => Ok(Format::OggFlac { offset, serial }),
+            None => Ok(Format::Ogg { offset }),
+        },
         _ => match unsupported(rest) {
             Some(name) => Err(Reason::UnsupportedCodec(name.to_owned())),
             None => sniff_mpeg(bytes, offset),
@@ -39,6 +47,10 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Reason> {
 fn is_wave(rest: &[u8]) -> bool {
     let is_riff = matches!(rest.first_chunk(), Some(b"RIFF" | b"RF64" | b"BW64"));
     is_riff && rest.get(8..12) == Some(b"WAVE")
+}
+
+fn is_aiff(rest: &[u8]) -> bool {
+    rest.starts_with(b"FORM") && matches!(rest.get(8..12), Some(b"AIFF" | b"AIFC"))
 }
 
 /// The offset behind all leading `ID3v2` tags.
@@ -68,14 +80,14 @@ pub(super) fn id3v2_size(bytes: &[u8]) -> Option<usize> {
 /// The name of a format that is known and not decoded here.
 fn unsupported(rest: &[u8]) -> Option<&'static str> {
     Some(match rest {
-        [b'F', b'O', b'R', b'M', ..] => "AIFF",
+        [b'F', b'O', b'R', b'M', ..] => "IFF without AIFF",
         [b'R', b'I', b'F', b'F', ..] => "RIFF without WAVE",
         [b'R', b'I', b'F', b'X', ..] => "big-endian RIFF",
         [b'r', b'i', b'f', b'f', ..] => "Wave64",
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => "MP4 or M4A",
         [0x1A, 0x45, 0xDF, 0xA3, ..] => "Matroska or WebM",
         [0x30, 0x26, 0xB2, 0x75, ..] => "ASF or WMA",
-        [b'c', b'a', b'f', b'f', ..] => "Core Audio (CAF)",
+        [b'c', b'a', b'f', b'f', ..] => "Core Audio (CAF) of another version",
         [b'.', b's', b'n', b'd', ..] => "Sun AU",
         [b'w', b'v', b'p', b'k', ..] => "WavPack",
         [b'M', b'A', b'C', b' ', ..] => "Monkey's Audio",

@@ -1,82 +1,65 @@
-//! RIFF WAVE, RF64 and BW64: header and PCM, straight from the bytes.
+//! RIFF WAVE, RF64 and BW64: the header. The samples are [`pcm`](super::pcm).
 
 use super::{
     bytes::{from, le_u16, le_u32, le_u64},
-    cancel::Cancel,
     error::Reason,
-    sink::Sink,
-    spec::MAX_CHANNELS,
+    pcm::{Encoding, Endian::Little, Format, Layout},
 };
-
-/// How one sample is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encoding {
-    U8,
-    I16,
-    I24,
-    I32,
-    F32,
-    F64,
-}
-
-impl Encoding {
-    fn n_bytes(self) -> usize {
-        match self {
-            Self::U8 => 1,
-            Self::I16 => 2,
-            Self::I24 => 3,
-            Self::I32 | Self::F32 => 4,
-            Self::F64 => 8,
-        }
-    }
-}
-
-/// Where the samples lie and what they are.
-#[derive(Clone, Debug)]
-pub(super) struct Layout {
-    pub(super) rate_hz: u32,
-    pub(super) n_channels: u16,
-    pub(super) n_frames: u64,
-    encoding: Encoding,
-    data: usize,
-}
 
 const PCM: u16 = 1;
 const FLOAT: u16 = 3;
+const A_LAW: u16 = 6;
+const MU_LAW: u16 = 7;
 const EXTENSIBLE: u16 = 0xFFFE;
 
-/// Reads the chunks up to the samples.
+/// The length that `SoX` writes to a pipe, less what does not fill a frame.
+const SOX_UNKNOWN: u64 = 0x7FFF_F000;
+
+/// Reads the chunks of the file at `offset`, up to the samples.
 ///
-/// A data chunk of length 0 or 0xFFFFFFFF that is followed by bytes was written to a pipe: it goes
-/// to the end. One that promises more than there is counts as truncated.
-pub(super) fn open(bytes: &[u8]) -> Result<Layout, Reason> {
-    let mut at = 12;
+/// A data chunk of length 0 that is followed by bytes, of 0xFFFFFFFF or of what `SoX` gives was
+/// written to a pipe: it goes to the end. One that promises more than there is counts as truncated.
+pub(super) fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+    let mut at = offset.saturating_add(12);
     let mut format = None;
-    let mut data_len_64 = None;
+    let mut sizes = None;
     loop {
-        let (Some(id), Some(len)) = (bytes.get(at..at + 4), le_u32(bytes, at + 4)) else {
+        let (Some(id), Some(len)) = (from(bytes, at).first_chunk::<4>(), le_u32(bytes, at + 4))
+        else {
             let missing =
                 if format.is_none() { "there is no fmt chunk" } else { "there is no data chunk" };
             return Err(Reason::malformed(missing));
         };
         let body = at + 8;
         match id {
-            b"fmt " => format = Some(Format::parse(from(bytes, body), len)?),
-            b"ds64" => data_len_64 = le_u64(bytes, body + 8),
+            b"fmt " => format = Some(parse(from(bytes, body), len)?),
+            b"ds64" => sizes = Some(Sizes { body: from(bytes, body), len }),
             b"data" => {
                 let format = format.ok_or_else(|| Reason::malformed("data comes before fmt"))?;
-                let len = match (len, data_len_64) {
-                    (u32::MAX, Some(len)) => Some(len),
-                    (u32::MAX, None) => None,
-                    // A chunk that is really empty ends the file, or other chunks follow it.
-                    (0, _) if !is_chunk(from(bytes, body)) => None,
-                    (len, _) => Some(u64::from(len)),
+                let block = format.block();
+                let len = match (u64::from(len), sizes.and_then(|sizes| sizes.data())) {
+                    (0xFFFF_FFFF, Some(len)) if len != u64::MAX => Some(len),
+                    (0xFFFF_FFFF, _) => None,
+                    (len, _) => Some(len),
                 };
-                return format.layout(bytes.len(), body, len);
+                let len = match len {
+                    // A chunk that is really empty ends the file, or other chunks follow it.
+                    Some(0) if !is_chunk(from(bytes, body)) => None,
+                    Some(len) if len > SOX_UNKNOWN - block && len <= SOX_UNKNOWN => None,
+                    len => len,
+                };
+                return format.layout(bytes, body, len.map(|len| len / block));
             }
             _ => {}
         }
-        at = body.saturating_add(len as usize).saturating_add(len as usize & 1);
+        let len = match sizes.filter(|_| len == u32::MAX).and_then(|sizes| sizes.other(*id)) {
+            Some(len) => usize::try_from(len).unwrap_or(usize::MAX),
+            None => len as usize,
+        };
+        at = body.saturating_add(len).saturating_add(len & 1);
+        if at > bytes.len() {
+            at = bytes.len();
+        }
     }
 }
 
@@ -86,148 +69,197 @@ fn is_chunk(bytes: &[u8]) -> bool {
             && le_u32(bytes, 4).is_some_and(|len| len as usize <= bytes.len() - 8)
 }
 
-struct Format {
-    rate_hz: u32,
-    n_channels: u16,
-    encoding: Encoding,
+/// The `ds64` chunk, EBU Tech 3306: sizes of chunks that say 0xFFFFFFFF.
+#[derive(Clone, Copy)]
+struct Sizes<'a> {
+    body: &'a [u8],
+    len: u32,
 }
 
-impl Format {
-    fn parse(body: &[u8], len: u32) -> Result<Self, Reason> {
-        let short = || Reason::malformed("the fmt chunk is too short");
-        let mut tag = le_u16(body, 0).ok_or_else(short)?;
-        let n_channels = le_u16(body, 2).ok_or_else(short)?;
-        let rate_hz = le_u32(body, 4).ok_or_else(short)?;
-        let block = le_u16(body, 12).ok_or_else(short)?;
-        let bits = le_u16(body, 14).ok_or_else(short)?;
-        if tag == EXTENSIBLE && len >= 26 {
-            tag = le_u16(body, 24).ok_or_else(short)?;
-        }
-        if n_channels == 0 || n_channels > MAX_CHANNELS {
-            return Err(Reason::Limit(format!("{n_channels} channels are not within 1 and 8")));
-        }
-        // The container of a sample is what the block says; its bits may be fewer, left-justified.
-        let n_bytes = block / n_channels;
-        let encoding = match (tag, n_bytes) {
-            (PCM, 1) => Encoding::U8,
-            (PCM, 2) => Encoding::I16,
-            (PCM, 3) => Encoding::I24,
-            (PCM, 4) => Encoding::I32,
-            (FLOAT, 4) => Encoding::F32,
-            (FLOAT, 8) => Encoding::F64,
-            (PCM | FLOAT, _) => {
-                return Err(Reason::malformed(format!("{bits} bits in blocks of {block} bytes")));
-            }
-            _ => return Err(Reason::UnsupportedCodec(format!("WAV of type {}", tag_name(tag)))),
-        };
-        if usize::from(block) != encoding.n_bytes() * usize::from(n_channels) {
-            return Err(Reason::malformed(format!(
-                "{n_channels} channels in blocks of {block} bytes"
-            )));
-        }
-        Ok(Self { rate_hz, n_channels, encoding })
+impl Sizes<'_> {
+    fn data(&self) -> Option<u64> {
+        le_u64(self.body, 8).filter(|_| self.len >= 16)
     }
 
-    fn layout(self, n_bytes: usize, data: usize, len: Option<u64>) -> Result<Layout, Reason> {
-        let block = (self.encoding.n_bytes() * usize::from(self.n_channels)) as u64;
-        let n_frames = n_bytes.saturating_sub(data) as u64 / block;
-        let expected = len.map_or(n_frames, |len| len / block);
-        if expected > n_frames {
-            return Err(Reason::Truncated { decoded: n_frames, expected: Some(expected) });
-        }
-        let Self { rate_hz, n_channels, encoding } = self;
-        Ok(Layout { rate_hz, n_channels, n_frames: expected, encoding, data })
+    /// The size of a chunk other than `data`, from the table at the end.
+    fn other(&self, id: [u8; 4]) -> Option<u64> {
+        let n_entries = le_u32(self.body, 24)? as usize;
+        let table = self.body.get(28..self.len as usize)?;
+        let entry = table.chunks_exact(12).take(n_entries).find(|entry| entry.starts_with(&id))?;
+        le_u64(entry, 4)
     }
+}
+
+/// The sub-formats of `WAVE_FORMAT_EXTENSIBLE` end in this, behind the tag: the one that Microsoft
+/// gives to all tags, and that of Ambisonics B-format.
+const GUID_TAILS: [&[u8; 14]; 2] = [
+    b"\0\0\0\0\x10\0\x80\0\0\xAA\0\x38\x9B\x71",
+    b"\0\0\x21\x07\xD3\x11\x86\x44\xC8\xC1\xCA\0\0\0",
+];
+
+fn parse(body: &[u8], len: u32) -> Result<Format, Reason> {
+    let body = body.get(..len as usize).unwrap_or(body);
+    let short = || Reason::malformed("the fmt chunk is too short");
+    let mut tag = le_u16(body, 0).ok_or_else(short)?;
+    let n_channels = le_u16(body, 2).ok_or_else(short)?;
+    let rate_hz = le_u32(body, 4).ok_or_else(short)?;
+    let block = le_u16(body, 12).ok_or_else(short)?;
+    let bits = le_u16(body, 14).ok_or_else(short)?;
+    if tag == EXTENSIBLE {
+        tag = le_u16(body, 24).ok_or_else(short)?;
+        let tail = body.get(26..40).ok_or_else(short)?;
+        if !GUID_TAILS.iter().any(|known| *known == tail) {
+            return Err(Reason::UnsupportedCodec("WAV of an unknown extensible type".to_owned()));
+        }
+    }
+    // The container of a sample is what the block says; its bits may be fewer, left-justified.
+    let n_bytes = u32::from(block.checked_div(n_channels).unwrap_or(0));
+    let encoding = match (tag, n_bytes) {
+        (PCM, 1) => Some(Encoding::U8),
+        (PCM, _) => Encoding::signed(n_bytes, Little),
+        (FLOAT, _) => Encoding::float(n_bytes, Little),
+        (A_LAW, 1) => Some(Encoding::ALaw),
+        (MU_LAW, 1) => Some(Encoding::MuLaw),
+        (A_LAW | MU_LAW, _) => None,
+        _ => return Err(Reason::UnsupportedCodec(format!("WAV of type {}", tag_name(tag)))),
+    };
+    let odd = || {
+        Reason::malformed(format!(
+            "{n_channels} channels of {bits} bits in blocks of {block} bytes"
+        ))
+    };
+    let format = match encoding {
+        None if n_channels > 0 => return Err(odd()),
+        encoding => Format::new(rate_hz, n_channels.into(), encoding.unwrap_or(Encoding::U8))?,
+    };
+    let is_tight = u64::from(block) == format.block() && u32::from(bits) <= n_bytes * 8;
+    if is_tight { Ok(format) } else { Err(odd()) }
 }
 
 fn tag_name(tag: u16) -> String {
     match tag {
         0x0002 => "Microsoft ADPCM".to_owned(),
-        0x0006 => "A-law".to_owned(),
-        0x0007 => "mu-law".to_owned(),
         0x0011 => "IMA ADPCM".to_owned(),
         0x0031 => "GSM 6.10".to_owned(),
+        0x0040 | 0x0045 | 0x0064 | 0x0065 => "G.721, G.726 or G.722 ADPCM".to_owned(),
+        0x0050 => "MPEG layer II".to_owned(),
         0x0055 => "MP3".to_owned(),
+        0x00FF | 0x1600 | 0x1610 => "AAC".to_owned(),
+        0x0092 | 0x2000 => "AC-3".to_owned(),
+        0x0161 | 0x0162 | 0x0163 => "WMA".to_owned(),
         _ => format!("{tag:#06x}"),
     }
 }
 
-/// Frames that are converted at a time: all channels of a block stay in the first-level cache.
-const BLOCK: usize = 512;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Converts the frames that the sink misses.
-pub(super) fn decode(
-    bytes: &[u8],
-    layout: &Layout,
-    sink: &mut Sink<'_>,
-    cancel: &Cancel,
-) -> Result<(), Reason> {
-    match layout.encoding {
-        Encoding::U8 => {
-            convert::<1>(bytes, layout, sink, cancel, |[b]| (f32::from(b) - 128.0) * (1.0 / 128.0))
+    fn chunk(id: [u8; 4], body: &[u8]) -> Vec<u8> {
+        let pad = vec![0; body.len() & 1];
+        [&id[..], &(body.len() as u32).to_le_bytes(), body, &pad].concat()
+    }
+
+    fn fmt(tag: u16, n_channels: u16, block: u16, bits: u16) -> Vec<u8> {
+        let mut body = [tag, n_channels].map(u16::to_le_bytes).concat();
+        body.extend([48_000u32, 0].map(u32::to_le_bytes).concat());
+        body.extend([block, bits].map(u16::to_le_bytes).concat());
+        body
+    }
+
+    fn file(chunks: &[Vec<u8>]) -> Vec<u8> {
+        [&b"RIFF\0\0\0\0WAVE"[..], &chunks.concat()].concat()
+    }
+
+    #[test]
+    fn sizes_of_64_bits_hold_where_32_do_not_reach() {
+        let mut ds64 = [0u64, 8, 2].map(u64::to_le_bytes).concat();
+        ds64.extend(1u32.to_le_bytes());
+        ds64.extend(b"bext\x06\0\0\0\0\0\0\0");
+        let huge = |id: &[u8; 4], body: &[u8]| [&id[..], &[0xFF; 4], body].concat();
+        let bytes = file(&[
+            chunk(*b"ds64", &ds64),
+            huge(b"bext", b"abcdef"),
+            chunk(*b"fmt ", &fmt(PCM, 2, 4, 16)),
+            huge(b"data", &[1; 20]),
+        ]);
+        assert_eq!(open(&bytes, 0).unwrap().n_frames, 2);
+        let unfinished = [0u64, u64::MAX, 0].map(u64::to_le_bytes).concat();
+        let bytes = file(&[
+            chunk(*b"ds64", &unfinished),
+            chunk(*b"fmt ", &fmt(PCM, 2, 4, 16)),
+            huge(b"data", &[1; 20]),
+        ]);
+        assert_eq!(open(&bytes, 0).unwrap().n_frames, 5);
+    }
+
+    #[test]
+    fn lengths_that_mean_unknown_go_to_the_end() {
+        for (len, n_frames) in
+            [(0u32, 5), (u32::MAX, 5), (0x7FFF_F000, 5), (0x7FFF_EFFD, 5), (8, 2)]
+        {
+            let mut bytes =
+                file(&[chunk(*b"fmt ", &fmt(PCM, 2, 4, 16)), chunk(*b"data", &[1; 20])]);
+            let at = bytes.len() - 24;
+            bytes[at..at + 4].copy_from_slice(&len.to_le_bytes());
+            assert_eq!(open(&bytes, 0).unwrap().n_frames, n_frames, "{len:#x}");
         }
-        Encoding::I16 => convert::<2>(bytes, layout, sink, cancel, |b| {
-            f32::from(i16::from_le_bytes(b)) * (1.0 / 32_768.0)
-        }),
-        Encoding::I24 => convert::<3>(bytes, layout, sink, cancel, |[a, b, c]| {
-            (i32::from_le_bytes([0, a, b, c]) >> 8) as f32 * (1.0 / 8_388_608.0)
-        }),
-        Encoding::I32 => convert::<4>(bytes, layout, sink, cancel, |b| {
-            i32::from_le_bytes(b) as f32 * (1.0 / 2_147_483_648.0)
-        }),
-        Encoding::F32 => convert::<4>(bytes, layout, sink, cancel, f32::from_le_bytes),
-        Encoding::F64 => {
-            convert::<8>(bytes, layout, sink, cancel, |b| f64::from_le_bytes(b) as f32)
+        let empty = file(&[
+            chunk(*b"fmt ", &fmt(PCM, 2, 4, 16)),
+            chunk(*b"data", &[]),
+            chunk(*b"LIST", b"INFOabcd"),
+        ]);
+        assert_eq!(open(&empty, 0).unwrap().n_frames, 0);
+    }
+
+    #[test]
+    fn extensible_types_are_named_by_the_whole_of_their_identifier() {
+        let with = |tag: u16, tail: &[u8]| {
+            let mut body = fmt(EXTENSIBLE, 1, 4, 32);
+            body.extend([&22u16.to_le_bytes()[..], &[0; 6], &tag.to_le_bytes(), tail].concat());
+            open(&file(&[chunk(*b"fmt ", &body), chunk(*b"data", &[0; 8])]), 0)
+        };
+        assert_eq!(with(FLOAT, GUID_TAILS[0]).unwrap().n_frames, 2);
+        assert_eq!(with(PCM, GUID_TAILS[1]).unwrap().n_frames, 2);
+        assert!(matches!(with(PCM, &[7; 14]), Err(Reason::UnsupportedCodec(_))));
+        assert!(matches!(with(PCM, &[]), Err(Reason::MalformedHeader(_))));
+    }
+
+    #[test]
+    fn impossible_formats_are_refused() {
+        let with = |fmt: Vec<u8>| {
+            open(&file(&[chunk(*b"fmt ", &fmt), chunk(*b"data", &[0; 64])]), 0).unwrap_err()
+        };
+        for fmt in [
+            fmt(PCM, 2, 5, 16),
+            fmt(PCM, 2, 0, 16),
+            fmt(PCM, 1, 2, 24),
+            fmt(PCM, 1, 8, 64),
+            fmt(FLOAT, 1, 2, 16),
+            fmt(A_LAW, 1, 2, 16),
+        ] {
+            assert!(matches!(with(fmt), Reason::MalformedHeader(_)));
+        }
+        assert!(matches!(with(fmt(PCM, 0, 2, 16)), Reason::Limit(_)));
+        assert!(matches!(with(fmt(PCM, 9, 18, 16)), Reason::Limit(_)));
+        assert!(matches!(with(fmt(0x11, 1, 1, 4)), Reason::UnsupportedCodec(_)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hostile_chunks_end_in_a_layout_or_an_error(
+            tag in proptest::sample::select(vec![PCM, FLOAT, A_LAW, MU_LAW, EXTENSIBLE, 2]),
+            fields in proptest::collection::vec(0u16..40, 3),
+            id in proptest::sample::select(vec![*b"ds64", *b"LIST", *b"data", *b"fmt "]),
+            lens in proptest::array::uniform2(proptest::num::u32::ANY),
+            tail in proptest::collection::vec(proptest::num::u8::ANY, 0..80),
+        ) {
+            let fmt = fmt(tag, fields[0], fields[1], fields[2]);
+            let raw = |id: [u8; 4], len: u32| [id, len.to_le_bytes()].concat();
+            let bytes = file(&[raw(id, lens[0] & 63), tail.clone(), chunk(*b"fmt ", &fmt), raw(*b"data", lens[1]), tail]);
+            if let Ok(layout) = open(&bytes, 0) {
+                proptest::prop_assert!(layout.n_frames <= bytes.len() as u64);
+            }
         }
     }
-}
-
-fn convert<const W: usize>(
-    bytes: &[u8],
-    layout: &Layout,
-    sink: &mut Sink<'_>,
-    cancel: &Cancel,
-    to_f32: impl Fn([u8; W]) -> f32,
-) -> Result<(), Reason> {
-    let n_channels = usize::from(layout.n_channels);
-    let mut planes = [[0.0; BLOCK]; MAX_CHANNELS as usize];
-    let mut pts = sink.next();
-    let start = layout.data + pts as usize * n_channels * W;
-    for block in from(bytes, start).chunks(BLOCK * n_channels * W) {
-        cancel.check()?;
-        let (samples, _) = block.as_chunks::<W>();
-        let n_frames = samples.len() / n_channels;
-        match &mut planes {
-            // One and two channels in a form that the compiler vectorises.
-            [mono, ..] if n_channels == 1 => {
-                for (to, &sample) in mono.iter_mut().zip(samples) {
-                    *to = to_f32(sample);
-                }
-            }
-            [left, right, ..] if n_channels == 2 => {
-                let pairs = samples.as_chunks::<2>().0;
-                for ((left, right), &[l, r]) in left.iter_mut().zip(right).zip(pairs) {
-                    (*left, *right) = (to_f32(l), to_f32(r));
-                }
-            }
-            planes => {
-                for (c, plane) in planes.iter_mut().take(n_channels).enumerate() {
-                    let channel = samples.iter().skip(c).step_by(n_channels);
-                    for (to, &sample) in plane.iter_mut().zip(channel) {
-                        *to = to_f32(sample);
-                    }
-                }
-            }
-        }
-        let mut slices = [&[][..]; MAX_CHANNELS as usize];
-        for (slice, plane) in slices.iter_mut().zip(&planes) {
-            *slice = plane.get(..n_frames).unwrap_or_default();
-        }
-        sink.push(pts as i64, slices.get(..n_channels).unwrap_or_default());
-        if sink.is_full() {
-            break;
-        }
-        pts += n_frames as u64;
-    }
-    Ok(())
 }

@@ -101,7 +101,7 @@ impl<'a> Page<'a> {
 }
 
 /// See [`Page::pieces`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pieces<'a> {
     lacing: &'a [u8],
     body: &'a [u8],

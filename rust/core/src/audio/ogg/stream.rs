@@ -144,7 +144,7 @@ pub(super) struct Walk<'a> {
     pub(super) at: usize,
     sequence: Option<u32>,
     /// Pages that are missing or unreadable.
-    n_lost: u64,
+    pub(super) n_lost: u64,
 }
 
 impl<'a> Walk<'a> {
@@ -208,7 +208,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether another stream begins behind the end.
-    fn is_chained(&self) -> bool {
+    pub(super) fn is_chained(&self) -> bool {
         Page::read(self.bytes, self.at).is_ok_and(|page| page.is_first())
     }
 }

@@ -1,0 +1,232 @@
+//! FLAC in Ogg: one frame a packet, so nothing has to be searched.
+//!
+//! The mapping is that of <https://xiph.org/flac/ogg_mapping.html>: the first packet holds
+//! STREAMINFO, each other header packet one metadata block.
+
+use super::{
+    page::{NoPage, Page, Pieces},
+    stream::Walk,
+};
+use crate::audio::{
+    bytes::from,
+    cancel::Cancel,
+    error::Reason,
+    flac::{Feed, Header, StreamInfo, Timeline},
+    sink::Sink,
+};
+
+/// STREAMINFO, and where each page's first frame begins.
+#[derive(Clone, Debug)]
+pub(in crate::audio) struct FlacLayout {
+    pub(in crate::audio) info: StreamInfo,
+    pub(in crate::audio) n_frames: u64,
+    timeline: Timeline,
+    serial: u32,
+    /// The offset of a page on which a frame begins, and the PCM frames before that frame.
+    pages: Vec<(usize, u64)>,
+}
+
+/// The serial number of the first FLAC stream among those that begin at `offset`.
+pub(in crate::audio) fn find_flac(bytes: &[u8], offset: usize) -> Option<u32> {
+    let mut at = offset;
+    while let Ok(page) = Page::read(bytes, at) {
+        if !page.is_first() {
+            break;
+        }
+        if page.pieces().next().is_some_and(|(packet, _)| packet.starts_with(b"\x7FFLAC")) {
+            return Some(page.serial);
+        }
+        at = page.end();
+    }
+    None
+}
+
+/// Walks all pages of the stream, and reads the header of every frame.
+///
+/// # Errors
+/// Headers that do not parse, missing pages or frames, a missing end.
+pub(in crate::audio) fn open_flac(
+    bytes: &[u8],
+    offset: usize,
+    serial: u32,
+    cancel: &Cancel,
+) -> Result<FlacLayout, Reason> {
+    let mut packets = Packets::new(bytes, offset, serial);
+    let head =
+        packets.next().map_err(|_| Reason::malformed("the first Ogg page does not parse"))?;
+    // Signature, version 1.x, a count of headers, the marker of native FLAC, a block header.
+    let is_head =
+        matches!(head.data, [0x7F, b'F', b'L', b'A', b'C', 1, _, _, _, b'f', b'L', b'a', b'C', ..]);
+    let info = StreamInfo::parse(from(head.data, 17)).filter(|_| is_head);
+    let mut info =
+        info.ok_or_else(|| Reason::malformed("the first Ogg packet is no FLAC header"))?;
+    let mut pages = Vec::new();
+    let mut timeline = None;
+    let mut end = 0;
+    let mut n_lost = 0;
+    let no_page = loop {
+        cancel.check()?;
+        let packet = match packets.next() {
+            Ok(packet) => packet,
+            Err(no_page) => break no_page,
+        };
+        // Metadata blocks have their type there.
+        if timeline.is_none() && packet.data.first() != Some(&0xFF) {
+            continue;
+        }
+        let Some(header) = Header::parse(packet.data) else {
+            n_lost += 1;
+            continue;
+        };
+        let timeline = match timeline {
+            Some(timeline) => timeline,
+            None => {
+                info.agree(&header)?;
+                *timeline.insert(Timeline::new(&info, &header))
+            }
+        };
+        let pts = timeline.pts(&header, end);
+        n_lost += u64::from(pts != end);
+        end = pts + u64::from(header.n_frames);
+        if pages.last().is_none_or(|&(page, _)| page != packet.page) {
+            pages.push((packet.page, pts));
+        }
+    };
+    n_lost += packets.walk.n_lost;
+    let expected = Some(info.promised).filter(|&promised| promised > 0);
+    match no_page {
+        NoPage::Cut(_) => return Err(Reason::Truncated { decoded: end, expected }),
+        _ if n_lost > 0 => return Err(Reason::CorruptPackets { count: n_lost }),
+        _ if !packets.ended && expected != Some(end) => {
+            return Err(Reason::Truncated { decoded: end, expected });
+        }
+        _ if packets.walk.is_chained() => {
+            return Err(Reason::UnsupportedCodec("a chain of several Ogg streams".to_owned()));
+        }
+        _ => {}
+    }
+    if expected.is_some_and(|promised| promised > end) {
+        return Err(Reason::Truncated { decoded: end, expected });
+    }
+    let timeline = timeline.unwrap_or(Timeline::Counted);
+    Ok(FlacLayout { info, n_frames: end, timeline, serial, pages })
+}
+
+/// Decodes from PCM frame `start` until the sink is full.
+pub(in crate::audio) fn decode_flac(
+    bytes: &[u8],
+    layout: &FlacLayout,
+    start: u64,
+    sink: &mut Sink<'_>,
+    cancel: &Cancel,
+) -> Result<(), Reason> {
+    let n_before = layout.pages.partition_point(|&(_, pts)| pts <= start);
+    let Some(&(page, first)) = layout.pages.get(n_before.saturating_sub(1)) else { return Ok(()) };
+    let mut packets = Packets { verifies: true, ..Packets::new(bytes, page, layout.serial) };
+    let mut feed = Feed::new(layout.info);
+    let mut end = first;
+    let mut has_begun = false;
+    while !sink.is_full() {
+        cancel.check()?;
+        let Ok(packet) = packets.next() else { break };
+        let Some(header) = Header::parse(packet.data) else {
+            // Metadata comes before the first frame only.
+            if has_begun {
+                feed.skip();
+            }
+            continue;
+        };
+        has_begun = true;
+        let pts = layout.timeline.pts(&header, end);
+        end = pts + u64::from(header.n_frames);
+        if end <= sink.next() {
+            continue;
+        }
+        if packet.is_intact {
+            feed.push(&header, pts, packet.data, sink)?;
+        } else {
+            feed.skip();
+        }
+    }
+    feed.finish()
+}
+
+/// The packets of one stream, put together where they cross pages.
+struct Packets<'a> {
+    walk: Walk<'a>,
+    pieces: Pieces<'a>,
+    /// Where the page of the next piece begins.
+    page: usize,
+    /// Whether the next piece continues a packet.
+    continues: bool,
+    is_page_intact: bool,
+    verifies: bool,
+    ended: bool,
+    carry: Vec<u8>,
+}
+
+struct Packet<'a> {
+    data: &'a [u8],
+    /// The offset of the page on which it begins.
+    page: usize,
+    is_intact: bool,
+}
+
+impl<'a> Packets<'a> {
+    fn new(bytes: &'a [u8], at: usize, serial: u32) -> Self {
+        Self {
+            walk: Walk::new(bytes, at, serial),
+            pieces: Pieces::default(),
+            page: at,
+            continues: false,
+            is_page_intact: true,
+            verifies: false,
+            ended: false,
+            carry: Vec::new(),
+        }
+    }
+
+    fn next(&mut self) -> Result<Packet<'_>, NoPage> {
+        let mut begun = None;
+        let mut is_intact = true;
+        self.carry.clear();
+        loop {
+            let Some((piece, ends)) = self.pieces.next() else {
+                self.turn()?;
+                continue;
+            };
+            let continues = std::mem::take(&mut self.continues);
+            if continues && begun.is_none() {
+                continue; // the end of a packet that began before the first page
+            }
+            if !continues {
+                // What was begun and is not continued is lost, as the page after it is.
+                begun = None;
+                self.carry.clear();
+            }
+            is_intact = self.is_page_intact && (is_intact || !continues);
+            if ends && begun.is_none() {
+                return Ok(Packet { data: piece, page: self.page, is_intact });
+            }
+            let page = *begun.get_or_insert(self.page);
+            self.carry.extend_from_slice(piece);
+            if ends {
+                return Ok(Packet { data: &self.carry, page, is_intact });
+            }
+        }
+    }
+
+    /// Goes to the next page.
+    fn turn(&mut self) -> Result<(), NoPage> {
+        if self.ended {
+            return Err(NoPage::End);
+        }
+        let page = self.walk.next()?;
+        self.ended = page.is_last();
+        self.page = page.offset;
+        self.continues = page.is_continued();
+        self.is_page_intact = !self.verifies || page.is_intact();
+        self.pieces = page.pieces();
+        Ok(())
+    }
+}
