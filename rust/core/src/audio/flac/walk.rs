@@ -106,13 +106,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The last header of the stream that looks right, as a frame that goes to the end.
+    /// The last header that looks right, as a frame that goes to the end.
+    ///
+    /// Channels and bits may differ from those of the first: that is for decoding to find. The
+    /// checksum of several frames in a row is 0 as well, so the last one must not be overlooked.
     pub(super) fn last(&self, audio: usize) -> Option<Frame<'a>> {
         let ends = from(self.bytes, audio);
         let n_bytes = ends.len();
         ends.iter().rev().enumerate().filter(|&(_, &byte)| byte == 0xFF).find_map(|(i, _)| {
             let data = from(ends, n_bytes - 1 - i);
-            let header = Header::parse(data).filter(|header| header.is_like(&self.model))?;
+            let header = Header::parse(data).filter(|header| header.counts_like(&self.model))?;
             Some(Frame { header, pts: self.timeline.pts(&header, 0), data })
         })
     }

@@ -124,7 +124,6 @@ fn find_serial(bytes: &[u8], offset: usize) -> Result<u32, Reason> {
         match packet {
             [1, b'v', b'o', b'r', b'b', b'i', b's', ..] => return Ok(page.serial),
             [b'O', b'p', b'u', b's', b'H', b'e', b'a', b'd', ..] => other = Some("Opus in Ogg"),
-            [0x7F, b'F', b'L', b'A', b'C', ..] => other = Some("FLAC in Ogg"),
             [b'S', b'p', b'e', b'e', b'x', ..] => other = Some("Speex"),
             [0x80, b't', b'h', b'e', b'o', ..] => other = Some("Theora"),
             _ => other = other.or(Some("another codec in Ogg")),
