@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import soundfile
 
 import gristmill as gm
 from signals import CORPUS, encode, synthetic

@@ -18,7 +18,7 @@ class AudioInfo:
     """What a recording's headers say.
 
     Attributes:
-        codec: `"wav"`, `"flac"`, `"vorbis"` or `"mp3"`.
+        codec: `"wav"`, `"aiff"`, `"caf"`, `"flac"`, `"vorbis"` or `"mp3"`.
         sample_rate: In Hz.
         channels: How many.
         frames: Length, after the encoder's delay and padding are trimmed.
@@ -48,7 +48,7 @@ def decode(
     """Decodes a recording, or a part of it.
 
     Args:
-        data: A whole WAV, FLAC, Ogg Vorbis or MP3 file.
+        data: A whole WAV, AIFF, CAF, FLAC, Ogg Vorbis or MP3 file.
         sample_rate: Target rate in Hz; `None` keeps the file's own.
         channels: As in `Audio`.
         start: Where the part begins, in seconds, rounded to a frame at the target rate.

@@ -144,15 +144,15 @@ mod tests {
         chunk(*b"SSND", &[&head, samples].concat())
     }
 
-    fn file(form: &[u8; 4], chunks: &[Vec<u8>]) -> Vec<u8> {
-        [&b"FORM\0\0\0\0"[..], form, &chunks.concat()].concat()
+    fn file(form: [u8; 4], chunks: &[Vec<u8>]) -> Vec<u8> {
+        [&b"FORM\0\0\0\0"[..], &form, &chunks.concat()].concat()
     }
 
     #[test]
     fn chunks_come_in_any_order() {
         let (comm, ssnd) = (comm(1, 3, 16, b""), ssnd(6, &[1, 2, 3, 4, 5, 6]));
-        let one = open(&file(b"AIFF", &[comm.clone(), ssnd.clone()]), 0).unwrap();
-        let other = open(&file(b"AIFF", &[ssnd, chunk(*b"NAME", b"abc"), comm]), 0).unwrap();
+        let one = open(&file(*b"AIFF", &[comm.clone(), ssnd.clone()]), 0).unwrap();
+        let other = open(&file(*b"AIFF", &[ssnd, chunk(*b"NAME", b"abc"), comm]), 0).unwrap();
         assert_eq!((one.rate_hz, one.n_channels, one.n_frames), (44_100, 1, 3));
         assert_eq!((other.rate_hz, other.n_channels, other.n_frames), (44_100, 1, 3));
     }
@@ -160,16 +160,16 @@ mod tests {
     #[test]
     fn frames_are_those_that_are_promised_and_there() {
         let with = |promised, samples: &[u8]| {
-            let bytes = file(b"AIFF", &[comm(1, promised, 16, b""), ssnd(0, samples)]);
+            let bytes = file(*b"AIFF", &[comm(1, promised, 16, b""), ssnd(0, samples)]);
             open(&bytes, 0).map(|layout| layout.n_frames)
         };
         assert_eq!(with(2, &[0; 6]), Ok(2));
         assert_eq!(with(0, &[0; 6]), Ok(3));
         assert_eq!(with(u32::MAX, &[0; 6]), Ok(3));
         assert_eq!(with(9, &[0; 6]), Err(Reason::Truncated { decoded: 3, expected: Some(9) }));
-        let none = file(b"AIFF", &[comm(1, 0, 16, b"")]);
+        let none = file(*b"AIFF", &[comm(1, 0, 16, b"")]);
         assert_eq!(open(&none, 0).unwrap().n_frames, 0);
-        let mut piped = file(b"AIFF", &[comm(1, 0, 16, b""), ssnd(0, &[0; 6])]);
+        let mut piped = file(*b"AIFF", &[comm(1, 0, 16, b""), ssnd(0, &[0; 6])]);
         let at = piped.len() - 18;
         piped[at..at + 4].fill(0);
         assert_eq!(open(&piped, 0).unwrap().n_frames, 3);
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn types_are_named() {
         let with = |kind: &[u8], bits| {
-            open(&file(b"AIFC", &[comm(1, 1, bits, kind), ssnd(0, &[0; 8])]), 0)
+            open(&file(*b"AIFC", &[comm(1, 1, bits, kind), ssnd(0, &[0; 8])]), 0)
         };
         for kind in [b"NONE", b"twos", b"sowt", b"in24", b"in32", b"fl32", b"fl64", b"alaw"] {
             assert_eq!(with(kind, 16).unwrap().n_frames, 1);
@@ -221,7 +221,7 @@ mod tests {
                     [&id[..], &len.to_be_bytes(), &body].concat()
                 })
                 .collect();
-            let bytes = file(&form, &chunks);
+            let bytes = file(form, &chunks);
             if let Ok(layout) = open(&bytes, 0) {
                 proptest::prop_assert!(layout.n_frames <= bytes.len() as u64);
             }

@@ -104,7 +104,7 @@ mod tests {
         [&id[..], &len.to_be_bytes(), body].concat()
     }
 
-    fn desc(rate: f64, kind: &[u8; 4], words: [u32; 5]) -> Vec<u8> {
+    fn desc(rate: f64, kind: [u8; 4], words: [u32; 5]) -> Vec<u8> {
         let words = words.map(u32::to_be_bytes).concat();
         chunk(*b"desc", 32, &[&rate.to_be_bytes(), &kind[..], &words].concat())
     }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_length_may_be_unknown_or_a_lie() {
-        let desc = desc(48_000.0, b"lpcm", [0, 4, 1, 2, 16]);
+        let desc = desc(48_000.0, *b"lpcm", [0, 4, 1, 2, 16]);
         let with = |len| open(&file(&[desc.clone(), chunk(*b"data", len, &[0; 23])]), 0);
         assert_eq!(with(-1).unwrap().n_frames, 4);
         assert_eq!(with(4).unwrap().n_frames, 0);
@@ -142,9 +142,9 @@ mod tests {
             ([1, 8, 1, 1, 64], 2),
             ([0, 1, 1, 1, 8], 16),
         ] {
-            assert_eq!(with(desc(8000.0, b"lpcm", words)).unwrap().n_frames, n_frames);
+            assert_eq!(with(desc(8000.0, *b"lpcm", words)).unwrap().n_frames, n_frames);
         }
-        assert_eq!(with(desc(8000.0, b"ulaw", [0, 1, 1, 1, 8])).unwrap().n_frames, 16);
+        assert_eq!(with(desc(8000.0, *b"ulaw", [0, 1, 1, 1, 8])).unwrap().n_frames, 16);
         for words in [
             [0, 5, 1, 2, 16],
             [0, 4, 2, 1, 16],
@@ -152,17 +152,18 @@ mod tests {
             [0, 2, 1, 1, 24],
             [0, 0, 0, 2, 16],
         ] {
-            let error = with(desc(8000.0, b"lpcm", words)).unwrap_err();
+            let error = with(desc(8000.0, *b"lpcm", words)).unwrap_err();
             assert!(matches!(error, Reason::MalformedHeader(_)), "{error:?}");
         }
         for n_channels in [0, 9, u32::MAX] {
-            let error = with(desc(8000.0, b"alaw", [0, n_channels, 1, n_channels, 8])).unwrap_err();
+            let error =
+                with(desc(8000.0, *b"alaw", [0, n_channels, 1, n_channels, 8])).unwrap_err();
             assert!(matches!(error, Reason::Limit(_)), "{error:?}");
         }
         for rate in [-1.0, f64::NAN, f64::INFINITY, 1e12] {
-            assert!(with(desc(rate, b"lpcm", [0, 2, 1, 1, 16])).is_err());
+            assert!(with(desc(rate, *b"lpcm", [0, 2, 1, 1, 16])).is_err());
         }
-        let error = with(desc(8000.0, b"alac", [0, 0, 4096, 2, 16])).unwrap_err();
+        let error = with(desc(8000.0, *b"alac", [0, 0, 4096, 2, 16])).unwrap_err();
         assert_eq!(error, Reason::UnsupportedCodec("CAF with ALAC".to_owned()));
     }
 
@@ -174,7 +175,7 @@ mod tests {
             lens in proptest::array::uniform2(proptest::num::i64::ANY),
             tail in proptest::collection::vec(proptest::num::u8::ANY, 0..80),
         ) {
-            let desc = desc(44_100.0, &kind, words);
+            let desc = desc(44_100.0, kind, words);
             let free = chunk(*b"free", lens[0] & 127, &tail);
             let bytes = file(&[desc, free, chunk(*b"data", lens[1] >> 58, &tail), tail]);
             if let Ok(layout) = open(&bytes, 0) {

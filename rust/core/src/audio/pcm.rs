@@ -96,7 +96,7 @@ impl Format {
     }
 
     /// Bytes of one frame.
-    pub(super) fn block(&self) -> u64 {
+    pub(super) fn block(self) -> u64 {
         (self.encoding.n_bytes() * usize::from(self.n_channels)) as u64
     }
 

@@ -146,7 +146,7 @@ fn tag_name(tag: u16) -> String {
         0x0055 => "MP3".to_owned(),
         0x00FF | 0x1600 | 0x1610 => "AAC".to_owned(),
         0x0092 | 0x2000 => "AC-3".to_owned(),
-        0x0161 | 0x0162 | 0x0163 => "WMA".to_owned(),
+        0x0161..=0x0163 => "WMA".to_owned(),
         _ => format!("{tag:#06x}"),
     }
 }

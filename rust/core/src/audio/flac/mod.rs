@@ -23,6 +23,9 @@ pub(super) use frame::Header;
 pub(super) use info::StreamInfo;
 pub(super) use walk::Timeline;
 
+#[cfg(test)]
+pub(super) use walk::tests::frame as test_frame;
+
 /// Where the frames lie and what they are.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
@@ -89,14 +92,22 @@ impl Layout {
     /// Where the last undamaged frame ends.
     fn count(&self, bytes: &[u8], cancel: &Cancel) -> Result<u64, Reason> {
         let mut end = 0;
+        let mut n_frames = 0;
         let Some(mut walk) = self.walk(bytes) else { return Ok(0) };
         while let Some(frame) = walk.next() {
             cancel.check()?;
             if frame.is_intact() {
                 end = frame.end();
+                n_frames += u64::from(frame.header.n_frames);
             }
         }
-        Ok(end)
+        // A number in a header alone bears nothing out.
+        let is_plausible = end / PLAUSIBLE_FRAMES_PER_BYTE <= bytes.len() as u64;
+        if is_plausible || end / 2 <= n_frames {
+            Ok(end)
+        } else {
+            Err(Reason::CorruptPackets { count: 1 })
+        }
     }
 }
 

@@ -181,3 +181,111 @@ fn next_ff(bytes: &[u8]) -> Option<usize> {
     let skipped = words.iter().position(has_ff).unwrap_or(words.len()) * 8;
     from(bytes, skipped).iter().position(|&byte| byte == 0xFF).map(|at| skipped + at)
 }
+
+#[cfg(test)]
+pub(in crate::audio) mod tests {
+    use super::*;
+    use crate::audio::flac::crc::{crc_8, crc_16};
+
+    /// A frame of 256 equal samples: mono, 44.1 kHz, 16 bits.
+    pub(in crate::audio) fn frame(number: u8, value: i16) -> Vec<u8> {
+        let mut frame = vec![0xFF, 0xF8, 0x89, 0x08, number];
+        frame.push(crc_8(&frame));
+        frame.push(0);
+        frame.extend(value.to_be_bytes());
+        let crc = crc_16(&frame);
+        frame.extend(crc.to_be_bytes());
+        frame
+    }
+
+    const INFO: StreamInfo = StreamInfo {
+        rate_hz: 44_100,
+        n_channels: 1,
+        bits: 16,
+        promised: 0,
+        block_lens: [256, 256],
+    };
+
+    fn walk(bytes: &[u8]) -> Vec<(u64, bool)> {
+        let mut walk = Walk::new(bytes, 0, &INFO, Timeline::Blocks(256)).unwrap();
+        std::iter::from_fn(|| walk.next().map(|frame| (frame.pts, frame.is_intact()))).collect()
+    }
+
+    #[test]
+    fn frames_end_where_the_next_begins() {
+        let frames: Vec<_> = (0..4).map(|n| frame(n, -7)).collect();
+        let whole = [(0, true), (256, true), (512, true), (768, true)];
+        assert_eq!(walk(&frames.concat()), whole);
+        assert_eq!(walk(&[frames.concat(), vec![0; 9]].concat()), whole);
+        let cut = &frames.concat()[..40];
+        assert_eq!(walk(cut), [(0, true), (256, true), (512, true), (768, false)]);
+    }
+
+    #[test]
+    fn damage_costs_a_frame_and_no_more() {
+        let mut frames: Vec<_> = (0..4).map(|n| frame(n, 1000)).collect();
+        frames[1][8] ^= 1;
+        assert_eq!(walk(&frames.concat()), [(0, true), (256, false), (512, true), (768, true)]);
+        frames[1][8] ^= 1;
+        frames[2].clear();
+        assert_eq!(walk(&frames.concat()), [(0, true), (256, true), (768, true)]);
+    }
+
+    #[test]
+    fn the_last_frame_is_found_from_the_end() {
+        let frames: Vec<_> = (0..4).map(|n| frame(n, 5)).collect();
+        let bytes = frames.concat();
+        let walk = Walk::new(&bytes, 0, &INFO, Timeline::Blocks(256)).unwrap();
+        let last = walk.last(0).unwrap();
+        assert_eq!((last.pts, last.end(), last.is_intact()), (768, 1024, true));
+    }
+
+    #[test]
+    fn old_streams_are_counted() {
+        let frames: Vec<_> = (0..3).map(|n| frame(n, 5)).collect();
+        let info = StreamInfo { block_lens: [16, 4096], ..INFO };
+        let header = Header::parse(&frames[0]).unwrap();
+        assert_eq!(Timeline::new(&info, &header), Timeline::Counted);
+        let bytes = frames.concat();
+        let mut walk = Walk::new(&bytes, 0, &info, Timeline::Counted).unwrap();
+        assert_eq!(walk.next().unwrap().pts, 0);
+        assert_eq!(walk.next().unwrap().pts, 256);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn seeking_finds_what_walking_finds(start in 0u64..128 * 256) {
+            // Far enough apart that halving has something to do.
+            let frames: Vec<_> =
+                (0..128).map(|n| [frame(n, 3), vec![0; 700]].concat()).collect();
+            let bytes = frames.concat();
+            let mut walk = Walk::new(&bytes, 0, &INFO, Timeline::Blocks(256)).unwrap();
+            walk.seek(start);
+            let first = walk.next().unwrap();
+            proptest::prop_assert!(first.pts <= start && start - first.pts < 32 * 256);
+        }
+
+        #[test]
+        fn mutated_streams_end(
+            changes in proptest::collection::vec((0usize..500, proptest::num::u8::ANY), 0..20),
+        ) {
+            let mut bytes = (0..40).map(|n| frame(n, 3)).collect::<Vec<_>>().concat();
+            for (at, value) in changes {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            if let Some(mut walk) = Walk::new(&bytes, 0, &INFO, Timeline::Blocks(256)) {
+                walk.seek(5000);
+                let n_frames = std::iter::from_fn(|| walk.next()).count();
+                proptest::prop_assert!(n_frames <= 40);
+            }
+        }
+
+        #[test]
+        fn bytes_of_ff_are_all_found(bytes in proptest::collection::vec(250u8.., 0..40)) {
+            let slow = bytes.iter().position(|&byte| byte == 0xFF);
+            proptest::prop_assert_eq!(next_ff(&bytes), slow);
+        }
+    }
+}

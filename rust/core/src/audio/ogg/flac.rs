@@ -78,12 +78,11 @@ pub(in crate::audio) fn open_flac(
             n_lost += 1;
             continue;
         };
-        let timeline = match timeline {
-            Some(timeline) => timeline,
-            None => {
-                info.agree(&header)?;
-                *timeline.insert(Timeline::new(&info, &header))
-            }
+        let timeline = if let Some(timeline) = timeline {
+            timeline
+        } else {
+            info.agree(&header)?;
+            *timeline.insert(Timeline::new(&info, &header))
         };
         let pts = timeline.pts(&header, end);
         n_lost += u64::from(pts != end);
@@ -122,7 +121,8 @@ pub(in crate::audio) fn decode_flac(
 ) -> Result<(), Reason> {
     let n_before = layout.pages.partition_point(|&(_, pts)| pts <= start);
     let Some(&(page, first)) = layout.pages.get(n_before.saturating_sub(1)) else { return Ok(()) };
-    let mut packets = Packets { verifies: true, ..Packets::new(bytes, page, layout.serial) };
+    let mut packets =
+        Packets { check: |page| page.is_intact(), ..Packets::new(bytes, page, layout.serial) };
     let mut feed = Feed::new(layout.info);
     let mut end = first;
     let mut has_begun = false;
@@ -160,7 +160,8 @@ struct Packets<'a> {
     /// Whether the next piece continues a packet.
     continues: bool,
     is_page_intact: bool,
-    verifies: bool,
+    /// Whether a page is intact, as far as the caller cares.
+    check: fn(&Page<'_>) -> bool,
     ended: bool,
     carry: Vec<u8>,
 }
@@ -180,7 +181,7 @@ impl<'a> Packets<'a> {
             page: at,
             continues: false,
             is_page_intact: true,
-            verifies: false,
+            check: |_| true,
             ended: false,
             carry: Vec::new(),
         }
@@ -225,8 +226,95 @@ impl<'a> Packets<'a> {
         self.ended = page.is_last();
         self.page = page.offset;
         self.continues = page.is_continued();
-        self.is_page_intact = !self.verifies || page.is_intact();
+        self.is_page_intact = (self.check)(&page);
         self.pieces = page.pieces();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audio::{flac::test_frame, ogg::stream::tests::page, sink::Mix};
+
+    const FIRST: u8 = 2;
+    const LAST: u8 = 4;
+
+    fn head(promised: u32) -> Vec<u8> {
+        let mut head = b"\x7FFLAC\x01\0\0\x01fLaC\0\0\0\x22\x01\0\x01\0\0\0\0\0\0\0".to_vec();
+        head.extend([0x0A, 0xC4, 0x40, 0xF0]);
+        head.extend(promised.to_be_bytes());
+        head.extend([0; 16]);
+        page(0, FIRST, 0, &[&head])
+    }
+
+    /// Six frames on three pages, behind a comment.
+    fn stream(promised: u32) -> Vec<Vec<u8>> {
+        let frames: Vec<_> = (0..6).map(|n| test_frame(n, i16::from(n) * 1000)).collect();
+        let pair = |i: usize| [&frames[i][..], &frames[i + 1][..]];
+        let comment = page(1, 0, 0, &[b"\x84\0\0\x08\0\0\0\0\0\0\0\0"]);
+        let pages =
+            [page(2, 0, 512, &pair(0)), page(3, 0, 1024, &pair(2)), page(4, LAST, 1536, &pair(4))];
+        [vec![head(promised), comment], pages.to_vec()].concat()
+    }
+
+    fn open(bytes: &[u8]) -> Result<FlacLayout, Reason> {
+        let serial = find_flac(bytes, 0).expect("a first page");
+        open_flac(bytes, 0, serial, &Cancel::default())
+    }
+
+    #[test]
+    fn crops_begin_on_the_page_that_has_them() {
+        let bytes = stream(0).concat();
+        let layout = open(&bytes).unwrap();
+        assert_eq!((layout.n_frames, layout.pages.len()), (1536, 3));
+        for start in [0, 255, 256, 700, 1024, 1535] {
+            let mut out = vec![0.0; (1536 - start).min(300)];
+            let len = out.len();
+            let mut sink = Sink::new(&mut out, len, Mix::Take, start as u64, len);
+            decode_flac(&bytes, &layout, start as u64, &mut sink, &Cancel::default()).unwrap();
+            assert!(sink.is_full());
+            for (i, x) in out.iter().enumerate() {
+                let want = ((start + i) / 256) as f32 * 1000.0 / 32_768.0;
+                assert_eq!(x.to_bits(), want.to_bits());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let n_frames = |pages: &[Vec<u8>]| open(&pages.concat()).map(|layout| layout.n_frames);
+        assert_eq!(n_frames(&stream(1536)), Ok(1536));
+        assert_eq!(n_frames(&stream(1000)), Ok(1536));
+        let expected = Some(2000);
+        assert_eq!(n_frames(&stream(2000)), Err(Reason::Truncated { decoded: 1536, expected }));
+        let missing = Reason::Truncated { decoded: 1024, expected: None };
+        assert_eq!(n_frames(&stream(0)[..4]), Err(missing));
+        let mut hole = stream(0);
+        hole.remove(3);
+        assert_eq!(n_frames(&hole), Err(Reason::CorruptPackets { count: 2 }));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn mutated_streams_end_in_frames_or_an_error(
+            changes in proptest::collection::vec((0usize..400, proptest::num::u8::ANY), 0..6),
+            cut in 0usize..400,
+        ) {
+            let mut bytes = stream(0).concat();
+            for (at, value) in changes {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            bytes.truncate(bytes.len().saturating_sub(cut));
+            let Some(serial) = find_flac(&bytes, 0) else { return Ok(()) };
+            if let Ok(layout) = open_flac(&bytes, 0, serial, &Cancel::default()) {
+                proptest::prop_assert!(layout.n_frames <= 65_536 * bytes.len() as u64);
+                let mut out = [0.0; 8 * 300];
+                let mut sink = Sink::new(&mut out, 300, Mix::Take, 300, 300);
+                let _ = decode_flac(&bytes, &layout, 300, &mut sink, &Cancel::default());
+            }
+        }
     }
 }

@@ -249,14 +249,19 @@ impl FirstPage {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::audio::ogg::crc;
 
     const FIRST: u8 = 2;
     const LAST: u8 = 4;
 
-    fn page(sequence: u32, flags: u8, granule: u64, packets: &[&[u8]]) -> Vec<u8> {
+    pub(in crate::audio::ogg) fn page(
+        sequence: u32,
+        flags: u8,
+        granule: u64,
+        packets: &[&[u8]],
+    ) -> Vec<u8> {
         let mut lacing = Vec::new();
         for packet in packets {
             lacing.extend(vec![255; packet.len() / 255]);
