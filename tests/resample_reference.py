@@ -44,8 +44,8 @@ def hq(up: int, down: int) -> Kernel:
     longer = 1.0475 if down >= 4 * up or up > 4 * down else 1.0
     if {up, down} <= {1, 2, 3, 4, 6}:
         return Kernel(91.8 * longer, (Part(92.9 * longer, 0.95687, 13.04 * longer),))
-    main = Part(97.94 * longer, 0.95686, 13.81 * longer, 1 - 1.345e-3)
-    return Kernel(91.8 * longer, (main, Part(24.0, 0.8695, 40.7, 1.345e-3)))
+    main = Part(96.78 * longer, 0.95686, 13.495 * longer, 1 - 1.1045e-3)
+    return Kernel(91.8 * longer, (main, Part(13.75, 0.8513, 7.36, 1.1045e-3)))
 
 
 def resample(

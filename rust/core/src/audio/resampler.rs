@@ -74,10 +74,10 @@ fn hq(ratio: Ratio) -> Vec<Part> {
     }
     // Other ratios end in an interpolating stage, whose response falls by 0.008 dB towards the edge
     // of the pass band: a little of a much wider filter, mixed in, does the same.
-    let wide = 1.345e-3;
+    let wide = 1.1045e-3;
     vec![
-        Part::kaiser(1.0 - wide, 97.94 * longer, 0.95686, 13.81 * longer),
-        Part::kaiser(wide, 24.0, 0.8695, 40.7),
+        Part::kaiser(1.0 - wide, 96.78 * longer, 0.95686, 13.495 * longer),
+        Part::kaiser(wide, 13.75, 0.8513, 7.36),
     ]
 }
 
