@@ -43,9 +43,9 @@ BEST = Kernel(174.0, (Part(174.0, 0.975, 14.0),))
 def hq(up: int, down: int) -> Kernel:
     longer = 1.0475 if down >= 4 * up or up > 4 * down else 1.0
     if {up, down} <= {1, 2, 3, 4, 6}:
-        return Kernel(88.0, (Part(92.9 * longer, 0.95687, 13.04 * longer),))
-    main = Part(97.94 * longer, 0.95686, 13.81 * longer, 1 - 1.345e-3)
-    return Kernel(88.0, (main, Part(24.0, 0.8695, 40.7, 1.345e-3)))
+        return Kernel(91.8 * longer, (Part(92.9 * longer, 0.95687, 13.04 * longer),))
+    main = Part(96.78 * longer, 0.95686, 13.495 * longer, 1 - 1.1045e-3)
+    return Kernel(91.8 * longer, (main, Part(13.75, 0.8513, 7.36, 1.1045e-3)))
 
 
 def resample(
@@ -86,12 +86,13 @@ def torchaudio(signal: np.ndarray, rate_in: int, rate_out: int) -> np.ndarray:
     down, up = rate_in // g, rate_out // g
     base = min(down, up) * 0.99
     width = math.ceil(6 * down / base)
-    places = np.arange(-width, width + down)[None] / down - np.arange(up)[:, None] / up
-    t = np.clip(places * base, -6, 6)
+    m = np.arange(-(-up * len(signal) // down))[:, None]
+    # torchaudio's rows of filters are as long as `down` and zero but for these taps.
+    n = m * down // up + np.arange(-width, width + 2)[None]
+    t = np.clip((n / down - m / up) * base, -6, 6)
     filters = np.sinc(t) * np.cos(t * np.pi / 12) ** 2 * base / down
-    padded = np.pad(signal.astype(np.float64), (width, width + down))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, filters.shape[1])[::down]
-    return (windows @ filters.T).reshape(-1)[: -(-up * len(signal) // down)]
+    padded = np.pad(signal.astype(np.float64), (width, width + 2))
+    return np.sum(filters * padded[n + width], axis=1)
 
 
 def snr_db(reference: np.ndarray, signal: np.ndarray) -> float:

@@ -21,7 +21,7 @@ pub fn resample_lengths(data: &[u8]) -> Verdict {
     let is_constant = choice.is_multiple_of(2);
     // Zero crossings over cutoff, and how far the sums of phases may lie from 1.
     let (resampler, half, bound) = match choice / 2 % 4 {
-        0 => (Resampler::Hq, 88.0 / 0.9568, 1e-4),
+        0 => (Resampler::Hq, 91.8 * 1.0475 / 0.9568, 1e-4),
         1 => (Resampler::Fast, 26.5 / 0.918, 1e-4),
         2 => (Resampler::Torchaudio, 6.0 / 0.99, 2e-3),
         _ => (Resampler::Best, 174.0 / 0.975, 1e-4),

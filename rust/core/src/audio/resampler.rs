@@ -42,7 +42,7 @@ impl Resampler {
     pub(super) fn design(self, ratio: Ratio) -> Design {
         let scale = (ratio.up as f64 / ratio.down as f64).min(1.0);
         let (zeros, resolution, parts) = match self {
-            Self::Hq => (88.0, 1024.0, hq(ratio)),
+            Self::Hq => (91.8 * stages(ratio), 1024.0, hq(ratio)),
             Self::Fast => (26.5, 512.0, vec![Part::kaiser(1.0, 26.5, 0.918, 7.5)]),
             Self::Torchaudio => (6.0, 4096.0, vec![Part::hann(6.0, 0.99)]),
             Self::Best => (174.0, 2048.0, vec![Part::kaiser(1.0, 174.0, 0.975, 14.0)]),
@@ -58,21 +58,26 @@ impl Resampler {
     }
 }
 
+/// How much longer `soxr`'s windows are where it takes one stage more, in which case each stage
+/// must suppress more.
+fn stages(Ratio { up, down }: Ratio) -> f64 {
+    if down >= 4 * up || up > 4 * down { 1.0475 } else { 1.0 }
+}
+
 /// `soxr` builds its filters from stages, and which stages depends on the ratio. The products of
 /// their responses come down to these.
-fn hq(Ratio { up, down }: Ratio) -> Vec<Part> {
-    // From a ratio of 4 on there is one stage more, and each must suppress more: a longer window
-    // of the same transition.
-    let longer = if down >= 4 * up || up > 4 * down { 1.0475 } else { 1.0 };
+fn hq(ratio: Ratio) -> Vec<Part> {
+    let longer = stages(ratio);
+    let Ratio { up, down } = ratio;
     if [up, down].iter().all(|n| [1, 2, 3, 4, 6].contains(n)) {
         return vec![Part::kaiser(1.0, 92.9 * longer, 0.95687, 13.04 * longer)];
     }
     // Other ratios end in an interpolating stage, whose response falls by 0.008 dB towards the edge
     // of the pass band: a little of a much wider filter, mixed in, does the same.
-    let wide = 1.345e-3;
+    let wide = 1.1045e-3;
     vec![
-        Part::kaiser(1.0 - wide, 97.94 * longer, 0.95686, 13.81 * longer),
-        Part::kaiser(wide, 24.0, 0.8695, 40.7),
+        Part::kaiser(1.0 - wide, 96.78 * longer, 0.95686, 13.495 * longer),
+        Part::kaiser(wide, 13.75, 0.8513, 7.36),
     ]
 }
 
