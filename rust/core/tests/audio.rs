@@ -144,11 +144,13 @@ fn crops_of_mp3_equal_slices() {
     }
 }
 
-/// Streams whose difference from the reference is known to be the decoder's: mixed blocks,
+/// Streams whose difference from the reference is known to be the decoder's: a frame with more
+/// samples than bits for them, mixed blocks,
 /// intensity stereo, where decoders disagree, an invalid block type, which is refused, and a
 /// stream cut out of another, whose first frames lack their reservoir: here they are silent, the
 /// reference leaves them out.
-const KNOWN_TO_DIFFER: [&str; 4] = [
+const KNOWN_TO_DIFFER: [&str; 5] = [
+    "l2-nonstandard-test32-size.bit",
     "l3-si_block.bit",
     "l3-test46.bit",
     "l3-nonstandard-compl-sideinfo-blocktype.bit",

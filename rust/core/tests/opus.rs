@@ -2,12 +2,11 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
 
-use gristmill_core::audio::{AudioSpec, Channels, Codec, Crop, Decoder, Pad, Reason, probe};
+use gristmill_core::audio::{AudioSpec, Codec, Crop, Decoder, Reason, probe};
 use opus_pure::{Application, OggOpusWriter, OpusEncoder, OpusHead};
 use proptest::prelude::*;
 
-const WHOLE: AudioSpec =
-    AudioSpec { rate_hz: None, channels: Channels::Keep, crop: Crop::Whole, pad: Pad::None };
+const WHOLE: AudioSpec = AudioSpec::WHOLE;
 
 /// Chirps over noise in packets of 20 ms.
 fn file(seconds: usize, n_channels: usize, bits_per_s: i32, application: Application) -> Vec<u8> {
