@@ -18,7 +18,7 @@ class AudioInfo:
     """What a recording's headers say.
 
     Attributes:
-        codec: `"wav"`, `"aiff"`, `"caf"`, `"flac"`, `"vorbis"` or `"mp3"`.
+        codec: `"wav"`, `"aiff"`, `"caf"`, `"flac"`, `"vorbis"`, `"opus"`, `"mp3"`, `"mp2"` or `"mp1"`.
         sample_rate: In Hz.
         channels: How many.
         frames: Length, after the encoder's delay and padding are trimmed.

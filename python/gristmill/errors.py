@@ -50,7 +50,7 @@ class DecodeError(GristmillError):
     Attributes:
         shard: Path of the shard; `None` for bytes that came from elsewhere.
         row: Index of the row in its shard, likewise.
-        codec: `"wav"`, `"aiff"`, `"caf"`, `"flac"`, `"vorbis"` or `"mp3"`; `None` if the bytes are none of these.
+        codec: As in `AudioInfo`; `None` if the bytes are none that is known.
         reason: What is wrong, in a word that programs can compare, such as `"truncated"`.
     """
 

@@ -68,8 +68,8 @@ impl Decoder {
             Format::Aiff { .. } => Codec::Aiff,
             Format::Caf { .. } => Codec::Caf,
             Format::Flac { .. } | Format::OggFlac { .. } => Codec::Flac,
-            Format::Ogg { .. } => Codec::Vorbis,
-            Format::Mp3 { .. } => Codec::Mp3,
+            Format::Ogg { offset } => ogg::codec(bytes, offset).unwrap_or(Codec::Vorbis),
+            Format::Mp3 { offset } => mp3::codec(bytes, offset),
         };
         let plan = self.contained(|decoder| decoder.plan_format(bytes, format, spec, draw));
         plan.map_err(|reason| match reason {
@@ -142,16 +142,15 @@ impl Decoder {
             }
             Format::Ogg { offset } => {
                 let layout = ogg::open(bytes, offset, &mut self.pages)?;
-                let (rate, channels, n) =
-                    (layout.rate_hz(), layout.n_channels(), layout.n_frames());
-                let shape = Shape::new(Codec::Vorbis, rate, channels, n, spec, draw)?;
+                let (rate, channels, n) = (layout.rate_hz, layout.n_channels, layout.n_frames);
+                let shape = Shape::new(layout.codec, rate, channels, n, spec, draw)?;
                 let entry = ogg::Entry::find(&layout, &self.pages, shape.seek());
-                Ok(shape.into_plan(Source::Vorbis(layout, entry)))
+                Ok(shape.into_plan(Source::Ogg(layout, entry)))
             }
             Format::Mp3 { offset } => {
                 let layout = mp3::open(bytes, offset, &mut self.mpeg_frames)?;
                 let (rate, channels, n) = (layout.rate_hz, layout.n_channels, layout.n_frames);
-                let shape = Shape::new(Codec::Mp3, rate, channels, n, spec, draw)?;
+                let shape = Shape::new(layout.codec, rate, channels, n, spec, draw)?;
                 let input = &shape.frames.input;
                 let len = input.end - input.start;
                 let entry = mp3::Entry::find(bytes, &layout, &self.mpeg_frames, input.start, len);
@@ -228,7 +227,7 @@ impl Decoder {
                     let start = if from_start { 0 } else { *start };
                     ogg::decode_flac(bytes, layout, start, sink, cancel)
                 }
-                Source::Vorbis(layout, entry) => {
+                Source::Ogg(layout, entry) => {
                     let entry = if from_start { ogg::Entry::START } else { *entry };
                     ogg::decode(bytes, layout, entry, &mut self.vorbis, sink, cancel)
                 }
@@ -240,7 +239,7 @@ impl Decoder {
         let seeks = match &plan.source {
             Source::Pcm(_) | Source::Mp3(..) => false,
             Source::Flac(_, start) | Source::OggFlac(_, start) => *start > 0,
-            Source::Vorbis(_, entry) => *entry != ogg::Entry::START,
+            Source::Ogg(_, entry) => *entry != ogg::Entry::START,
         };
         match result {
             Err(reason) if seeks && reason != Reason::Cancelled => {

@@ -16,8 +16,14 @@ pub enum Codec {
     Flac,
     /// Vorbis I in Ogg.
     Vorbis,
+    /// Opus in Ogg.
+    Opus,
     /// MPEG-1/2/2.5 audio, layer III.
     Mp3,
+    /// MPEG-1/2 audio, layer II.
+    Mp2,
+    /// MPEG-1/2 audio, layer I.
+    Mp1,
 }
 
 impl Codec {
@@ -29,7 +35,10 @@ impl Codec {
             Self::Caf => "CAF",
             Self::Flac => "FLAC",
             Self::Vorbis => "Ogg Vorbis",
+            Self::Opus => "Ogg Opus",
             Self::Mp3 => "MP3",
+            Self::Mp2 => "MPEG layer II",
+            Self::Mp1 => "MPEG layer I",
         }
     }
 }

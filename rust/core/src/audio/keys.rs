@@ -11,7 +11,10 @@ impl Codec {
             Self::Caf => "caf",
             Self::Flac => "flac",
             Self::Vorbis => "vorbis",
+            Self::Opus => "opus",
             Self::Mp3 => "mp3",
+            Self::Mp2 => "mp2",
+            Self::Mp1 => "mp1",
         }
     }
 }

@@ -19,6 +19,7 @@ mod kernel;
 mod keys;
 mod mp3;
 mod ogg;
+mod opus;
 mod pcm;
 mod plan;
 mod probe;

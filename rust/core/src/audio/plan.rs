@@ -51,7 +51,7 @@ pub(super) enum Source {
     Pcm(pcm::Layout),
     Flac(flac::Layout, u64),
     OggFlac(ogg::FlacLayout, u64),
-    Vorbis(ogg::Layout, ogg::Entry),
+    Ogg(ogg::Layout, ogg::Entry),
     Mp3(mp3::Layout, mp3::Entry),
 }
 

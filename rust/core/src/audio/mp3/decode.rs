@@ -4,7 +4,8 @@ use symphonia::{
     core::{
         audio::{Audio, GenericAudioBufferRef},
         codecs::audio::{
-            AudioCodecParameters, AudioDecoder, AudioDecoderOptions, well_known::CODEC_ID_MP3,
+            AudioCodecParameters, AudioDecoder, AudioDecoderOptions,
+            well_known::{CODEC_ID_MP1, CODEC_ID_MP2, CODEC_ID_MP3},
         },
         packet::PacketRef,
         units::{Duration, Timestamp},
@@ -16,7 +17,7 @@ use super::{
     header::Header,
     scan::{Frame, Layout},
 };
-use crate::audio::{cancel::Cancel, error::Reason, sink::Sink};
+use crate::audio::{Codec, cancel::Cancel, error::Reason, sink::Sink};
 
 /// The MPEG frames that a window needs.
 #[derive(Clone, Debug)]
@@ -29,7 +30,8 @@ pub(in crate::audio) struct Entry {
 }
 
 /// MPEG frames before the wanted one whose spectra must be right: overlap of the transform, then
-/// memory of the synthesis filter, which for MPEG-2 reaches one frame further.
+/// memory of the synthesis filter, which for MPEG-2 reaches one frame further. Layers I and II have
+/// that memory only, of 480 PCM frames: two of layer I, one of layer II.
 const EXACT_BEFORE: usize = 2;
 
 impl Entry {
@@ -77,7 +79,11 @@ pub(in crate::audio) fn decode(
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     let mut params = AudioCodecParameters::new();
-    params.for_codec(CODEC_ID_MP3);
+    params.for_codec(match layout.codec {
+        Codec::Mp1 => CODEC_ID_MP1,
+        Codec::Mp2 => CODEC_ID_MP2,
+        _ => CODEC_ID_MP3,
+    });
     let mut decoder = MpaDecoder::try_new(&params, &AudioDecoderOptions::default().gapless(false))
         .map_err(|e| Reason::malformed(e.to_string()))?;
     let mut n_corrupt = 0;

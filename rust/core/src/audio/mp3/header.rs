@@ -1,6 +1,6 @@
 //! The four bytes in front of every frame.
 
-use crate::audio::bytes::be_u32;
+use crate::audio::{Codec, bytes::be_u32};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
@@ -9,13 +9,23 @@ pub(super) enum Version {
     Mpeg25,
 }
 
-/// One frame header of layer III.
+/// Which of the three codecs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layer {
+    One,
+    Two,
+    Three,
+}
+
+/// One frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) version: Version,
+    pub(super) layer: Layer,
     pub(super) rate_hz: u32,
     pub(super) is_mono: bool,
     pub(super) has_crc: bool,
+    pub(super) kbits: u32,
     /// The whole frame, header included.
     pub(super) len: usize,
 }
@@ -25,14 +35,23 @@ pub(super) struct Header {
 pub(super) enum NoHeader {
     /// They are something else.
     Other,
-    /// Layer I or II.
-    OtherLayer(&'static str),
-    /// Layer III with a free bit rate.
-    FreeFormat,
+    /// A free bit rate.
+    FreeFormat(Layer),
 }
 
-const KBITS_MPEG1: [u32; 15] = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
-const KBITS_MPEG2: [u32; 15] = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
+/// Bit rates by index, of MPEG-1 and of MPEG-2, each of layers I to III. Index 0 is a free bit rate.
+const KBITS: [[[u32; 15]; 3]; 2] = [
+    [
+        [0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
+        [0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384],
+        [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
+    ],
+    [
+        [0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256],
+        [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
+        [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
+    ],
+];
 
 impl Header {
     /// The header at `offset`.
@@ -53,32 +72,40 @@ impl Header {
             Version::Mpeg25 => [11_025, 12_000, 8_000],
         };
         let rate_hz = *rates.get((word >> 10 & 3) as usize).ok_or(NoHeader::Other)?;
-        let kbits = if version == Version::Mpeg1 { KBITS_MPEG1 } else { KBITS_MPEG2 };
-        let kbits = *kbits.get((word >> 12 & 15) as usize).ok_or(NoHeader::Other)?;
-        match word >> 17 & 3 {
-            1 => {}
-            2 => return Err(NoHeader::OtherLayer("MPEG layer II")),
-            3 => return Err(NoHeader::OtherLayer("MPEG layer I")),
+        let layer = match word >> 17 & 3 {
+            1 => Layer::Three,
+            2 => Layer::Two,
+            3 => Layer::One,
             _ => return Err(NoHeader::Other),
-        }
+        };
+        let of_version = KBITS.get(usize::from(version != Version::Mpeg1));
+        let of_layer = of_version.and_then(|rates| rates.get(layer as usize));
+        let kbits = of_layer.and_then(|rates| rates.get((word >> 12 & 15) as usize));
+        let kbits = *kbits.ok_or(NoHeader::Other)?;
         if kbits == 0 {
-            return Err(NoHeader::FreeFormat);
+            return Err(NoHeader::FreeFormat(layer));
         }
-        let slots = if version == Version::Mpeg1 { 144_000 } else { 72_000 };
         let padding = word >> 9 & 1;
+        let len = match (layer, version) {
+            (Layer::One, _) => (12_000 * kbits / rate_hz + padding) * 4,
+            (Layer::Three, Version::Mpeg2 | Version::Mpeg25) => 72_000 * kbits / rate_hz + padding,
+            _ => 144_000 * kbits / rate_hz + padding,
+        };
         Ok(Self {
             version,
+            layer,
             rate_hz,
             is_mono: word >> 6 & 3 == 3,
             has_crc: word >> 16 & 1 == 0,
-            len: (slots * kbits / rate_hz + padding) as usize,
+            kbits,
+            len: len as usize,
         })
     }
 
     /// Whether `other` can belong to the same stream. The channel mode may differ: a change of it
     /// is found and reported, not taken for junk.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
-        self.version == other.version && self.rate_hz == other.rate_hz
+        self.version == other.version && self.layer == other.layer && self.rate_hz == other.rate_hz
     }
 
     pub(super) fn n_channels(&self) -> u16 {
@@ -87,7 +114,11 @@ impl Header {
 
     /// Frames of PCM in one frame of MPEG.
     pub(super) fn n_frames(&self) -> u64 {
-        if self.version == Version::Mpeg1 { 1152 } else { 576 }
+        match (self.layer, self.version) {
+            (Layer::One, _) => 384,
+            (Layer::Three, Version::Mpeg2 | Version::Mpeg25) => 576,
+            _ => 1152,
+        }
     }
 
     pub(super) fn side_info_len(&self) -> usize {
@@ -95,6 +126,24 @@ impl Header {
             (Version::Mpeg1, false) => 32,
             (Version::Mpeg1, true) | (_, false) => 17,
             (_, true) => 9,
+        }
+    }
+
+    /// Whether Symphonia refuses it: it holds MPEG-2 to rules on bit rates that are MPEG-1's.
+    pub(super) fn is_refused(&self) -> bool {
+        self.layer == Layer::Two
+            && if self.is_mono {
+                self.kbits >= 224
+            } else {
+                matches!(self.kbits, 32 | 48 | 56 | 80)
+            }
+    }
+
+    pub(super) fn codec(&self) -> Codec {
+        match self.layer {
+            Layer::One => Codec::Mp1,
+            Layer::Two => Codec::Mp2,
+            Layer::Three => Codec::Mp3,
         }
     }
 
@@ -106,6 +155,10 @@ impl Header {
 
     /// How far back main data may begin.
     pub(super) fn reservoir_len(&self) -> usize {
-        if self.version == Version::Mpeg1 { 511 } else { 255 }
+        match (self.layer, self.version) {
+            (Layer::One | Layer::Two, _) => 0,
+            (Layer::Three, Version::Mpeg1) => 511,
+            (Layer::Three, _) => 255,
+        }
     }
 }

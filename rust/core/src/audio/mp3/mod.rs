@@ -1,4 +1,4 @@
-//! MPEG-1/2/2.5 layer III: own header scan, own timeline, packets fed to Symphonia's decoder.
+//! MPEG-1/2/2.5, layers I to III: own header scan, own timeline, packets fed to Symphonia's decoder.
 
 mod decode;
 mod header;
@@ -6,4 +6,4 @@ mod scan;
 mod tag;
 
 pub(super) use decode::{Entry, decode};
-pub(super) use scan::{Frame, Layout, find_first, open, refusal};
+pub(super) use scan::{Frame, Layout, codec, find_first, open, refusal};

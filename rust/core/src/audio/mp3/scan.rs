@@ -4,10 +4,10 @@
 //! without a header decoders guess. The walk costs about 17 us a megabyte.
 
 use super::{
-    header::{Header, NoHeader},
+    header::{Header, Layer, NoHeader},
     tag::Tag,
 };
-use crate::audio::{bytes::from, error::Reason, probe::id3v2_size};
+use crate::audio::{Codec, bytes::from, error::Reason, probe::id3v2_size};
 
 /// How far in the first frame may lie behind junk.
 const MAX_JUNK: usize = 64 * 1024;
@@ -15,6 +15,7 @@ const MAX_JUNK: usize = 64 * 1024;
 /// What the walk found.
 #[derive(Clone, Debug)]
 pub(in crate::audio) struct Layout {
+    pub(in crate::audio) codec: Codec,
     pub(in crate::audio) rate_hz: u32,
     pub(in crate::audio) n_channels: u16,
     /// Playable frames: what the encoder added at both ends is not counted.
@@ -33,6 +34,11 @@ pub(in crate::audio) struct Frame {
     pub(super) main_data_len: u16,
 }
 
+/// The codec of the frame at `offset`, where [`find_first`] found one.
+pub(in crate::audio) fn codec(bytes: &[u8], offset: usize) -> Codec {
+    Header::read(bytes, offset).map_or(Codec::Mp3, |header| header.codec())
+}
+
 /// Where the first believable frame begins, at `offset` or a little later.
 pub(in crate::audio) fn find_first(bytes: &[u8], offset: usize) -> Option<usize> {
     if is_run(bytes, offset, 2) {
@@ -45,8 +51,11 @@ pub(in crate::audio) fn find_first(bytes: &[u8], offset: usize) -> Option<usize>
 /// What MPEG audio there is that is not decoded here.
 pub(in crate::audio) fn refusal(bytes: &[u8], offset: usize) -> Option<&'static str> {
     match Header::read(bytes, offset) {
-        Err(NoHeader::OtherLayer(name)) => Some(name),
-        Err(NoHeader::FreeFormat) => Some("MP3 of free bit rate"),
+        Err(NoHeader::FreeFormat(layer)) => Some(match layer {
+            Layer::One => "MPEG layer I of free bit rate",
+            Layer::Two => "MPEG layer II of free bit rate",
+            Layer::Three => "MP3 of free bit rate",
+        }),
         _ => None,
     }
 }
@@ -84,7 +93,13 @@ pub(in crate::audio) fn open(
     frames.clear();
     let no_frame = || Reason::malformed("there is no MPEG frame");
     let first = Header::read(bytes, offset).map_err(|_| no_frame())?;
-    let tag = Tag::read(bytes.get(offset..offset + first.len).unwrap_or_default(), &first);
+    if first.is_refused() {
+        let channels = if first.is_mono { "mono" } else { "stereo" };
+        let what = format!("MPEG layer II in {channels} at {} kbit/s", first.kbits);
+        return Err(Reason::UnsupportedCodec(what));
+    }
+    let frame = bytes.get(offset..offset + first.len).filter(|_| first.layer == Layer::Three);
+    let tag = Tag::read(frame.unwrap_or_default(), &first);
     let mut walk = Walk { bytes, first, at: offset, n_gaps: 0, mixed: false };
     if tag.is_some() {
         walk.at += first.len;
@@ -109,6 +124,7 @@ pub(in crate::audio) fn open(
     }
     let (delay, padding) = tag.trim.unwrap_or((0, 0));
     Ok(Layout {
+        codec: first.codec(),
         rate_hz: first.rate_hz,
         n_channels: first.n_channels(),
         n_frames: (found * frame_len).saturating_sub(delay + padding),
@@ -246,6 +262,27 @@ mod tests {
         assert_eq!(layout(&bytes).unwrap_err(), Reason::ParamsChanged);
     }
 
+    #[test]
+    fn other_layers_have_other_frames() {
+        // 44.1 kHz stereo: layer II at 192 kbit/s, layer I at 384 kbit/s.
+        for (head, len, codec, n) in [
+            ([0xFF, 0xFD, 0xA0, 0], 626, Codec::Mp2, 1152),
+            ([0xFF, 0xFF, 0xC0, 0], 416, Codec::Mp1, 384),
+        ] {
+            let mut frame = head.to_vec();
+            frame.resize(len, 0);
+            let found = layout(&frame.repeat(10)).unwrap();
+            assert_eq!((found.codec, found.n_frames), (codec, 10 * n));
+        }
+        let free = [[0xFF, 0xFD, 0x00, 0]; 9].concat();
+        assert_eq!(refusal(&free, 0), Some("MPEG layer II of free bit rate"));
+        // Stereo at 80 kbit/s: 261 bytes.
+        let mut frame = vec![0xFF, 0xFD, 0x50, 0];
+        frame.resize(261, 0);
+        let refused = layout(&frame.repeat(10)).unwrap_err();
+        assert!(matches!(refused, Reason::UnsupportedCodec(_)));
+    }
+
     proptest! {
         #[test]
         fn hostile_bytes_end_in_a_list_or_an_error(
@@ -256,7 +293,7 @@ mod tests {
             for (at, bits) in headers {
                 if let Some(slot) = bytes.get_mut(at..at + 4) {
                     let [a, b] = bits.to_be_bytes();
-                    slot.copy_from_slice(&[0xFF, 0xE2 | a & 0x19, b, a]);
+                    slot.copy_from_slice(&[0xFF, 0xE0 | a & 0x1F, b, a]);
                 }
             }
             let mut frames = Vec::new();

@@ -13,10 +13,12 @@ use symphonia::{
 };
 
 use super::{
+    chain::Place,
     page::{Page, PageRef},
-    stream::{Layout, Walk},
+    stream::Layout,
+    walk::{Group, Walk},
 };
-use crate::audio::{cancel::Cancel, error::Reason, sink::Sink, spec::MAX_CHANNELS};
+use crate::audio::{cancel::Cancel, error::Reason, spec::MAX_CHANNELS};
 
 /// Decoders by their headers, most recently used last. Making one takes 0.5 to 0.9 ms, as long as
 /// decoding 2 s, and all files of one encoder setting share their headers.
@@ -57,40 +59,19 @@ impl VorbisCache {
     }
 }
 
-/// The page at which decoding begins; `None` is the first one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::audio) struct Entry(Option<usize>);
-
-impl Entry {
-    /// From the first packet on.
-    pub(in crate::audio) const START: Self = Self(None);
-
-    /// The last page from which frame `start` can be decoded.
-    ///
-    /// The first packet that begins on a page needs its predecessor, so what it gives is dropped,
-    /// and a packet from the page before may end first: up to one long block is lost.
-    pub(in crate::audio) fn find(layout: &Layout, pages: &[PageRef], start: u64) -> Self {
-        let [_, long] = layout.ident.block_lens;
-        let wanted = (start + layout.played.start).saturating_sub(u64::from(long));
-        let n_before = pages.partition_point(|page| page.end <= wanted);
-        let candidates = pages.get(1..=n_before.min(pages.len().saturating_sub(1)));
-        let entry = candidates.unwrap_or_default().iter().rev().find(|page| page.is_entry);
-        Self(if layout.modes.is_some() { entry.map(|page| page.offset) } else { None })
-    }
-}
-
-/// Decodes from `entry` until the sink is full or the stream ends.
+/// Decodes from `entry` until the place is full or the stream ends.
 ///
 /// A decoder that met an error is not kept: what the next row decodes to must not depend on it.
-pub(in crate::audio) fn decode(
+pub(super) fn decode(
     bytes: &[u8],
     layout: &Layout,
-    entry: Entry,
+    group: Group,
+    entry: Option<PageRef>,
     cache: &mut VorbisCache,
-    sink: &mut Sink<'_>,
+    place: &mut Place<'_, '_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
-    let result = decode_cached(bytes, layout, entry, cache, sink, cancel);
+    let result = decode_cached(bytes, layout, group, entry, cache, place, cancel);
     if result.is_err() {
         cache.0.pop();
     }
@@ -100,9 +81,10 @@ pub(in crate::audio) fn decode(
 fn decode_cached(
     bytes: &[u8],
     layout: &Layout,
-    entry: Entry,
+    group: Group,
+    entry: Option<PageRef>,
     cache: &mut VorbisCache,
-    sink: &mut Sink<'_>,
+    place: &mut Place<'_, '_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     let mut run = Run {
@@ -112,10 +94,10 @@ fn decode_cached(
         position: layout.origin,
         n_corrupt: 0,
     };
-    let at = entry.0.unwrap_or(layout.audio);
-    let mut walk = Walk::new(bytes, at, layout.serial);
-    let mut skip = match entry.0 {
-        Some(at) => run.enter(bytes, at, sink.next() + layout.played.start)?,
+    let at = entry.map_or(layout.audio, |page| page.offset);
+    let mut walk = Walk::new(bytes, group, Some(at));
+    let mut skip = match entry {
+        Some(page) => run.enter(bytes, page.offset, place.next())?,
         None => 0,
     };
     let mut carry = Vec::new();
@@ -144,8 +126,8 @@ fn decode_cached(
                 skip -= 1;
                 continue;
             }
-            run.packet(if continues { &carry } else { piece }, sink);
-            if sink.is_full() {
+            run.packet(if continues { &carry } else { piece }, place);
+            if place.is_full() {
                 return run.finish();
             }
         }
@@ -193,7 +175,7 @@ impl Run<'_> {
         Err(lost())
     }
 
-    fn packet(&mut self, data: &[u8], sink: &mut Sink<'_>) {
+    fn packet(&mut self, data: &[u8], place: &mut Place<'_, '_>) {
         // Packets that are empty or no audio carry no time.
         if data.first().is_none_or(|first| first & 1 != 0) {
             return;
@@ -211,7 +193,7 @@ impl Run<'_> {
             *slice = plane;
         }
         let planes = planes.get(..pcm.num_planes()).unwrap_or_default();
-        sink.push(self.position - self.layout.played.start as i64, planes);
+        place.push(self.position, planes);
         self.position += pcm.frames() as i64;
     }
 

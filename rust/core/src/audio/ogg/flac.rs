@@ -5,7 +5,7 @@
 
 use super::{
     page::{NoPage, Page, Pieces},
-    stream::Walk,
+    walk::{Group, Walk},
 };
 use crate::audio::{
     bytes::from,
@@ -176,7 +176,7 @@ struct Packet<'a> {
 impl<'a> Packets<'a> {
     fn new(bytes: &'a [u8], at: usize, serial: u32) -> Self {
         Self {
-            walk: Walk::new(bytes, at, serial),
+            walk: Walk::new(bytes, Group { serial, at, end: usize::MAX }, None),
             pieces: Pieces::default(),
             page: at,
             continues: false,
@@ -235,7 +235,7 @@ impl<'a> Packets<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audio::{flac::test_frame, ogg::stream::tests::page, sink::Mix};
+    use crate::audio::{flac::test_frame, ogg::tests::page, sink::Mix};
 
     const FIRST: u8 = 2;
     const LAST: u8 = 4;

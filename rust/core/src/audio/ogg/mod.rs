@@ -1,13 +1,18 @@
-//! Vorbis and FLAC in Ogg: own page walk and own timeline, packets fed to Symphonia's decoders.
+//! Vorbis, Opus and FLAC in Ogg: own page walk and own timeline; only packets go to the decoders.
 
+mod chain;
 mod crc;
 mod decode;
 mod flac;
+mod opus;
 mod page;
 mod setup;
 mod stream;
+#[cfg(test)]
+mod tests;
+mod walk;
 
-pub(super) use decode::{Entry, VorbisCache, decode};
+pub(super) use chain::{Entry, Layout, codec, decode, open};
+pub(super) use decode::VorbisCache;
 pub(super) use flac::{FlacLayout, decode_flac, find_flac, open_flac};
 pub(super) use page::PageRef;
-pub(super) use stream::{Layout, open};

@@ -126,13 +126,14 @@ impl<'a> Iterator for Pieces<'a> {
 }
 
 /// What the walk keeps of a page.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::audio) struct PageRef {
     pub(super) offset: usize,
-    /// The granule of the last page up to and including this one that had one.
+    /// Vorbis: the granule of the last page up to and including this one that had one.
+    /// Opus: the granule at which the first packet that begins on the page starts.
     pub(super) end: u64,
-    /// Whether decoding can begin here: it has a granule, is not the last page, and a packet both
-    /// begins and ends on it.
+    /// Whether decoding can begin here: a packet begins on it. Vorbis, which needs the granule to
+    /// tell where, begins only on a page that has one, is not the last, and has a packet whole.
     pub(super) is_entry: bool,
 }
 

@@ -1,0 +1,111 @@
+//! From page to page of one logical stream.
+
+use super::page::{NoPage, Page, find_capture};
+use crate::audio::error::Reason;
+
+/// Logical streams that begin together, and the one among them that is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Its serial number.
+    pub(super) serial: u32,
+    /// Where it begins.
+    pub(super) at: usize,
+    /// Behind the first pages of all streams. A first page after that begins another group.
+    pub(super) end: usize,
+}
+
+/// The pages of one logical stream; those of others between them are passed over.
+pub(super) struct Walk<'a> {
+    bytes: &'a [u8],
+    group: Group,
+    pub(super) at: usize,
+    sequence: Option<u32>,
+    /// Pages that are missing or unreadable.
+    pub(super) n_lost: u64,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk from the page at `at` on, or from the first one.
+    pub(super) fn new(bytes: &'a [u8], group: Group, at: Option<usize>) -> Self {
+        Self { bytes, group, at: at.unwrap_or(group.at), sequence: None, n_lost: 0 }
+    }
+
+    /// The next page of the stream. Junk is skipped and counted.
+    pub(super) fn next(&mut self) -> Result<Page<'a>, NoPage> {
+        loop {
+            match Page::read(self.bytes, self.at) {
+                Ok(page) if page.is_first() && page.offset >= self.group.end => {
+                    return Err(NoPage::End);
+                }
+                Ok(page) => {
+                    self.at = page.end();
+                    if page.serial != self.group.serial {
+                        continue;
+                    }
+                    let expected = self.sequence.map(|n| n.wrapping_add(1));
+                    self.n_lost += u64::from(expected.is_some_and(|n| n != page.sequence));
+                    self.sequence = Some(page.sequence);
+                    return Ok(page);
+                }
+                Err(NoPage::Junk) => {
+                    self.at = find_capture(self.bytes, self.at).ok_or(NoPage::Junk)?;
+                    self.n_lost += 1;
+                }
+                Err(end) => return Err(end),
+            }
+        }
+    }
+
+    /// The first `n` packets. Audio begins on the page after them.
+    pub(super) fn headers(&mut self, n: usize) -> Result<Vec<Vec<u8>>, Reason> {
+        let broken = |why: &str| Reason::malformed(format!("the header packets {why}"));
+        let mut packets = vec![Vec::new()];
+        while packets.len() <= n {
+            let page = self.next().map_err(|_| broken("are incomplete"))?;
+            if !page.is_intact() {
+                return Err(broken("have a wrong checksum"));
+            }
+            for (piece, ends) in page.pieces() {
+                if let Some(packet) = packets.last_mut() {
+                    packet.extend_from_slice(piece);
+                }
+                if ends {
+                    packets.push(Vec::new());
+                }
+            }
+        }
+        match packets.pop() {
+            Some(rest) if rest.is_empty() && packets.len() == n => Ok(packets),
+            _ => Err(broken("share a page with audio")),
+        }
+    }
+
+    /// Whether another stream begins behind the end.
+    pub(super) fn is_chained(&self) -> bool {
+        Page::read(self.bytes, self.at).is_ok_and(|page| page.is_first())
+    }
+
+    /// Where the next group begins, once this stream has ended. `decoded` is for the error.
+    pub(super) fn next_group(mut self, decoded: u64) -> Result<Option<usize>, Reason> {
+        let mut is_torn = false;
+        loop {
+            match Page::read(self.bytes, self.at) {
+                Ok(page) if page.is_first() && is_torn => {
+                    return Err(Reason::CorruptPackets { count: 1 });
+                }
+                Ok(page) if page.is_first() => return Ok(Some(page.offset)),
+                Ok(page) => self.at = page.end(),
+                // A group that breaks off in its first page; other streams may end as they like.
+                Err(NoPage::Cut(_)) if self.bytes.get(self.at + 5).is_none_or(|f| f & 2 != 0) => {
+                    return Err(Reason::Truncated { decoded, expected: None });
+                }
+                Err(NoPage::End | NoPage::Cut(_)) => return Ok(None),
+                Err(NoPage::Junk) => {
+                    let Some(at) = find_capture(self.bytes, self.at) else { return Ok(None) };
+                    self.at = at;
+                    is_torn = true;
+                }
+            }
+        }
+    }
+}

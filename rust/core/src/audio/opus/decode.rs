@@ -1,0 +1,72 @@
+//! Packets to planes.
+
+use opus_pure::{OpusDecoder, OpusMSDecoder};
+
+use super::{Head, RATE_HZ, packet_len};
+use crate::audio::error::Reason;
+
+/// Where a channel in Vorbis order, which is that of mapping family 1, stands in the order of WAV
+/// files, by the number of channels.
+const PLANES: [&[usize]; 8] = [
+    &[0],
+    &[0, 1],
+    &[0, 2, 1],
+    &[0, 1, 2, 3],
+    &[0, 2, 1, 3, 4],
+    &[0, 2, 1, 4, 5, 3],
+    &[0, 2, 1, 5, 6, 4, 3],
+    &[0, 2, 1, 6, 7, 4, 5, 3],
+];
+
+enum Inner {
+    One(Box<OpusDecoder>),
+    Several(Box<OpusMSDecoder>),
+}
+
+/// Decodes the packets of one stream in their order.
+pub(in crate::audio) struct PacketDecoder {
+    inner: Inner,
+    gain: f32,
+    interleaved: Vec<f32>,
+    planes: Vec<Vec<f32>>,
+}
+
+impl PacketDecoder {
+    pub(in crate::audio) fn new(head: &Head) -> Result<Self, Reason> {
+        let n_channels = usize::from(head.n_channels);
+        let failed = |e: opus_pure::Error| Reason::malformed(e.to_string());
+        let rate_hz = RATE_HZ.cast_signed();
+        let inner = if head.is_surround {
+            let decoder = OpusMSDecoder::new(rate_hz, n_channels, 1).map_err(failed)?;
+            Inner::Several(Box::new(decoder))
+        } else {
+            Inner::One(Box::new(OpusDecoder::new(rate_hz, n_channels).map_err(failed)?))
+        };
+        let planes = vec![Vec::new(); n_channels];
+        Ok(Self { inner, gain: head.gain, interleaved: Vec::new(), planes })
+    }
+
+    /// Decodes one packet; `None` if it is corrupt.
+    pub(in crate::audio) fn decode(&mut self, packet: &[u8]) -> Option<&[Vec<f32>]> {
+        let n_frames = packet_len(packet)? as usize;
+        let n_channels = self.planes.len();
+        self.interleaved.clear();
+        self.interleaved.resize(n_frames * n_channels, 0.0);
+        let pcm = &mut self.interleaved;
+        let decoded = match &mut self.inner {
+            Inner::One(decoder) => decoder.decode(packet, n_frames, pcm),
+            Inner::Several(decoder) => decoder.decode(packet, n_frames, pcm),
+        };
+        if decoded.ok()? != n_frames {
+            return None;
+        }
+        let order = PLANES.get(n_channels.checked_sub(1)?)?;
+        for (channel, &plane) in order.iter().enumerate() {
+            let plane = self.planes.get_mut(plane)?;
+            plane.clear();
+            let samples = self.interleaved.iter().skip(channel).step_by(n_channels);
+            plane.extend(samples.map(|x| x * self.gain));
+        }
+        Some(&self.planes)
+    }
+}

@@ -1,0 +1,147 @@
+//! The identification header, RFC 7845 section 5.1, and the lengths of packets.
+
+use opus_pure::ChannelLayout;
+
+use crate::audio::{
+    bytes::{from, le_u16, le_u32, u8_at},
+    error::Reason,
+    spec::MAX_CHANNELS,
+};
+
+/// What the header says.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::audio) struct Head {
+    pub(in crate::audio) n_channels: u16,
+    /// Decoded frames before the first playable one.
+    pub(in crate::audio) pre_skip: u64,
+    /// What every sample is multiplied by.
+    pub(super) gain: f32,
+    /// Whether a packet holds several streams, mixed by the table of mapping family 1.
+    pub(in crate::audio) is_surround: bool,
+}
+
+impl Head {
+    /// Reads the header packet.
+    ///
+    /// # Errors
+    /// It does not parse, or its channels are mapped in a way that is not decoded here.
+    pub(in crate::audio) fn read(packet: &[u8]) -> Result<Self, Reason> {
+        let short = || Reason::malformed("the Opus header is too short");
+        if !packet.starts_with(b"OpusHead") {
+            return Err(Reason::malformed("the Opus header is missing"));
+        }
+        let version = u8_at(packet, 8).ok_or_else(short)?;
+        if version >> 4 != 0 {
+            return Err(Reason::UnsupportedCodec(format!("version {version} of Opus")));
+        }
+        let n_channels = u8_at(packet, 9).ok_or_else(short)?;
+        let pre_skip = le_u16(packet, 10).ok_or_else(short)?;
+        le_u32(packet, 12).ok_or_else(short)?; // the rate of the original, which plays no part
+        let gain = le_u16(packet, 16).ok_or_else(short)?.cast_signed();
+        let family = u8_at(packet, 18).ok_or_else(short)?;
+        if family > 1 {
+            return Err(Reason::UnsupportedCodec(format!("Opus with mapping family {family}")));
+        }
+        if n_channels == 0 || u16::from(n_channels) > MAX_CHANNELS {
+            return Err(Reason::Limit(format!(
+                "{n_channels} channels are not within 1 and {MAX_CHANNELS}"
+            )));
+        }
+        let layout = ChannelLayout::surround(usize::from(n_channels), family)
+            .map_err(|e| Reason::malformed(e.to_string()))?;
+        if family == 1 {
+            let n_streams = u8_at(packet, 19).ok_or_else(short)?;
+            let n_coupled = u8_at(packet, 20).ok_or_else(short)?;
+            let mapping = from(packet, 21).get(..usize::from(n_channels)).ok_or_else(short)?;
+            let is_standard = usize::from(n_streams) == layout.nb_streams
+                && usize::from(n_coupled) == layout.nb_coupled_streams
+                && mapping == layout.mapping;
+            if !is_standard {
+                let what = "Opus with a channel mapping of its own";
+                return Err(Reason::UnsupportedCodec(what.to_owned()));
+            }
+        }
+        Ok(Self {
+            n_channels: u16::from(n_channels),
+            pre_skip: u64::from(pre_skip),
+            // 8 bits of the gain in decibels are behind the point.
+            gain: 10f64.powf(f64::from(gain) / (20.0 * 256.0)) as f32,
+            is_surround: layout.nb_streams > 1,
+        })
+    }
+}
+
+/// Frames that a packet decodes to, RFC 6716 section 3.1; `None` if it is no packet.
+///
+/// Only its first two bytes are looked at.
+pub(in crate::audio) fn packet_len(packet: &[u8]) -> Option<u32> {
+    let toc = u8_at(packet, 0)?;
+    let config = u32::from(toc >> 3);
+    let frame_len = match config {
+        0..12 => [480, 960, 1920, 2880].get(config as usize % 4).copied()?,
+        12..16 => 480 << (config & 1),
+        _ => 120 << (config & 3),
+    };
+    let n_frames = match toc & 3 {
+        0 => 1,
+        1 | 2 => 2,
+        _ => u32::from(u8_at(packet, 1)? & 63),
+    };
+    let len = frame_len * n_frames;
+    (1..=5760).contains(&len).then_some(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(n_channels: u8, gain: i16, family: u8, table: &[u8]) -> Vec<u8> {
+        let mut head = b"OpusHead\x01".to_vec();
+        head.push(n_channels);
+        head.extend(312u16.to_le_bytes());
+        head.extend(44_100u32.to_le_bytes());
+        head.extend(gain.to_le_bytes());
+        head.push(family);
+        head.extend(table);
+        head
+    }
+
+    #[test]
+    fn headers_are_read() {
+        let stereo = Head::read(&head(2, 0, 0, &[])).unwrap();
+        assert_eq!(stereo, Head { n_channels: 2, pre_skip: 312, gain: 1.0, is_surround: false });
+        let louder = Head::read(&head(1, 6 * 256, 0, &[])).unwrap();
+        assert!((louder.gain - 1.995_262).abs() < 1e-6);
+        let surround = Head::read(&head(6, 0, 1, &[4, 2, 0, 4, 1, 2, 3, 5])).unwrap();
+        assert!(surround.is_surround);
+        assert!(!Head::read(&head(2, 0, 1, &[1, 1, 0, 1])).unwrap().is_surround);
+    }
+
+    #[test]
+    fn what_is_not_decoded_is_refused() {
+        let refused = |packet: &[u8]| Head::read(packet).unwrap_err();
+        assert!(matches!(refused(b"OpusHead"), Reason::MalformedHeader(_)));
+        assert!(matches!(refused(&head(3, 0, 0, &[])), Reason::MalformedHeader(_)));
+        assert!(matches!(refused(&head(0, 0, 0, &[])), Reason::Limit(_)));
+        assert!(matches!(refused(&head(2, 0, 1, &[1])), Reason::MalformedHeader(_)));
+        for packet in [head(2, 0, 255, &[2, 0, 0, 1]), head(2, 0, 1, &[2, 0, 0, 1])] {
+            assert!(matches!(refused(&packet), Reason::UnsupportedCodec(_)));
+        }
+        let mut other = head(2, 0, 0, &[]);
+        other[8] = 0x10;
+        assert!(matches!(refused(&other), Reason::UnsupportedCodec(_)));
+    }
+
+    #[test]
+    fn lengths_of_packets_agree_with_the_decoder() {
+        for toc in 0..=255u8 {
+            for count in 0..=255u8 {
+                let ours = packet_len(&[toc, count, 0]);
+                let theirs = opus_pure::packet::samples_48k(&[toc, count, 0]).ok();
+                assert_eq!(ours.map(|n| n as usize), theirs, "{toc:#x} {count}");
+            }
+        }
+        assert_eq!(packet_len(&[]), None);
+        assert_eq!(packet_len(&[3]), None);
+    }
+}

@@ -1,0 +1,245 @@
+"""Ogg Opus against libopus, as libsndfile and FFmpeg bring it."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import numpy as np
+import pytest
+import soundfile
+
+import gristmill as gm
+from ogg_files import (
+    NO_GRANULE,
+    VORBIS_ORDER,
+    changed,
+    decode_av,
+    join,
+    opus,
+    pages_of,
+    replace,
+    with_head,
+)
+from signals import field, synthetic
+
+RATE = 48_000
+# Two builds of one algorithm in floating point: rounding only, save where a stream changes its
+# mode, at which libopus blends in extrapolated sound.
+TOLERANCE = 2e-5
+
+# name -> (kbit/s, application, frame in ms): SILK, hybrid and CELT, each length of frame
+SETTINGS = {
+    "silk-60": (12, "voip", 60),
+    "silk-20": (16, "voip", 20),
+    "silk-10": (16, "voip", 10),
+    "hybrid-20": (28, "voip", 20),
+    "hybrid-10": (32, "voip", 10),
+    "mixed-20": (48, "voip", 20),
+    "celt-2.5": (96, "lowdelay", 2.5),
+    "celt-5": (64, "lowdelay", 5),
+    "celt-20": (96, "audio", 20),
+    "celt-40": (128, "audio", 40),
+}
+
+
+def signal(channels: int, seconds: float = 4) -> np.ndarray:
+    return synthetic(seconds, RATE, channels, seed=3)
+
+
+def libsndfile(data: bytes) -> np.ndarray:
+    return soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)[0].T
+
+
+def whole(data: bytes) -> np.ndarray:
+    return gm.decode(data, channels="keep")
+
+
+def reason(data: bytes) -> str:
+    with pytest.raises(gm.DecodeError) as caught:
+        gm.decode(data)
+    return caught.value.reason
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_whole_files_equal_libopus(setting: str, channels: int) -> None:
+    kbits, application, duration = SETTINGS[setting]
+    data = opus(
+        signal(channels),
+        bit_rate=kbits * 1000,
+        application=application,
+        frame_duration=duration,
+    )
+    expected = libsndfile(data)
+    info = gm.probe(data)
+    assert (info.codec, info.sample_rate, info.channels) == ("opus", RATE, channels)
+    assert info.frames == expected.shape[1] == 4 * RATE
+    ours = whole(data)
+    assert ours.shape == expected.shape
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["birds_10s.wav", "great_plains_toad.wav"])
+def test_field_recordings_equal_libopus(name: str) -> None:
+    frames, _ = field(name, seconds=6)  # played too fast, which is no matter here
+    for kbits in (16, 32, 96):
+        data = opus(frames[:, :1], bit_rate=kbits * 1000, application="voip")
+        np.testing.assert_allclose(whole(data), libsndfile(data), rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("rate", [8_000, 16_000, 24_000])
+def test_time_runs_at_48_khz_whatever_was_recorded(rate: int) -> None:
+    data = opus(synthetic(2, rate), rate, bit_rate=24_000)
+    info = gm.probe(data)
+    assert (info.sample_rate, info.frames) == (RATE, 2 * RATE)
+    theirs = decode_av(data, "libopus")[:, -2 * RATE :] / 32_768  # in 16 bits
+    np.testing.assert_allclose(whole(data), theirs, rtol=0, atol=2 / 32_768)
+
+
+@pytest.mark.parametrize("channels", [3, 4, 6, 8])
+def test_surround_is_in_the_order_of_wav(channels: int) -> None:
+    frames = signal(channels, 2)
+    data = opus(frames, bit_rate=channels * 64_000, application="audio", mapping_family=1)
+    theirs = libsndfile(data)[VORBIS_ORDER[channels]]
+    ours = whole(data)
+    assert ours.shape == theirs.shape == (channels, 2 * RATE)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE)
+    # It is the order in which FFmpeg took them; the LFE, fourth of six and more, loses its treble.
+    for i, original in enumerate(frames.T):
+        assert np.corrcoef(ours[i], original)[0, 1] > 0.9 or (i == 3 and channels > 4)
+
+
+def test_mapping_of_other_families_is_refused_by_name() -> None:
+    data = opus(signal(2, 1))
+    for packet in (struct.pack("<B", 255) + bytes([2, 0, 0, 1]), b"\x01" + bytes([2, 0, 0, 1])):
+        body = pages_of(data)[0].body[:18] + packet
+        other = changed(data, 0, body=body, lacing=bytes([len(body)]))
+        with pytest.raises(gm.UnsupportedCodecError, match="mapping"):
+            gm.probe(other)
+
+
+@pytest.mark.parametrize("decibels", [-6.0, 0.5, 12.0])
+def test_output_gain_is_applied(decibels: float) -> None:
+    data = opus(signal(2, 1))
+    louder = with_head(data, 16, struct.pack("<h", round(decibels * 256)))
+    np.testing.assert_allclose(whole(louder), whole(data) * 10 ** (decibels / 20), rtol=1e-5)
+
+
+def test_pre_skip_moves_the_start() -> None:
+    data = opus(signal(1, 1))
+    skip = struct.unpack_from("<H", pages_of(data)[0].body, 10)[0]
+    assert skip > 0
+    more = with_head(data, 10, struct.pack("<H", skip + 1000))
+    np.testing.assert_array_equal(whole(more), whole(data)[:, 1000:])
+
+
+def test_the_last_granule_cuts_the_end() -> None:
+    data = opus(signal(1, 2))
+    last = pages_of(data)[-1]
+    shorter = changed(data, -1, granule=last.granule - 777)
+    np.testing.assert_array_equal(whole(shorter), whole(data)[:, :-777])
+    longer = changed(data, -1, granule=last.granule + RATE)
+    assert reason(longer) == "truncated"
+
+
+def test_a_stream_may_begin_late() -> None:
+    data = opus(signal(1, 3))
+    pages = pages_of(data)
+    shifted = [
+        replace(page, granule=page.granule + 5 * RATE if i > 1 else page.granule)
+        for i, page in enumerate(pages)
+    ]
+    np.testing.assert_array_equal(whole(join(shifted)), whole(data))
+
+
+def test_pages_may_lack_a_granule() -> None:
+    data = opus(signal(1, 3))
+    pages = pages_of(data)
+    assert len(pages) > 4
+    for index in range(2, len(pages) - 1):
+        bare = changed(data, index, granule=NO_GRANULE)
+        np.testing.assert_array_equal(whole(bare), whole(data))
+    # Without one on the last page the last packet is played to its end.
+    ours = whole(changed(data, -1, granule=NO_GRANULE))
+    assert 3 * RATE <= ours.shape[1] < 3 * RATE + 5760
+    np.testing.assert_array_equal(ours[:, : 3 * RATE], whole(data))
+
+
+def test_a_chain_plays_as_one() -> None:
+    first, second = opus(signal(1, 2)), opus(synthetic(1, RATE, 1, seed=8), bit_rate=48_000)
+    both = first + second
+    expected = np.concatenate([whole(first), whole(second)], axis=1)
+    np.testing.assert_array_equal(whole(both), expected)
+    across = gm.decode(both, channels="keep", start=1.9, seconds=0.5)
+    error = np.abs(across - expected[:, round(1.9 * RATE) : round(2.4 * RATE)])
+    assert error.max() < 2e-2
+    assert reason(first + opus(signal(2, 1))) == "params_changed"
+
+
+def test_damage_is_seen() -> None:
+    data = opus(signal(1, 4))
+    pages = pages_of(data)
+    with pytest.raises(gm.DecodeError) as caught:
+        gm.decode(data[:-100])
+    assert (caught.value.codec, caught.value.reason) == ("opus", "truncated")
+    assert reason(data[: len(data) // 2]) == "truncated"
+    assert reason(join(pages[:-1])) == "truncated"  # no end of stream
+    assert reason(join(pages[:3] + pages[4:])) == "corrupt_packets"
+    torn = bytearray(data)
+    torn[len(torn) // 2] ^= 0x55
+    assert reason(bytes(torn)) in {"corrupt_packets", "malformed_header"}
+    assert reason(join(pages[1:])) in {"malformed_header", "unknown_format", "unsupported_codec"}
+    assert reason(changed(data, 3, granule=pages[3].granule - 960)) == "malformed_header"
+    assert reason(changed(data, 3, granule=pages[3].granule + 960)) == "corrupt_packets"
+    # A page that claims packets of more than 120 ms.
+    body = b"\xff\xff" + pages[3].body[2:]
+    assert reason(changed(data, 3, body=body)) == "corrupt_packets"
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize(
+    ("setting", "worst", "quietest_db"),
+    [
+        ("celt-20", 1e-6, 100),
+        ("celt-2.5", 1e-6, 100),
+        ("hybrid-20", 2e-2, 40),
+        ("silk-20", 2e-2, 40),
+        ("silk-60", 2e-2, 40),
+    ],
+)
+def test_crops_equal_slices_within_the_stated_tolerance(
+    setting: str, channels: int, worst: float, quietest_db: float
+) -> None:
+    kbits, application, duration = SETTINGS[setting]
+    data = opus(
+        signal(channels, 12),
+        bit_rate=kbits * 1000,
+        application=application,
+        frame_duration=duration,
+    )
+    expected = whole(data)
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        n = int(rng.integers(100, RATE))
+        start = int(rng.integers(0, expected.shape[1] - n))
+        ours = gm.decode(data, channels="keep", start=start / RATE, seconds=n / RATE)
+        theirs = expected[:, start : start + n]
+        assert ours.shape == theirs.shape
+        error = ours - theirs
+        assert np.abs(error).max() <= worst
+        power = np.mean(theirs.astype(np.float64) ** 2)
+        noise = np.mean(error.astype(np.float64) ** 2)
+        assert noise == 0 or 10 * np.log10(power / noise) >= quietest_db
+
+
+def test_the_first_crop_is_exact_and_may_be_resampled() -> None:
+    data = opus(signal(2, 3))
+    expected = whole(data)
+    np.testing.assert_array_equal(
+        gm.decode(data, channels="keep", seconds=0.5), expected[:, :24_000]
+    )
+    mono = gm.decode(data, sample_rate=32_000)
+    assert mono.shape == (96_000,)
+    crop = gm.decode(data, sample_rate=32_000, start=0.25, seconds=0.25)
+    np.testing.assert_array_equal(crop, mono[8_000:16_000])
