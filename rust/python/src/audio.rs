@@ -24,6 +24,7 @@ thread_local! {
 /// Decodes one recording, or the part from `start` on for `seconds`.
 #[pyfunction]
 #[pyo3(signature = (data, *, sample_rate, channels, start, seconds, resampler, dtype))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments, one an option")]
 pub(crate) fn decode(
     py: Python<'_>,
     data: PyBackedBytes,
