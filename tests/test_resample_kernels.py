@@ -1,4 +1,4 @@
-"""The named resamplers against soxr and torchaudio's formula: gain, aliases, delay, lengths, crops."""
+"""The named resamplers against soxr and torchaudio: gain, aliases, delay, lengths, crops."""
 
 from __future__ import annotations
 
@@ -96,9 +96,7 @@ def test_torchaudio_is_torchaudio(rate_in: int, rate_out: int) -> None:
 
 @pytest.mark.parametrize(("name", "kernel"), [("hq", None), ("fast", FAST), ("best", BEST)])
 @pytest.mark.parametrize("pair", [(44_100, 32_000), (96_000, 22_050), (16_000, 48_000)])
-def test_kernels_are_as_documented(
-    name: str, kernel: object, pair: tuple[int, int]
-) -> None:
+def test_kernels_are_as_documented(name: str, kernel: object, pair: tuple[int, int]) -> None:
     signal = wide_band(pair[0], 0.5)
     got, want = ours(signal, *pair, name), resample(signal, *pair, kernel)
     assert got.shape == want.shape

@@ -85,8 +85,8 @@ class Audio:
             so that 16-bit files keep their numbers. `"bfloat16"` needs the package `ml_dtypes`,
             which comes with JAX.
 
-    Whatever the dtype, everything is computed in float32. A crop equals the same slice of the whole decoded and resampled
-    recording, bit for bit.
+    Whatever the dtype, everything is computed in float32. A crop equals the same slice of the
+    whole decoded and resampled recording, bit for bit.
     """
 
     column: str | None = None
@@ -106,9 +106,7 @@ class Audio:
         if self.pad not in ("zero", "repeat", None):
             raise ValueError(f"pad is 'zero', 'repeat' or None, not {self.pad!r}")
         if self.resampler not in get_args(Resampler):
-            raise ValueError(
-                f"resampler is one of {get_args(Resampler)}, not {self.resampler!r}"
-            )
+            raise ValueError(f"resampler is one of {get_args(Resampler)}, not {self.resampler!r}")
         check_dtype(self.dtype)
 
 
@@ -173,7 +171,8 @@ def check_dtype(dtype: str) -> None:
         raise ValueError(f"dtype is one of {get_args(Dtype)}, not {dtype!r}")
     if dtype == "bfloat16" and importlib.util.find_spec("ml_dtypes") is None:
         raise ImportError(
-            "dtype='bfloat16' needs the package ml_dtypes, which comes with JAX: pip install ml_dtypes"
+            "dtype='bfloat16' needs the package ml_dtypes, which comes with JAX: "
+            "pip install ml_dtypes"
         )
 
 
