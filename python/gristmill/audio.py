@@ -18,7 +18,8 @@ class AudioInfo:
     """What a recording's headers say.
 
     Attributes:
-        codec: `"wav"`, `"aiff"`, `"caf"`, `"flac"`, `"vorbis"`, `"opus"`, `"mp3"`, `"mp2"` or `"mp1"`.
+        codec: `"wav"`, `"aiff"`, `"caf"`, `"flac"`, `"vorbis"`, `"opus"`, `"mp3"`, `"mp2"`,
+            `"mp1"`, `"aac"` or `"alac"`.
         sample_rate: In Hz.
         channels: How many.
         frames: Length, after the encoder's delay and padding are trimmed.

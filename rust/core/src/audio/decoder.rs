@@ -6,11 +6,11 @@ use std::{
 };
 
 use super::{
-    Codec, DecodeError, Reason, aiff, caf,
+    Codec, DecodeError, Reason, aac, aiff, caf,
     cancel::Cancel,
     flac,
     kernel::{self, Filter, Kernel},
-    mp3, ogg, pcm,
+    mkv, mp3, mp4, ogg, packets, pcm,
     plan::{AudioInfo, Frames, Plan, Source},
     probe::{Format, sniff},
     resample::resample,
@@ -36,6 +36,7 @@ pub struct Decoder {
     vorbis: ogg::VorbisCache,
     pages: Vec<ogg::PageRef>,
     mpeg_frames: Vec<mp3::Frame>,
+    packets: Vec<packets::Packet>,
     window: Vec<f32>,
     /// Where rows of other sample types than `f32` are rendered first.
     pub(super) samples: Vec<f32>,
@@ -64,17 +65,19 @@ impl Decoder {
     pub fn plan(&mut self, bytes: &[u8], spec: &AudioSpec, draw: u64) -> Result<Plan, DecodeError> {
         let format = sniff(bytes).map_err(Reason::of_unknown)?;
         let codec = match format {
-            Format::Wav { .. } => Codec::Wav,
-            Format::Aiff { .. } => Codec::Aiff,
-            Format::Caf { .. } => Codec::Caf,
-            Format::Flac { .. } | Format::OggFlac { .. } => Codec::Flac,
-            Format::Ogg { offset } => ogg::codec(bytes, offset).unwrap_or(Codec::Vorbis),
-            Format::Mp3 { offset } => mp3::codec(bytes, offset),
+            Format::Wav { .. } => Some(Codec::Wav),
+            Format::Aiff { .. } => Some(Codec::Aiff),
+            Format::Caf { .. } => Some(Codec::Caf),
+            Format::Flac { .. } | Format::OggFlac { .. } => Some(Codec::Flac),
+            Format::Ogg { offset } => Some(ogg::codec(bytes, offset).unwrap_or(Codec::Vorbis)),
+            Format::Mp3 { offset } => Some(mp3::codec(bytes, offset)),
+            Format::Adts { .. } => Some(Codec::Aac),
+            Format::Mp4 | Format::Matroska => None,
         };
         let plan = self.contained(|decoder| decoder.plan_format(bytes, format, spec, draw));
-        plan.map_err(|reason| match reason {
-            Reason::UnsupportedCodec(_) => reason.of_unknown(),
-            _ => reason.of(codec),
+        plan.map_err(|reason| match (reason, codec) {
+            (reason @ Reason::UnsupportedCodec(_), _) | (reason, None) => reason.of_unknown(),
+            (reason, Some(codec)) => reason.of(codec),
         })
     }
 
@@ -156,7 +159,33 @@ impl Decoder {
                 let entry = mp3::Entry::find(bytes, &layout, &self.mpeg_frames, input.start, len);
                 Ok(shape.into_plan(Source::Mp3(layout, entry)))
             }
+            Format::Adts { offset } => {
+                let layout = aac::open_adts(bytes, offset, &mut self.packets)?;
+                self.plan_packets(layout, spec, draw)
+            }
+            Format::Mp4 => {
+                let layout = mp4::open(bytes, &mut self.packets)?;
+                self.plan_packets(layout, spec, draw)
+            }
+            Format::Matroska => {
+                let layout = mkv::open(bytes, &mut self.packets)?;
+                self.plan_packets(layout, spec, draw)
+            }
         }
+    }
+
+    fn plan_packets(
+        &self,
+        layout: packets::Layout,
+        spec: &AudioSpec,
+        draw: u64,
+    ) -> Result<Plan, Reason> {
+        let (rate, channels, n) = (layout.rate_hz, layout.n_channels, layout.n_frames);
+        let shape = Shape::new(layout.codec, rate, channels, n, spec, draw)?;
+        let input = &shape.frames.input;
+        let len = input.end - input.start;
+        let entry = packets::Entry::find(&layout, &self.packets, input.start, len);
+        Ok(shape.into_plan(Source::Packets(layout, entry)))
     }
 
     fn render_plan(&mut self, bytes: &[u8], plan: &Plan, out: &mut [f32]) -> Result<(), Reason> {
@@ -232,12 +261,15 @@ impl Decoder {
                     ogg::decode(bytes, layout, entry, &mut self.vorbis, sink, cancel)
                 }
                 Source::Mp3(layout, entry) => mp3::decode(bytes, layout, entry, sink, cancel),
+                Source::Packets(layout, entry) => {
+                    packets::decode(bytes, layout, entry, &mut self.vorbis, sink, cancel)
+                }
             };
             result.and_then(|()| whole(plan, sink))
         };
         let result = attempt(false, sink);
         let seeks = match &plan.source {
-            Source::Pcm(_) | Source::Mp3(..) => false,
+            Source::Pcm(_) | Source::Mp3(..) | Source::Packets(..) => false,
             Source::Flac(_, start) | Source::OggFlac(_, start) => *start > 0,
             Source::Ogg(_, entry) => *entry != ogg::Entry::START,
         };

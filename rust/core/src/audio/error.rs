@@ -24,6 +24,10 @@ pub enum Codec {
     Mp2,
     /// MPEG-1/2 audio, layer I.
     Mp1,
+    /// AAC-LC, in MP4, ADTS or Matroska.
+    Aac,
+    /// Apple Lossless Audio Codec.
+    Alac,
 }
 
 impl Codec {
@@ -39,6 +43,8 @@ impl Codec {
             Self::Mp3 => "MP3",
             Self::Mp2 => "MPEG layer II",
             Self::Mp1 => "MPEG layer I",
+            Self::Aac => "AAC",
+            Self::Alac => "ALAC",
         }
     }
 }

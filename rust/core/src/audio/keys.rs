@@ -15,6 +15,8 @@ impl Codec {
             Self::Mp3 => "mp3",
             Self::Mp2 => "mp2",
             Self::Mp1 => "mp1",
+            Self::Aac => "aac",
+            Self::Alac => "alac",
         }
     }
 }

@@ -7,7 +7,9 @@
 //! A row's bytes are not trusted: whatever they are, the end is frames or a [`DecodeError`], and no
 //! memory is sized by a number in them that the bytes present do not bear out.
 
+mod aac;
 mod aiff;
+mod bits;
 mod bytes;
 mod caf;
 mod cancel;
@@ -17,9 +19,12 @@ mod flac;
 mod g711;
 mod kernel;
 mod keys;
+mod mkv;
 mod mp3;
+mod mp4;
 mod ogg;
 mod opus;
+mod packets;
 mod pcm;
 mod plan;
 mod probe;

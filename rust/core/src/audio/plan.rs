@@ -7,7 +7,7 @@ use super::{
     error::Reason,
     flac,
     kernel::{Filter, Ratio},
-    mp3, ogg, pcm,
+    mp3, ogg, packets, pcm,
     resample::input_window,
     sample_type::SampleType,
     sink::Mix,
@@ -53,6 +53,7 @@ pub(super) enum Source {
     OggFlac(ogg::FlacLayout, u64),
     Ogg(ogg::Layout, ogg::Entry),
     Mp3(mp3::Layout, mp3::Entry),
+    Packets(packets::Layout, packets::Entry),
 }
 
 /// What [`Decoder::render`](super::Decoder::render) will do for one row, decided from headers

@@ -3,11 +3,7 @@
 //! Only what the bytes say counts: file names play no part. Tags in front (`ID3v2`, also before
 //! FLAC) are skipped by their size and never parsed.
 
-use super::{
-    bytes::{be_u32, from, u8_at},
-    error::Reason,
-    mp3, ogg,
-};
+use super::{aac, bytes::from, error::Reason, mp3, mp4, ogg};
 
 /// A container that is decoded here, and where it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +15,9 @@ pub(super) enum Format {
     OggFlac { offset: usize, serial: u32 },
     Ogg { offset: usize },
     Mp3 { offset: usize },
+    Adts { offset: usize },
+    Mp4,
+    Matroska,
 }
 
 /// What the bytes are.
@@ -37,6 +36,8 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Reason> {
             Some(serial) => Ok(Format::OggFlac { offset, serial }),
             None => Ok(Format::Ogg { offset }),
         },
+        [0x1A, 0x45, 0xDF, 0xA3, ..] if offset == 0 => Ok(Format::Matroska),
+        _ if offset == 0 && mp4::is_first_box(rest) => Ok(Format::Mp4),
         _ => match unsupported(rest) {
             Some(name) => Err(Reason::UnsupportedCodec(name.to_owned())),
             None => sniff_mpeg(bytes, offset),
@@ -84,8 +85,6 @@ fn unsupported(rest: &[u8]) -> Option<&'static str> {
         [b'R', b'I', b'F', b'F', ..] => "RIFF without WAVE",
         [b'R', b'I', b'F', b'X', ..] => "big-endian RIFF",
         [b'r', b'i', b'f', b'f', ..] => "Wave64",
-        [_, _, _, _, b'f', b't', b'y', b'p', ..] => "MP4 or M4A",
-        [0x1A, 0x45, 0xDF, 0xA3, ..] => "Matroska or WebM",
         [0x30, 0x26, 0xB2, 0x75, ..] => "ASF or WMA",
         [b'c', b'a', b'f', b'f', ..] => "Core Audio (CAF) of another version",
         [b'.', b's', b'n', b'd', ..] => "Sun AU",
@@ -99,19 +98,15 @@ fn unsupported(rest: &[u8]) -> Option<&'static str> {
         [b'A', b'D', b'I', b'F', ..] => "AAC (ADIF)",
         [b'A', b'J', b'K', b'G', ..] => "Shorten",
         [0x0B, 0x77, ..] => "AC-3",
+        [0x56, 0xE0..=0xFF, ..] => "AAC in LOAS",
         _ => return None,
     })
 }
 
 /// Looks for MPEG audio at `offset`, then a little further: junk before the first frame is common.
 fn sniff_mpeg(bytes: &[u8], offset: usize) -> Result<Format, Reason> {
-    if let Some(header) = be_u32(bytes, offset).filter(|h| h & 0xFFF6_0000 == 0xFFF0_0000) {
-        // AAC in ADTS has the sync word of MPEG and layer 0; its length field must be plausible.
-        let len =
-            header << 11 >> 19 & 0x1800 | u32::from(u8_at(bytes, offset + 4).unwrap_or(0)) << 3;
-        if len > 0 {
-            return Err(Reason::UnsupportedCodec("AAC (ADTS)".to_owned()));
-        }
+    if aac::is_adts(bytes, offset) {
+        return Ok(Format::Adts { offset });
     }
     match mp3::find_first(bytes, offset) {
         Some(first) => Ok(Format::Mp3 { offset: first }),

@@ -7,3 +7,10 @@ mod tag;
 
 pub(super) use decode::{Entry, decode};
 pub(super) use scan::{Frame, Layout, codec, find_first, open, refusal};
+
+/// Rate, channels and PCM frames of one MPEG frame that a container delimits.
+pub(super) fn packet_shape(packet: &[u8]) -> Option<(u32, u16, u32)> {
+    let header = header::Header::read(packet, 0).ok()?;
+    (header.layer == header::Layer::Three && header.len == packet.len())
+        .then(|| (header.rate_hz, header.n_channels(), header.n_frames() as u32))
+}

@@ -34,7 +34,8 @@ impl std::fmt::Debug for VorbisCache {
 const MAX_CACHED: usize = 16;
 
 impl VorbisCache {
-    fn get(&mut self, headers: &[u8]) -> Result<&mut VorbisDecoder, Reason> {
+    /// The decoder for these headers, as good as new.
+    pub(in crate::audio) fn get(&mut self, headers: &[u8]) -> Result<&mut VorbisDecoder, Reason> {
         if let Some(at) = self.0.iter().position(|(key, _)| **key == *headers) {
             let hit = self.0.remove(at);
             self.0.push(hit);
@@ -56,6 +57,11 @@ impl VorbisCache {
             }
             None => Err(Reason::malformed("there is no decoder")),
         }
+    }
+
+    /// Forgets the decoder that was used last, after it met an error.
+    pub(in crate::audio) fn drop_last(&mut self) {
+        self.0.pop();
     }
 }
 

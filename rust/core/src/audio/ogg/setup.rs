@@ -7,15 +7,15 @@ use crate::audio::{
 
 /// The identification header, Vorbis I section 4.2.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ident {
-    pub(super) rate_hz: u32,
-    pub(super) n_channels: u16,
+pub(in crate::audio) struct Ident {
+    pub(in crate::audio) rate_hz: u32,
+    pub(in crate::audio) n_channels: u16,
     /// Frames in short and long blocks.
     pub(super) block_lens: [u32; 2],
 }
 
 impl Ident {
-    pub(super) fn read(packet: &[u8]) -> Result<Self, Reason> {
+    pub(in crate::audio) fn read(packet: &[u8]) -> Result<Self, Reason> {
         let short = || Reason::malformed("the Vorbis identification header is too short");
         let exponents = u8_at(packet, 28).ok_or_else(short)?;
         let (short_exp, long_exp) = (exponents & 15, exponents >> 4);
@@ -37,13 +37,13 @@ impl Ident {
 /// front of them confirms it. A wrong guess cannot do harm: the lengths that it predicts are
 /// compared with what the decoder gives, and a crop then starts from the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Modes {
+pub(in crate::audio) struct Modes {
     long: u64,
     n_bits: u32,
 }
 
 impl Modes {
-    pub(super) fn read(setup: &[u8]) -> Option<Self> {
+    pub(in crate::audio) fn read(setup: &[u8]) -> Option<Self> {
         let framing = setup.len().checked_mul(8)?.checked_sub(1)?;
         let framing = (0..=framing).rev().find(|&at| bit(setup, at) == Some(1))?;
         let mut at = framing;
@@ -69,7 +69,7 @@ impl Modes {
     }
 
     /// The block length of an audio packet; `None` for other packets.
-    pub(super) fn block_len(self, packet: &[u8], ident: &Ident) -> Option<u32> {
+    pub(in crate::audio) fn block_len(self, packet: &[u8], ident: &Ident) -> Option<u32> {
         let first = u32::from(*packet.first()?);
         if first & 1 != 0 {
             return None;

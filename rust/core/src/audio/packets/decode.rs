@@ -1,0 +1,156 @@
+//! Feeds packets to their decoder, straight from the file's bytes.
+
+use symphonia::{
+    core::{
+        audio::{Audio, AudioBuffer, Channels, GenericAudioBufferRef},
+        codecs::audio::{
+            AudioCodecParameters, AudioDecoder, AudioDecoderOptions,
+            well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_FLAC, CODEC_ID_MP3},
+        },
+        packet::PacketRef,
+        units::{Duration, Timestamp},
+    },
+    default::codecs::{AacDecoder, AlacDecoder, FlacDecoder, MpaDecoder},
+};
+
+use super::{Coding, Entry, Layout, Packet, flac, track};
+use crate::audio::{
+    aac,
+    cancel::Cancel,
+    error::Reason,
+    ogg::VorbisCache,
+    sink::{Sample, Sink},
+    spec::MAX_CHANNELS,
+};
+
+/// Decodes the packets of `entry` until the sink is full.
+pub(in crate::audio) fn decode(
+    bytes: &[u8],
+    layout: &Layout,
+    entry: &Entry,
+    vorbis: &mut VorbisCache,
+    sink: &mut Sink<'_>,
+    cancel: &Cancel,
+) -> Result<(), Reason> {
+    let mut params = AudioCodecParameters::new();
+    let options = AudioDecoderOptions::default().gapless(false);
+    let malformed = |e: symphonia::core::errors::Error| Reason::malformed(e.to_string());
+    let mut run = Run { bytes, layout, entry, cancel };
+    match &layout.coding {
+        Coding::Pcm(_) => run.pcm(sink),
+        // A new one for each row: the state of its noise generator outlives a reset.
+        Coding::Aac => {
+            params.for_codec(CODEC_ID_AAC).with_sample_rate(layout.rate_hz);
+            params.with_channels(Channels::Discrete(layout.n_channels));
+            run.packets(&mut AacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
+        }
+        Coding::Alac(cookie) => {
+            params.for_codec(CODEC_ID_ALAC).with_extra_data(cookie.clone());
+            run.packets(&mut AlacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
+        }
+        Coding::Flac(info) => {
+            params.for_codec(CODEC_ID_FLAC).with_extra_data(info.clone());
+            run.packets(&mut FlacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
+        }
+        Coding::Mp3 => {
+            params.for_codec(CODEC_ID_MP3);
+            run.packets(&mut MpaDecoder::try_new(&params, &options).map_err(malformed)?, sink)
+        }
+        Coding::Vorbis(headers) => {
+            let result = run.packets(vorbis.get(headers)?, sink);
+            if result.is_err() {
+                vorbis.drop_last();
+            }
+            result
+        }
+    }
+}
+
+struct Run<'a> {
+    bytes: &'a [u8],
+    layout: &'a Layout,
+    entry: &'a Entry,
+    cancel: &'a Cancel,
+}
+
+impl Run<'_> {
+    /// The playable frame that a packet begins with.
+    fn pts(&self, packet: &Packet) -> i64 {
+        packet.start as i64 - self.layout.delay as i64
+    }
+
+    fn packets(
+        &mut self,
+        decoder: &mut dyn AudioDecoder,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Reason> {
+        let mut n_corrupt = 0;
+        for (i, packet) in self.entry.packets.iter().enumerate() {
+            if sink.is_full() {
+                break;
+            }
+            self.cancel.check()?;
+            let pts = self.pts(packet);
+            let data = packet.data(self.bytes).unwrap_or_default();
+            let is_sound = match self.layout.coding {
+                Coding::Aac => aac::check_block(data, self.layout.n_channels),
+                Coding::Alac(_) => track::is_alac(data, self.layout.n_channels),
+                Coding::Flac(_) => flac::is_intact(data),
+                _ => true,
+            };
+            let frame = PacketRef::new(0, Timestamp::new(pts), Duration::new(0), data);
+            let decoded = if is_sound { decoder.decode_ref(&frame).ok() } else { None };
+            let came = match decoded {
+                // The first packet of Vorbis only prepares the next one.
+                Some(_) if packet.n_frames == 0 => true,
+                Some(GenericAudioBufferRef::F32(pcm)) => self.push(packet, pcm, sink),
+                Some(GenericAudioBufferRef::S32(pcm)) => self.push(packet, pcm, sink),
+                _ => false,
+            };
+            // What warms up may itself lack what came before it.
+            if !came && (i >= self.entry.n_warm_up || self.layout.coding.n_warm_up().is_none()) {
+                n_corrupt += 1;
+            }
+        }
+        match n_corrupt {
+            0 => Ok(()),
+            count => Err(Reason::CorruptPackets { count }),
+        }
+    }
+
+    /// Hands over what a packet gave, if it is what was promised.
+    fn push<S: Sample + symphonia::core::audio::sample::Sample>(
+        &self,
+        packet: &Packet,
+        pcm: &AudioBuffer<S>,
+        sink: &mut Sink<'_>,
+    ) -> bool {
+        let n_channels = usize::from(self.layout.n_channels);
+        if pcm.frames() != packet.n_frames as usize || pcm.num_planes() != n_channels {
+            return false;
+        }
+        let mut planes = [&[][..]; MAX_CHANNELS as usize];
+        for (slice, plane) in planes.iter_mut().zip(pcm.iter_planes()) {
+            *slice = plane;
+        }
+        sink.push(self.pts(packet), planes.get(..n_channels).unwrap_or_default());
+        true
+    }
+
+    fn pcm(&mut self, sink: &mut Sink<'_>) -> Result<(), Reason> {
+        let Coding::Pcm(pcm) = &self.layout.coding else { return Ok(()) };
+        let n_channels = usize::from(self.layout.n_channels);
+        let mut samples = Vec::new();
+        for packet in &self.entry.packets {
+            self.cancel.check()?;
+            let data = packet.data(self.bytes).unwrap_or_default();
+            let n_frames = pcm.convert(data, n_channels, &mut samples);
+            let mut planes = [&[][..]; MAX_CHANNELS as usize];
+            for (slice, plane) in planes.iter_mut().zip(samples.chunks_exact(n_frames.max(1))) {
+                *slice = plane;
+            }
+            sink.push(self.pts(packet), planes.get(..n_channels).unwrap_or_default());
+        }
+        Ok(())
+    }
+}

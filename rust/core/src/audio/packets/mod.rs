@@ -1,0 +1,247 @@
+//! Recordings whose container lists their packets: MP4, Matroska, ADTS.
+//!
+//! A container's parser fills a [`List`]; what follows, the window and its decoding, is the same
+//! for all.
+
+mod decode;
+mod flac;
+mod pcm;
+mod track;
+
+use super::error::{Codec, Reason};
+
+pub(super) use decode::decode;
+pub(super) use flac::block_len as flac_block_len;
+pub(super) use pcm::Pcm;
+pub(super) use track::{Track, limited};
+
+/// Where a packet lies and what it decodes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    offset: usize,
+    len: u32,
+    n_frames: u32,
+    /// Frames before it.
+    start: u64,
+}
+
+impl Packet {
+    /// Its bytes, if they are all there.
+    pub(super) fn data<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        bytes.get(self.offset..self.offset.checked_add(self.len as usize)?)
+    }
+}
+
+/// Collects the packets of a track.
+///
+/// Packets have at least a byte and do not overlap, so there are never more of them than the file
+/// has bytes, whatever its tables say.
+#[derive(Debug)]
+pub(super) struct List<'a> {
+    packets: &'a mut Vec<Packet>,
+    n_bytes: usize,
+    spare: usize,
+    n_frames: u64,
+    /// Packets that are not all in the file, and the frames before the first of them.
+    n_missing: u64,
+    whole: u64,
+}
+
+impl<'a> List<'a> {
+    /// An empty list for a file of these bytes.
+    pub(super) fn new(packets: &'a mut Vec<Packet>, bytes: &[u8]) -> Self {
+        packets.clear();
+        let n_bytes = bytes.len();
+        Self { packets, n_bytes, spare: n_bytes, n_frames: 0, n_missing: 0, whole: 0 }
+    }
+
+    /// Adds a packet behind the others. One that reaches over the end of the file is counted and
+    /// not listed.
+    pub(super) fn push(&mut self, offset: usize, len: usize, n_frames: u32) -> Result<(), Reason> {
+        if len == 0 {
+            return Err(Reason::malformed("a packet is empty"));
+        }
+        let start = self.n_frames;
+        self.n_frames = start.saturating_add(u64::from(n_frames));
+        if offset.checked_add(len).is_none_or(|end| end > self.n_bytes) {
+            if self.n_missing == 0 {
+                self.whole = start;
+            }
+            self.n_missing += 1;
+            // Tables of packets outside the file are bounded by their own bytes or by this.
+            return if self.n_missing > self.n_bytes as u64 { self.check(None) } else { Ok(()) };
+        }
+        let Some(spare) = self.spare.checked_sub(len) else {
+            return Err(Reason::malformed("packets overlap"));
+        };
+        self.spare = spare;
+        self.packets.push(Packet { offset, len: len as u32, n_frames, start });
+        Ok(())
+    }
+
+    /// How many packets are listed.
+    pub(super) fn len(&self) -> usize {
+        self.packets.len() + self.n_missing as usize
+    }
+
+    /// Frames of all packets, missing ones included.
+    pub(super) fn n_frames(&self) -> u64 {
+        self.n_frames
+    }
+
+    /// Lets packets say how long they are: in FLAC each does, in ALAC one that is shorter than
+    /// the others does, which only the last one may be.
+    pub(super) fn measure(&mut self, bytes: &[u8], track: &Track) -> Result<(), Reason> {
+        if self.n_missing > 0 {
+            return Ok(());
+        }
+        let malformed = || Reason::malformed("a packet has no valid length");
+        let coding = &track.coding;
+        match coding {
+            Coding::Flac(_) => {
+                self.n_frames = 0;
+                for packet in self.packets.iter_mut() {
+                    packet.start = self.n_frames;
+                    let data = packet.data(bytes).unwrap_or_default();
+                    packet.n_frames = coding.packet_len(data).ok_or_else(malformed)?;
+                    self.n_frames += u64::from(packet.n_frames);
+                }
+            }
+            Coding::Alac(_) => {
+                let Some(last) = self.packets.last_mut() else { return Ok(()) };
+                let n_frames = last.data(bytes).and_then(|data| coding.packet_len(data));
+                let n_frames = n_frames.unwrap_or(track.frame_len);
+                if n_frames > track.frame_len {
+                    return Err(malformed());
+                }
+                last.n_frames = n_frames;
+                self.n_frames = last.start + u64::from(n_frames);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether everything is in the file. `promised`: the frames that headers speak of, if more.
+    pub(super) fn check(&self, promised: Option<u64>) -> Result<(), Reason> {
+        if self.n_missing == 0 && promised.is_none() {
+            return Ok(());
+        }
+        let decoded = if self.n_missing == 0 { self.n_frames } else { self.whole };
+        Err(Reason::Truncated { decoded, expected: Some(promised.unwrap_or(self.n_frames)) })
+    }
+}
+
+/// How packets are coded, with what the decoder must know.
+#[derive(Clone, Debug)]
+pub(super) enum Coding {
+    Aac,
+    /// The magic cookie.
+    Alac(Box<[u8]>),
+    /// STREAMINFO.
+    Flac(Box<[u8]>),
+    /// Identification and setup header.
+    Vorbis(Box<[u8]>),
+    Mp3,
+    Pcm(Pcm),
+}
+
+impl Coding {
+    /// Packets to decode before the first wanted one, for the same bits as from the start: the
+    /// overlap of AAC needs one. `None`: all.
+    fn n_warm_up(&self) -> Option<usize> {
+        match self {
+            Self::Aac => Some(2),
+            Self::Alac(_) | Self::Flac(_) | Self::Pcm(_) => Some(0),
+            Self::Vorbis(_) | Self::Mp3 => None,
+        }
+    }
+}
+
+/// What a container says of its track.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) codec: Codec,
+    pub(super) rate_hz: u32,
+    pub(super) n_channels: u16,
+    /// Playable frames.
+    pub(super) n_frames: u64,
+    /// Decoded frames before the first playable one.
+    pub(super) delay: u64,
+    pub(super) coding: Coding,
+}
+
+/// The packets that a window needs.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    packets: Vec<Packet>,
+    /// How many of them only warm the decoder up.
+    n_warm_up: usize,
+}
+
+impl Entry {
+    /// The packets for `len` frames from playable frame `start` on.
+    pub(super) fn find(layout: &Layout, packets: &[Packet], start: u64, len: u64) -> Self {
+        let from = start.saturating_add(layout.delay);
+        let end = packets.partition_point(|p| p.start < from.saturating_add(len));
+        let wanted = packets.partition_point(|p| p.start + u64::from(p.n_frames) <= from).min(end);
+        let n_warm_up = layout.coding.n_warm_up().map_or(wanted, |n| n.min(wanted));
+        let packets = packets.get(wanted - n_warm_up..end).unwrap_or_default().to_vec();
+        Self { packets, n_warm_up }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_cannot_outgrow_its_file() {
+        let bytes = [0; 100];
+        let mut packets = Vec::new();
+        let mut list = List::new(&mut packets, &bytes);
+        assert!(list.push(0, 0, 1).is_err());
+        for at in 0..10 {
+            list.push(at * 10, 10, 1024).unwrap();
+        }
+        assert_eq!(list.push(0, 1, 1024), Err(Reason::malformed("packets overlap")));
+        let mut list = List::new(&mut packets, &bytes);
+        list.push(90, 10, 7).unwrap();
+        list.push(95, 10, 7).unwrap();
+        list.push(usize::MAX, 10, 7).unwrap();
+        assert_eq!(list.check(None), Err(Reason::Truncated { decoded: 7, expected: Some(21) }));
+        assert!((0..200).any(|_| list.push(1000, 1, 1).is_err()));
+    }
+
+    #[test]
+    fn a_window_has_its_packets_and_those_before() {
+        let bytes = [0; 100];
+        let mut packets = Vec::new();
+        let mut list = List::new(&mut packets, &bytes);
+        for at in 0..10 {
+            list.push(at * 10, 10, 100).unwrap();
+        }
+        let mut layout = Layout {
+            codec: Codec::Aac,
+            rate_hz: 1000,
+            n_channels: 1,
+            n_frames: 950,
+            delay: 50,
+            coding: Coding::Aac,
+        };
+        let found = |layout: &Layout, start, len| {
+            let entry = Entry::find(layout, &packets, start, len);
+            let first = entry.packets.first().map_or(usize::MAX, |p| p.offset / 10);
+            (first, entry.packets.len(), entry.n_warm_up)
+        };
+        assert_eq!(found(&layout, 0, 50), (0, 1, 0));
+        assert_eq!(found(&layout, 0, 51), (0, 2, 0));
+        assert_eq!(found(&layout, 450, 100), (3, 3, 2));
+        assert_eq!(found(&layout, 449, 101), (2, 4, 2));
+        assert_eq!(found(&layout, 949, 99), (7, 3, 2));
+        layout.coding = Coding::Alac(Box::default());
+        assert_eq!(found(&layout, 450, 100), (5, 1, 0));
+        layout.coding = Coding::Mp3;
+        assert_eq!(found(&layout, 450, 100), (0, 6, 5));
+    }
+}

@@ -1,0 +1,107 @@
+//! Codec configurations, as containers carry them.
+
+use super::{Coding, flac};
+use crate::audio::{
+    aac::{self, Config},
+    bits::BitReader,
+    bytes::{be_u16, be_u32, u8_at},
+    error::{Codec, Reason},
+    spec::MAX_CHANNELS,
+};
+
+/// How a track is coded.
+#[derive(Clone, Debug)]
+pub(in crate::audio) struct Track {
+    pub(in crate::audio) codec: Codec,
+    pub(in crate::audio) rate_hz: u32,
+    pub(in crate::audio) n_channels: u16,
+    pub(in crate::audio) coding: Coding,
+    /// PCM frames in a packet, where all but the last have the same; 0 elsewhere.
+    pub(in crate::audio) frame_len: u32,
+}
+
+impl Track {
+    /// AAC, from its `AudioSpecificConfig`.
+    pub(in crate::audio) fn aac(config: &[u8]) -> Result<Self, Reason> {
+        let Config { rate_hz, n_channels } = Config::read(config)?;
+        let (codec, coding, frame_len) = (Codec::Aac, Coding::Aac, aac::FRAME_LEN);
+        Ok(Self { codec, rate_hz, n_channels, coding, frame_len })
+    }
+
+    /// ALAC, from its magic cookie.
+    pub(in crate::audio) fn alac(cookie: &[u8]) -> Result<Self, Reason> {
+        let (Some(frame_len), Some(n_channels), Some(rate_hz)) =
+            (be_u32(cookie, 0), u8_at(cookie, 9), be_u32(cookie, 20))
+        else {
+            return Err(Reason::malformed("the ALAC cookie is too short"));
+        };
+        if !(1..=65_536).contains(&frame_len) {
+            return Err(Reason::malformed(format!("{frame_len} frames in an ALAC packet")));
+        }
+        let n_channels = limited(n_channels)?;
+        // A channel layout may follow; nothing else is passed on.
+        let n_bytes = if cookie.len() >= 48 { 48 } else { 24 };
+        let coding = Coding::Alac(cookie.get(..n_bytes).unwrap_or_default().into());
+        Ok(Self { codec: Codec::Alac, rate_hz, n_channels, coding, frame_len })
+    }
+
+    /// FLAC, from its STREAMINFO.
+    pub(in crate::audio) fn flac(info: &[u8]) -> Result<Self, Reason> {
+        let (Some(info), Some(packed)) = (info.get(..34), be_u32(info, 10)) else {
+            return Err(Reason::malformed("there is no STREAMINFO"));
+        };
+        let n_channels = (packed >> 9 & 7) as u16 + 1;
+        let (rate_hz, coding) = (packed >> 12, Coding::Flac(info.into()));
+        let frame_len = be_u16(info, 2).map_or(0, u32::from);
+        Ok(Self { codec: Codec::Flac, rate_hz, n_channels, coding, frame_len })
+    }
+
+    /// The frames of a packet: what it says, or as many as the others have.
+    pub(in crate::audio) fn packet_len(&self, data: &[u8]) -> u32 {
+        self.coding.packet_len(data).unwrap_or(self.frame_len)
+    }
+}
+
+/// A count of channels that is within the limits.
+pub(in crate::audio) fn limited(n_channels: impl Into<u64>) -> Result<u16, Reason> {
+    let n = n_channels.into();
+    if (1..=u64::from(MAX_CHANNELS)).contains(&n) {
+        return Ok(n as u16);
+    }
+    Err(Reason::Limit(format!("{n} channels are not within 1 and {MAX_CHANNELS}")))
+}
+
+impl Coding {
+    /// The frames that a packet says it has. Most do not say it: `None`.
+    pub(super) fn packet_len(&self, data: &[u8]) -> Option<u32> {
+        match self {
+            Self::Flac(_) => flac::block_len(data),
+            Self::Alac(_) => alac_len(data),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a packet of ALAC begins and ends as it must. It has no checksum, and zeros decode.
+pub(super) fn is_alac(packet: &[u8], n_channels: u16) -> bool {
+    let first = BitReader::new(packet).read(3);
+    let begins = match n_channels {
+        1 => first == Some(0),
+        2 => first == Some(1),
+        _ => true,
+    };
+    // The element that ends it is three ones; less than a byte of zeros follows.
+    let last = packet.last().map_or(8, |byte| byte.trailing_zeros() as usize);
+    let end = (packet.len() * 8).checked_sub(last + 3);
+    begins && last < 8 && end.and_then(|at| BitReader::starting_at(packet, at).read(3)) == Some(7)
+}
+
+/// The frames of an ALAC packet that is shorter than the others.
+fn alac_len(packet: &[u8]) -> Option<u32> {
+    let mut bits = BitReader::new(packet);
+    let element = bits.read(3)?;
+    bits.read(16)?;
+    let is_partial = bits.read(1)? == 1;
+    bits.read(3)?;
+    if matches!(element, 0 | 1 | 3) && is_partial { bits.read(32) } else { None }
+}
