@@ -16,7 +16,7 @@ const MAX_SAMPLES: usize = 1 << 19;
 pub fn probe(data: &[u8]) -> Verdict {
     let info = match audio::probe(data) {
         Ok(info) => info,
-        Err(error) => return is_typed(&error).map(|()| Outcome::Refused),
+        Err(error) => return is_typed(data, &error).map(|()| Outcome::Refused),
     };
     ensure!(RATES_HZ.contains(&info.rate_hz), "a rate beyond the limits: {info:?}");
     ensure!((1..=MAX_CHANNELS).contains(&info.n_channels), "channels beyond the limits: {info:?}");
@@ -78,7 +78,7 @@ fn crops(data: &[u8]) -> Verdict {
     };
     let plan = match Decoder::default().plan(data, &spec, 0) {
         Ok(plan) => plan,
-        Err(error) => return is_typed(&error).map(|()| Outcome::Refused),
+        Err(error) => return is_typed(data, &error).map(|()| Outcome::Refused),
     };
     check_plan(data, &plan, &spec)?;
     let (total, rate_hz) = (plan.crop().end, f64::from(plan.rate_hz()));
@@ -157,7 +157,7 @@ fn render(
         Ok((_, out)) => {
             ensure!(out.iter().all(|x| x.is_finite()), "samples that are not finite; {spec:?}");
         }
-        Err(error) => is_typed(error)?,
+        Err(error) => is_typed(data, error)?,
     }
     Ok(result)
 }
@@ -199,7 +199,7 @@ fn compare(
 
 /// Reasons that a row's bytes can have; the others would be ours. A panic in a decoder is one, and
 /// is counted elsewhere.
-fn is_typed(error: &DecodeError) -> Result<(), String> {
+fn is_typed(data: &[u8], error: &DecodeError) -> Result<(), String> {
     let is_ours =
         matches!(error.reason, Reason::Null | Reason::WrongSlot { .. } | Reason::Cancelled);
     ensure!(!is_ours, "an error that no bytes can cause: {error:?}");
@@ -210,7 +210,16 @@ fn is_typed(error: &DecodeError) -> Result<(), String> {
             | Reason::UnsupportedCodec(_)
             | Reason::MalformedHeader(_)
     );
-    ensure!(error.codec.is_some() || is_early, "an error without a codec: {error:?}");
+    let is_named = error.codec.is_some() || is_early || holds_many_codecs(data);
+    ensure!(is_named, "an error without a codec: {error:?}");
     ensure!(!error.to_string().is_empty(), "an error without words: {error:?}");
     Ok(())
+}
+
+/// Whether this is MP4 or Matroska, whose beginnings do not tell the codec.
+fn holds_many_codecs(data: &[u8]) -> bool {
+    const BOXES: [&[u8]; 8] =
+        [b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"styp", b"pnot"];
+    data.starts_with(&[0x1A, 0x45, 0xDF, 0xA3])
+        || data.get(4..8).is_some_and(|kind| BOXES.contains(&kind))
 }
