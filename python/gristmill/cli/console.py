@@ -46,7 +46,7 @@ class Progress:
 
     def _line(self) -> None:
         text = f"{self._what}: {self._done}/{self._total} {self._unit}{self._notes}"
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the terminal's one door
 
 
 class Console:
@@ -59,7 +59,7 @@ class Console:
     def say(self, text: str = "") -> None:
         """Prints a line for people; nothing where a machine reads."""
         if not self._as_json:
-            print(text, flush=True)  # noqa: T201
+            print(text, flush=True)  # noqa: T201 - the terminal's one door
 
     def table(self, title: str, rows: list[tuple[str, str]]) -> None:
         """Prints names and values in two columns."""
@@ -72,7 +72,7 @@ class Console:
     def summary(self, values: dict[str, Any]) -> None:
         """Prints the result as JSON, if JSON was asked for."""
         if self._as_json:
-            print(json.dumps(values, indent=2), flush=True)  # noqa: T201
+            print(json.dumps(values, indent=2), flush=True)  # noqa: T201 - the terminal's one door
 
     @contextmanager
     def progress(self, what: str, total: int, unit: str) -> Generator[Progress]:

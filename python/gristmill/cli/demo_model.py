@@ -7,7 +7,7 @@
 import math
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -84,7 +84,9 @@ def _step(model: Model, audio: jax.Array, labels: jax.Array) -> tuple[Model, jax
 
     loss, gradients = jax.value_and_grad(loss_of)(model.params)
     updates, optimizer = _optimizer.update(gradients, model.optimizer, model.params)
-    return Model(optax.apply_updates(model.params, updates), optimizer), loss  # type: ignore[arg-type]
+    # optax types every tree of arrays as one wide union, ours among them.
+    params = cast("Params", optax.apply_updates(model.params, updates))
+    return Model(params, optimizer), loss
 
 
 @jax.jit
