@@ -33,7 +33,7 @@ pub use source::{Files, ReadCounters};
 pub use table::Table;
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
-use crate::{Error, Result};
+use crate::{Error, Result, order::hash};
 
 /// One Arrow IPC stream or file, opened by its headers.
 ///
@@ -60,7 +60,7 @@ impl Shard {
         let source = Source::open(files, path)?;
         let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
         let base_name = source.path().file_name().unwrap_or_default();
-        let key = fnv1a(base_name.as_encoded_bytes());
+        let key = hash::fnv1a(base_name.as_encoded_bytes());
         Ok(Self { source, key, index, dictionaries: DictionaryCache::default() })
     }
 
@@ -129,21 +129,5 @@ impl Shard {
     /// `Io`; `Corrupt` when the file was shortened or replaced; `Closed` when cancelled.
     pub fn read_blob(&self, range: Range<u64>, buf: &mut Vec<u8>) -> Result<()> {
         self.source.read_range(range, buf)
-    }
-}
-
-/// FNV-1a, 64 bits.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn keys_are_fnv1a() {
-        assert_eq!(super::fnv1a(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(super::fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }
