@@ -271,7 +271,7 @@ impl Shared {
             let keep = if batch_bytes == 0 { 0 } else { self.options.look_ahead() };
             BufferPool::new(batch_bytes, keep, move || {
                 if let Some(shared) = shared.upgrade() {
-                    shared.queue.wake_readers();
+                    shared.queue.wake_readers(&shared);
                 }
             })
         });

@@ -23,8 +23,10 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Readers wait here for room.
+    /// Readers wait here for a row that they may claim.
     room: Condvar,
+    /// Readers wait here for the bytes of a row that they have claimed.
+    budget: Condvar,
     /// Decoders wait here for rows.
     work: Condvar,
     /// The consumer waits here for a batch.
@@ -46,7 +48,39 @@ struct State {
     jobs: BTreeMap<u64, Job>,
     /// Bytes charged: encoded rows, and decoded ones that have buffers of their own.
     used: usize,
+    /// Threads asleep at `room`, `budget` and `work`: waking nobody is a system call too, and
+    /// waking all for one row cost more than a percent of the throughput.
+    n_claiming: usize,
+    n_charging: usize,
+    n_decoding: usize,
     failure: Option<Error>,
+}
+
+/// What a reader may do next.
+enum Claim {
+    /// Claim the next row.
+    Now,
+    /// Wait for room.
+    Wait,
+    /// Stop: the stream ends, or closes.
+    Over,
+}
+
+impl State {
+    /// Whether the next row may be claimed.
+    fn claimable(&self, shared: &Shared) -> Claim {
+        if shared.is_closed() || self.end.is_none_or(|end| self.next_row >= end) {
+            return Claim::Over;
+        }
+        let place = (self.next_row - self.head) / shared.options.rows_per_batch() as u64;
+        let place = place as usize;
+        if place < self.batches.len() || place == 0 {
+            return Claim::Now;
+        }
+        let needed = self.used.saturating_add(shared.next_batch_bytes());
+        let fits = needed.saturating_add(shared.other_bytes()) <= shared.options.memory_budget;
+        if fits && place < shared.options.look_ahead() { Claim::Now } else { Claim::Wait }
+    }
 }
 
 impl Queue {
@@ -77,24 +111,42 @@ impl Queue {
         let rows_per_batch = shared.options.rows_per_batch() as u64;
         let mut state = self.lock();
         loop {
-            let end = state.end.filter(|&end| state.next_row < end);
-            let (Some(end), false) = (end, shared.is_closed()) else { return None };
-            let place = ((state.next_row - state.head) / rows_per_batch) as usize;
-            let is_open = place < state.batches.len();
-            let needed = state.used.saturating_add(shared.next_batch_bytes());
-            let fits = needed.saturating_add(shared.other_bytes()) <= shared.options.memory_budget;
-            if is_open || place == 0 || (fits && place < shared.options.look_ahead()) {
-                let index = state.next_row;
-                if !is_open {
-                    let n_rows = rows_per_batch.min(end - index) as usize;
-                    let slots = shared.new_slots(n_rows);
-                    state.batches.push_back(Progress::new(n_rows, slots));
+            match state.claimable(shared) {
+                Claim::Over => {
+                    self.wake_claiming(&state, shared);
+                    return None;
                 }
-                state.next_row += 1;
-                state.unfinished.insert(index);
-                return Some(index);
+                Claim::Now => break,
+                Claim::Wait => {
+                    state.n_claiming += 1;
+                    state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.n_claiming -= 1;
+                }
             }
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let index = state.next_row;
+        if (index - state.head) / rows_per_batch >= state.batches.len() as u64 {
+            let n_rows = rows_per_batch.min(state.end? - index) as usize;
+            state.batches.push_back(Progress::new(n_rows, shared.new_slots(n_rows)));
+        }
+        state.next_row += 1;
+        state.unfinished.insert(index);
+        self.wake_claiming(&state, shared);
+        Some(index)
+    }
+
+    /// Wakes one reader if it would find a row to claim, or the end; it wakes the next.
+    fn wake_claiming(&self, state: &State, shared: &Shared) {
+        if state.n_claiming > 0 && !matches!(state.claimable(shared), Claim::Wait) {
+            self.room.notify_one();
+        }
+    }
+
+    /// Lets all readers look again after bytes were freed.
+    fn wake_after_freeing(&self, state: &State, shared: &Shared) {
+        self.wake_claiming(state, shared);
+        if state.n_charging > 0 {
+            self.budget.notify_all();
         }
     }
 
@@ -106,7 +158,9 @@ impl Queue {
             && state.used.saturating_add(shared.other_bytes()).saturating_add(bytes)
                 > shared.options.memory_budget
         {
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.n_charging += 1;
+            state = self.budget.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.n_charging -= 1;
         }
         state.used += bytes;
     }
@@ -118,16 +172,18 @@ impl Queue {
     }
 
     /// Lets waiting readers look again for room: a batch buffer has come back.
-    pub(super) fn wake_readers(&self) {
+    pub(super) fn wake_readers(&self, shared: &Shared) {
         // Under the lock, so that no reader is between its look and its sleep.
-        let _state = self.lock();
-        self.room.notify_all();
+        self.wake_after_freeing(&self.lock(), shared);
     }
 
     /// Hands a read row to the decoders.
     pub(super) fn push(&self, job: Job) {
-        self.lock().jobs.insert(job.index, job);
-        self.work.notify_one();
+        let mut state = self.lock();
+        state.jobs.insert(job.index, job);
+        if state.n_decoding > 0 {
+            self.work.notify_one();
+        }
     }
 
     /// Waits for a read row and takes the lowest, with its slot; `None` when no more will come.
@@ -151,7 +207,9 @@ impl Queue {
             if state.end == Some(state.next_row) && state.unfinished.is_empty() {
                 return None;
             }
+            state.n_decoding += 1;
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.n_decoding -= 1;
         }
     }
 
@@ -173,7 +231,7 @@ impl Queue {
         let batch = state.batches.get_mut((offset / rows_per_batch) as usize)?;
         batch.bytes += own;
         let complete = batch.put((offset % rows_per_batch) as usize, row);
-        self.room.notify_all();
+        self.wake_after_freeing(&state, shared);
         if state.end == Some(state.next_row) && state.unfinished.is_empty() {
             self.work.notify_all();
         }
@@ -205,7 +263,7 @@ impl Queue {
                 let batch = state.batches.pop_front();
                 state.head += shared.options.rows_per_batch() as u64;
                 state.used = state.used.saturating_sub(batch.as_ref().map_or(0, |b| b.bytes));
-                self.room.notify_all();
+                self.wake_after_freeing(&state, shared);
                 let finished = batch.and_then(|batch| batch.finished);
                 return finished.map_or(Ok(Next::Pending), |batch| batch.map(Next::Batch));
             }
@@ -236,9 +294,9 @@ impl Queue {
         let state = self.lock();
         shared.closed.store(true, Ordering::Release);
         drop(state);
-        self.room.notify_all();
-        self.work.notify_all();
-        self.ready.notify_all();
+        for condition in [&self.room, &self.budget, &self.work, &self.ready] {
+            condition.notify_all();
+        }
     }
 
     /// Frees what was read and decoded and never delivered.
