@@ -33,9 +33,9 @@ def in_process(script: str, *arguments: object) -> dict[str, Any]:
 
 def peak_rss(n_children: int = 0) -> int:
     """Bytes of this process at its peak, and of its ended children at the largest one's."""
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Not `ru_maxrss` of this process: that survives exec, and is the parent's where that is larger.
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return 1024 * (own + n_children * child)
+    return resident("VmHWM") + 1024 * n_children * child
 
 
 def resident(name: str) -> int:
