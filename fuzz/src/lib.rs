@@ -10,6 +10,7 @@
 #![allow(clippy::missing_errors_doc)] // the error of a `Verdict` is the property that broke
 
 mod audio;
+mod columns;
 mod corpus;
 mod draw;
 mod memory;

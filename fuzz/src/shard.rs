@@ -74,6 +74,9 @@ fn read(data: &[u8]) -> Result<Option<Vec<RecordBatch>>, String> {
             Ok(table) => check_blobs(&shard, &table, columns.as_ref(), &blobs)?,
             Err(error) => is_typed(&error)?,
         }
+        if let Some(columns) = &columns {
+            crate::columns::check(columns)?;
+        }
         if let (Some(batches), Some(columns)) = (&mut batches, columns) {
             batches.push(columns);
         } else {
@@ -159,12 +162,18 @@ fn value(column: &ArrayRef, row: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// What bytes can be blamed for; and the shard is named.
-fn is_typed(error: &Error) -> Result<(), String> {
+/// What bytes can be blamed for.
+pub(crate) fn is_blamable(error: &Error) -> Result<(), String> {
     let kind = error.kind();
     let is_typed =
         matches!(kind, ErrorKind::Corrupt(_) | ErrorKind::Schema { .. } | ErrorKind::Limit(_));
     ensure!(is_typed, "an error that no bytes can cause: {error:?}");
+    Ok(())
+}
+
+/// The same, and the shard is named.
+fn is_typed(error: &Error) -> Result<(), String> {
+    is_blamable(error)?;
     ensure!(error.at().shard.is_some(), "an error of no shard: {error:?}");
     Ok(())
 }

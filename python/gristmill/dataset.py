@@ -12,6 +12,7 @@ import numpy as np
 from gristmill import _core
 from gristmill import paths as _paths
 from gristmill._grain import ElementSpec, recorded
+from gristmill.columns import FillValue, Ragged, native_fill, native_ragged
 from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
 from gristmill.state import Position
 
@@ -23,10 +24,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
 
     Each element is a dictionary by column name. In batches, numbers, booleans and times are
     arrays `(batch,)` of the column's dtype; audio is float32 `(batch, frames)`, or `(batch,
-    channels, frames)`; fixed-size lists are `(batch, width)`; strings, binary and lists are object
-    arrays `(batch,)`; structs are nested dictionaries. Single rows hold the values themselves:
-    NumPy scalars, `str`, `bytes`, arrays, dictionaries, and `None` for null. A null number cannot
-    stand in a batch and raises `SchemaError`.
+    channels, frames)`; fixed-size lists are `(batch, width)`; strings and binary are object arrays
+    `(batch,)`, lists what `ragged` says; structs are nested dictionaries. Single rows hold the
+    values themselves: NumPy scalars, `str`, `bytes`, arrays, dictionaries, and `None` for null. A
+    null number cannot stand in a batch: it raises `SchemaError` unless there is a `fill_value`.
+    `docs/columns.md` has the table of all types.
 
     Nothing is opened and no thread starts before the first `next` of an iterator (or its
     `start_prefetch`). The order depends on the seed, the epoch and the position alone: not on
@@ -47,6 +49,15 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         on_error: `"raise"`: a row that cannot be decoded raises `DecodeError`.
         exclude: `(shard, row)` pairs to leave out; a shard is its number in the resolved paths,
             its path, or its base name where that is unique. The rows are never read.
+        ragged: How batches hold lists of variable length. `"object"`: an object array, each row's
+            list an array of its own. `"pad"`: one array `(batch, longest)`, rows padded with
+            `fill_value` or 0, and their lengths, int32 `(batch,)`, beside it as
+            `"<column>_lengths"`. `"error"`: one array `(batch, length)`; rows of unequal lengths
+            raise `SchemaError`. Or a mapping by column, `"object"` for the others.
+        fill_value: A number that stands in batches for a null, and behind the end of padded rows;
+            NaN or NaT for times; or a mapping by column. It has to be a value of the dtype of
+            each column in which it is needed. `None`: a null raises `SchemaError`. Strings and
+            other objects keep their `None`.
         with_row_id: Whether elements also hold `"shard"` (int32, the number of the shard) and
             `"row"` (int64, the number of the row in its shard).
         read: Threads, memory and look-ahead.
@@ -68,6 +79,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         epochs: int | None = 1,
         on_error: Literal["raise"] = "raise",
         exclude: Iterable[tuple[int | str | os.PathLike[str], int]] = (),
+        ragged: Ragged = "object",
+        fill_value: FillValue = None,
         with_row_id: bool = False,
         read: ReadOptions | None = None,
     ) -> None:
@@ -91,6 +104,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         self._drop_remainder = drop_remainder
         self._epochs = epochs
         self._exclude = tuple(exclude)
+        self._ragged = native_ragged(ragged)
+        self._fill_value = native_fill(fill_value)
         self._with_row_id = with_row_id
         self._read = ReadOptions() if read is None else read
         self._slices: tuple[tuple[int | None, int | None, int | None, bool], ...] = ()
@@ -144,6 +159,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "epochs": self._epochs,
             "batch_size": self._batch_size,
             "drop_remainder": self._drop_remainder,
+            "ragged": self._ragged,
+            "fill_value": self._fill_value,
             "with_row_id": self._with_row_id,
             "num_threads": self._read.num_threads,
             "memory_budget": self._read.memory_budget_bytes,

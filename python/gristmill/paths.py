@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
+import re
 from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -25,16 +28,19 @@ def resolve(paths: Iterable[str]) -> list[str]:
     """The shards that the paths stand for.
 
     A directory stands for the `*.arrow` files in it and a glob pattern for what it matches, both
-    sorted by name; a file stands for itself, also where its name looks like a pattern.
+    sorted by name; a file stands for itself, also where its name looks like a pattern. Of what
+    Hugging Face `datasets` writes, a directory stands for the data set alone: results of `map`
+    that were cached beside it are left out.
 
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or a directory has no
             shards.
+        ValueError: A directory of `datasets` holds several splits.
     """
     shards: list[str] = []
     for path in paths:
         if os.path.isdir(path):
-            names = sorted(name for name in os.listdir(path) if name.endswith(".arrow"))
+            names = _shards_in(path)
             if not names:
                 raise FileNotFoundError(2, "No .arrow shards in this directory", path)
             shards += [os.path.join(path, name) for name in names]
@@ -46,6 +52,49 @@ def resolve(paths: Iterable[str]) -> list[str]:
         else:
             shards.append(path)
     return shards
+
+
+def _shards_in(directory: str) -> list[str]:
+    """The names of a directory's shards."""
+    splits = _json(directory, "dataset_dict.json").get("splits")
+    if isinstance(splits, list):
+        raise _several(directory, cast("list[str]", splits), os.path.join(directory, "<split>"))
+    saved = _json(directory, "state.json").get("_data_files")
+    if isinstance(saved, list):
+        return [str(file["filename"]) for file in cast("list[dict[str, Any]]", saved)]
+    names = sorted(name for name in os.listdir(directory) if name.endswith(".arrow"))
+    splits = _json(directory, "dataset_info.json").get("splits")
+    if not isinstance(splits, dict):
+        return names
+    # A cache directory: the results of `map` and `filter` lie beside the data set.
+    names = [name for name in names if not name.startswith("cache-")]
+    of_split = {
+        split: [name for name in names if re.search(rf"-{re.escape(split)}(-\d+-of-\d+)?\.", name)]
+        for split in cast("dict[str, Any]", splits)
+    }
+    present = sorted(split for split, found in of_split.items() if found)
+    if len(present) > 1:
+        raise _several(directory, present, os.path.join(directory, f"*-{present[0]}*.arrow"))
+    return names
+
+
+def _several(directory: str, splits: Sequence[str], example: str) -> ValueError:
+    return ValueError(
+        f"{directory} holds several splits of a data set ({', '.join(splits)}); name one: {example}"
+    )
+
+
+def _json(directory: str, name: str) -> dict[str, Any]:
+    """The object in this file; empty where there is no file, or something else in it."""
+    path = os.path.join(directory, name)
+    if not os.path.isfile(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        try:
+            content: object = json.load(file)
+        except ValueError as error:
+            raise ValueError(f"{path} is not JSON, as datasets writes it: {error}") from error
+    return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
 
 def exclusions(

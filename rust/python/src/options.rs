@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gristmill_core::{
     audio::{AudioSpec, Channels, Crop, Pad, Resampler, SampleType},
+    batch::{FillValue, Ragged, Style, Styles},
     order::Slice,
     pipeline::{AudioRequest, Options, Start},
 };
@@ -95,6 +96,7 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         epochs: get(kwargs, "epochs")?,
         batch_size: get(kwargs, "batch_size")?,
         drop_remainder: get(kwargs, "drop_remainder")?,
+        styles: styles(kwargs)?,
         with_row_id: get(kwargs, "with_row_id")?,
         n_threads: get(kwargs, "num_threads")?,
         memory_budget: get(kwargs, "memory_budget")?,
@@ -112,6 +114,41 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         fingerprint,
     };
     Ok((options, start))
+}
+
+/// A number for `fill_value`; the order tells `True` from 1, and 1 from 1.0.
+#[derive(Debug, FromPyObject)]
+enum FillArg {
+    Bool(bool),
+    Signed(i64),
+    Unsigned(u64),
+    Float(f64),
+}
+
+/// The options for nulls and ragged columns: `(default, [(column, value)])` each.
+fn styles(kwargs: &Bound<'_, PyDict>) -> PyResult<Styles> {
+    let ragged = |name: String| {
+        let found = Ragged::ALL.iter().find(|(known, _)| *known == name).map(|(_, ragged)| *ragged);
+        found.ok_or_else(|| {
+            let names = Ragged::ALL.map(|(name, _)| name).join("', '");
+            PyValueError::new_err(format!("ragged is one of '{names}', not {name:?}"))
+        })
+    };
+    let fill = |value: FillArg| match value {
+        FillArg::Bool(value) => FillValue::Bool(value),
+        FillArg::Signed(value) => FillValue::Int(value.into()),
+        FillArg::Unsigned(value) => FillValue::Int(value.into()),
+        FillArg::Float(value) => FillValue::Float(value),
+    };
+    let (all, by_name) = get::<(String, Vec<(String, String)>)>(kwargs, "ragged")?;
+    let (all_filled, filled) =
+        get::<(Option<FillArg>, Vec<(String, FillArg)>)>(kwargs, "fill_value")?;
+    let by_name = by_name.into_iter().map(|(name, value)| Ok((name, ragged(value)?)));
+    Ok(Styles {
+        default: Style { ragged: ragged(all)?, fill: all_filled.map(fill) },
+        ragged: by_name.collect::<PyResult<_>>()?,
+        fill: filled.into_iter().map(|(name, value)| (name, fill(value))).collect(),
+    })
 }
 
 fn item<'py>(kwargs: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {

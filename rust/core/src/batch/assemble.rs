@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, cast::AsArray, make_array};
-use arrow_buffer::NullBuffer;
-use arrow_schema::DataType;
-use arrow_select::interleave::interleave;
+use arrow_array::{ArrayRef, cast::AsArray};
+use arrow_schema::FieldRef;
 
-use super::{AlignedBuf, Batch, BufferPool, Column, PooledBuf, kind::first_null};
+use super::{
+    AlignedBuf, Batch, BufferPool, Column, Dtype, Limit, PooledBuf, Style, Styles, Value,
+    gather::{Fault, Gather},
+    runs::{Origin, Runs},
+    value,
+};
 use crate::{
     audio::SampleType,
     error::{Error, Result},
@@ -20,6 +23,7 @@ use crate::{
 pub(crate) struct Layout {
     pub(crate) columns: Vec<(String, Source)>,
     pub(crate) with_row_id: bool,
+    pub(crate) styles: Styles,
 }
 
 /// Where one output column comes from.
@@ -65,7 +69,8 @@ pub(crate) struct Slots<'a> {
     pub(crate) pool: &'a Arc<BufferPool>,
 }
 
-/// Joins `rows` into a batch, or a single one into an element without a batch axis.
+/// Joins `rows` into a batch, or a single one into an element without a batch axis, whose columns
+/// take no more than `limit_bytes` each, audio aside.
 ///
 /// # Errors
 ///
@@ -77,36 +82,33 @@ pub(crate) fn assemble(
     shards: &[Shard],
     slots: &Slots<'_>,
     single: bool,
+    limit_bytes: usize,
 ) -> Result<Batch> {
+    let made = Made { layout, shards, single, limit_bytes };
     let mut columns = Vec::with_capacity(layout.columns.len() + 2);
     for (name, source) in &layout.columns {
         let column = match *source {
-            Source::Table(k) => table_column(&rows, name, k, shards, single)?,
-            Source::Audio(blob) => audio_column(&mut rows, name, blob, shards, slots, single)?,
-            Source::Blob { blob, fields } => {
-                let bytes =
-                    Column::Bytes(rows.iter_mut().map(|row| take_bytes(row, blob)).collect());
-                match fields {
-                    None => bytes,
-                    Some(k) => {
-                        let fields = fields_of(&table_array(&rows, k)?)?;
-                        for (field, child) in fields.iter().filter(|_| !single) {
-                            refuse_null(&rows, &format!("{name}.{field}"), child, shards)?;
-                        }
-                        with_fields(bytes, fields)
-                    }
-                }
+            Source::Table(k) => {
+                columns.extend(table_columns(&rows, name, k, &made)?);
+                continue;
             }
+            Source::Audio(blob) => audio_column(&mut rows, name, blob, shards, slots, single)?,
+            Source::Blob { blob, fields } => blob_column(&mut rows, name, blob, fields, &made)?,
         };
         columns.push((name.clone(), column));
     }
     if layout.with_row_id {
-        let shard: Int32Array = rows.iter().map(|row| row.id.shard as i32).collect();
-        let row: Int64Array = rows.iter().map(|row| row.id.row as i64).collect();
-        columns.push(("shard".to_owned(), Column::Arrow(Arc::new(shard))));
-        columns.push(("row".to_owned(), Column::Arrow(Arc::new(row))));
+        columns.extend(row_id_columns(&rows, single));
     }
     Ok(Batch { n_rows: rows.len(), columns })
+}
+
+/// What holds for all columns of an element.
+struct Made<'a> {
+    layout: &'a Layout,
+    shards: &'a [Shard],
+    single: bool,
+    limit_bytes: usize,
 }
 
 fn in_row(error: Error, row: Option<&Row>, shards: &[Shard]) -> Error {
@@ -117,79 +119,127 @@ fn in_row(error: Error, row: Option<&Row>, shards: &[Shard]) -> Error {
     }
 }
 
-fn table_column(
+/// Columns, or an error and the row that it is about.
+type Gathered<T> = std::result::Result<T, (Error, Option<usize>)>;
+
+/// The column of these rows, each an array and an index in it, and what comes beside it.
+pub(super) fn gather_rows(
+    name: &str,
+    rows: &[(ArrayRef, usize)],
+    style: Style,
+    limit: &Limit,
+) -> Gathered<Vec<(String, Column)>> {
+    let Some((first, _)) = rows.first() else { return Ok(Vec::new()) };
+    let mut parts: Vec<ArrayRef> = Vec::new();
+    let mut runs = Runs::default();
+    for (array, place) in rows {
+        // The last one is the likely one: rows in file order share their record batch.
+        let known = parts.iter().rposition(|part| Arc::ptr_eq(part, array));
+        let part = known.unwrap_or_else(|| {
+            parts.push(Arc::clone(array));
+            parts.len() - 1
+        });
+        runs.push(Origin::Part(part), *place, 1);
+    }
+    let gathered = Gather { style, limit }.column(name, first.data_type(), &parts, &runs);
+    let gathered = gathered.map_err(|fault| match fault {
+        Fault::At { path, at, reason } => (Error::schema(path, reason), Some(at)),
+        Fault::Whole(error) => (error, None),
+    })?;
+    let mut columns = Vec::new();
+    gathered.add_to(&mut columns, name);
+    Ok(columns)
+}
+
+/// The rows' places in the tables' k-th column.
+fn places(rows: &[Row], k: usize) -> Result<Vec<(ArrayRef, usize)>> {
+    let place = |row: &Row| {
+        let column = row.table.columns.columns().get(k).cloned();
+        Ok((column.ok_or_else(|| Error::corrupt("a column is missing"))?, row.place))
+    };
+    rows.iter().map(place).collect()
+}
+
+fn table_columns(
     rows: &[Row],
     name: &str,
     k: usize,
-    shards: &[Shard],
-    single: bool,
-) -> Result<Column> {
-    let array = table_array(rows, k)?;
-    if !single {
-        refuse_null(rows, name, &array, shards)?;
-    }
-    Ok(Column::Arrow(array))
-}
-
-fn refuse_null(rows: &[Row], name: &str, array: &ArrayRef, shards: &[Shard]) -> Result<()> {
-    let Some((column, row)) = first_null(name, array) else { return Ok(()) };
-    let reason = "a null cannot stand in a batch; leave the column out, exclude the row, or take \
-                  single rows (batch_size=None)";
-    Err(in_row(Error::schema(column, reason), rows.get(row), shards))
-}
-
-/// The rows' values of the tables' k-th column, as one array.
-fn table_array(rows: &[Row], k: usize) -> Result<ArrayRef> {
-    let column = |table: &Arc<Table>| {
-        table.columns.columns().get(k).cloned().ok_or_else(|| Error::corrupt("a column is missing"))
-    };
-    if let [row] = rows {
-        return Ok(column(&row.table)?.slice(row.place, 1));
-    }
-    let mut tables: Vec<&Arc<Table>> = Vec::new();
-    let mut arrays: Vec<ArrayRef> = Vec::new();
-    let mut indices = Vec::with_capacity(rows.len());
-    for row in rows {
-        let known = tables.iter().rposition(|table| Arc::ptr_eq(table, &row.table));
-        let table = if let Some(table) = known {
-            table
-        } else {
-            tables.push(&row.table);
-            arrays.push(column(&row.table)?);
-            tables.len() - 1
-        };
-        indices.push((table, row.place));
-    }
-    let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-    interleave(&arrays, &indices).map_err(|e| Error::corrupt(e.to_string()))
-}
-
-fn take_bytes(row: &mut Row, blob: usize) -> Option<Vec<u8>> {
-    match row.blobs.get_mut(blob).map(|value| std::mem::replace(value, BlobValue::Null)) {
-        Some(BlobValue::Bytes(bytes)) => Some(bytes),
-        _ => None,
-    }
-}
-
-/// A struct's fields, null where the struct is: Arrow leaves anything under a null struct.
-fn fields_of(array: &ArrayRef) -> Result<Vec<(String, ArrayRef)>> {
-    let Some(parent) = array.as_struct_opt() else { return Ok(Vec::new()) };
-    let masked = |child: &ArrayRef| {
-        if parent.null_count() == 0 || *child.data_type() == DataType::Null {
-            return Ok(Arc::clone(child));
+    made: &Made<'_>,
+) -> Result<Vec<(String, Column)>> {
+    let places = places(rows, k)?;
+    let limit = Limit::new(made.limit_bytes);
+    match places.as_slice() {
+        [(array, place)] if made.single => {
+            let value = value(array, *place, &limit);
+            let value = value.map_err(|e| in_row(e, rows.first(), made.shards))?;
+            Ok(vec![(name.to_owned(), Column::One(value))])
         }
-        let nulls = NullBuffer::union(parent.nulls(), child.nulls());
-        let data = child.to_data().into_builder().nulls(nulls).build();
-        data.map(make_array).map_err(|e| Error::corrupt(e.to_string()))
-    };
-    let fields = parent.fields().iter().zip(parent.columns());
-    fields.map(|(field, child)| Ok((field.name().clone(), masked(child)?))).collect()
+        places => gather_rows(name, places, made.layout.styles.of(name), &limit).map_err(
+            |(error, at)| in_row(error, at.and_then(|at| rows.get(at)), made.shards),
+        ),
+    }
 }
 
-fn with_fields(bytes: Column, fields: Vec<(String, ArrayRef)>) -> Column {
-    let mut all = vec![("bytes".to_owned(), bytes)];
-    all.extend(fields.into_iter().map(|(name, child)| (name, Column::Arrow(child))));
-    Column::Struct(all)
+/// Bytes beside the other fields of their struct.
+fn blob_column(
+    rows: &mut [Row],
+    name: &str,
+    blob: usize,
+    fields: Option<usize>,
+    made: &Made<'_>,
+) -> Result<Column> {
+    let cells: Vec<Value> = rows.iter_mut().map(|row| take_bytes(row, blob)).collect();
+    let fields = match fields {
+        None => None,
+        Some(k) => table_columns(rows, name, k, made)?.pop().map(|(_, column)| (k, column)),
+    };
+    if !made.single {
+        let bytes = Column::Objects { shape: vec![cells.len()], cells };
+        return Ok(match fields {
+            Some((_, Column::Struct(others))) => with_bytes(bytes, others),
+            _ => bytes,
+        });
+    }
+    let bytes = Column::One(cells.into_iter().next().unwrap_or(Value::None));
+    Ok(match fields {
+        None => bytes,
+        Some((_, Column::One(Value::Struct(others)))) => {
+            let one = |(name, value)| (name, Column::One(value));
+            with_bytes(bytes, others.into_iter().map(one).collect())
+        }
+        // Of a null struct every field is null.
+        Some((k, _)) => {
+            let places = places(rows, k)?;
+            let parent = places.first().and_then(|(array, _)| array.as_struct_opt());
+            let names = parent.map(|parent| parent.fields().clone()).unwrap_or_default();
+            let null = |field: &FieldRef| (field.name().clone(), Column::One(Value::None));
+            with_bytes(bytes, names.iter().map(null).collect())
+        }
+    })
+}
+
+fn with_bytes(bytes: Column, others: Vec<(String, Column)>) -> Column {
+    Column::Struct(std::iter::once(("bytes".to_owned(), bytes)).chain(others).collect())
+}
+
+fn take_bytes(row: &mut Row, blob: usize) -> Value {
+    match row.blobs.get_mut(blob).map(|value| std::mem::replace(value, BlobValue::Null)) {
+        Some(BlobValue::Bytes(bytes)) => Value::Bytes(bytes),
+        _ => Value::None,
+    }
+}
+
+fn row_id_columns(rows: &[Row], single: bool) -> [(String, Column); 2] {
+    let (mut shard, mut row) =
+        (AlignedBuf::with_capacity(4 * rows.len()), AlignedBuf::with_capacity(8 * rows.len()));
+    for Row { id, .. } in rows {
+        shard.append(&(id.shard as i32).to_ne_bytes());
+        row.append(&(id.row as i64).to_ne_bytes());
+    }
+    [("shard", shard, Dtype::I32), ("row", row, Dtype::I64)].map(|(name, buf, dtype)| {
+        let column = Column::Values { buf, dtype, shape: vec![rows.len()] };
+        (name.to_owned(), if single { column.into_one() } else { column })
+    })
 }
 
 fn audio_column(

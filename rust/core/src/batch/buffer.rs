@@ -23,11 +23,41 @@ impl AlignedBuf {
         Self(bytes)
     }
 
-    /// A copy of `bytes`.
-    pub fn copied_from(bytes: &[u8]) -> Self {
-        let mut buf = Self::zeroed(bytes.len());
-        buf.0.copy_from_slice(bytes);
-        buf
+    /// No bytes, with room for `n_bytes` that will begin at a multiple of [`ALIGNMENT`].
+    pub fn with_capacity(n_bytes: usize) -> Self {
+        let mut bytes = BytesMut::with_capacity(n_bytes + ALIGNMENT);
+        let skipped = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        bytes.resize(skipped, 0);
+        bytes.advance(skipped);
+        Self(bytes)
+    }
+
+    /// Adds bytes at the end. Beyond the capacity the alignment is lost.
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Adds the same bytes `n` times.
+    pub(super) fn append_n(&mut self, bytes: Option<&[u8]>, n: usize) {
+        let bytes = bytes.unwrap_or_default();
+        match bytes.split_first() {
+            Some((first, rest)) if rest.iter().all(|byte| byte == first) => {
+                self.0.resize(self.0.len() + n * bytes.len(), *first);
+            }
+            _ => (0..n).for_each(|_| self.append(bytes)),
+        }
+    }
+
+    /// Adds values of `stored` bytes as values of `width`: as they lie, or 32-bit integers as
+    /// 64-bit ones.
+    pub(super) fn append_widened(&mut self, bytes: &[u8], stored: usize, width: usize) {
+        if stored == width {
+            return self.append(bytes);
+        }
+        for value in bytes.chunks_exact(4) {
+            let narrow = value.first_chunk().map_or(0, |value| i32::from_ne_bytes(*value));
+            self.append(&i64::from(narrow).to_ne_bytes());
+        }
     }
 
     /// The bytes.

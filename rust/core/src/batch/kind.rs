@@ -1,41 +1,57 @@
-//! Which Arrow types become NumPy values, and where a null has no value to become.
+//! Which Arrow types become NumPy values.
 
-use arrow_array::{Array, ArrayRef, cast::AsArray};
-use arrow_schema::{DataType, Schema};
+use std::collections::HashSet;
 
+use arrow_schema::{DataType, Fields, Schema};
+
+use super::{
+    describe::describe_columns,
+    dtype::Dtype,
+    lists::list_item,
+    style::{Style, Styles},
+};
 use crate::error::{Error, Result};
 
-/// Refuses columns of types that have no NumPy value here.
+/// Refuses columns that have no NumPy value here, and columns of which one would hide another.
 ///
 /// # Errors
 ///
 /// [`crate::ErrorKind::Schema`] naming the first such column.
-pub fn check_supported(schema: &Schema) -> Result<()> {
+pub fn check_supported(schema: &Schema, styles: &Styles) -> Result<()> {
     for field in schema.fields() {
         if let Some(unsupported) = first_unsupported(field.data_type()) {
+            let name = match unsupported {
+                DataType::Union(..) => "union",
+                DataType::Interval(..) => "interval",
+                _ => "type",
+            };
             return Err(Error::schema(
                 field.name(),
                 format!(
-                    "Arrow type {unsupported} is not supported; leave it out with columns=[...]"
+                    "Arrow {name} {unsupported} is not supported: it has no one NumPy dtype; \
+                     leave the column out with columns=[...]"
                 ),
             ));
         }
     }
-    Ok(())
+    let style = |name: &str| styles.of(name);
+    check_names("", schema.fields(), &style)
 }
 
 fn first_unsupported(data_type: &DataType) -> Option<&DataType> {
     use DataType as T;
     match data_type {
-        T::Null => None,
-        plain if is_text(plain) || plain.is_binary() => None,
-        T::List(item) | T::LargeList(item) | T::FixedSizeList(item, _) => match item.data_type() {
-            plain if is_text(plain) || is_fixed_width(plain) => None,
-            other => Some(other),
-        },
+        T::FixedSizeList(item, _) => first_unsupported(item.data_type()),
         T::Struct(fields) => fields.iter().find_map(|field| first_unsupported(field.data_type())),
+        T::Map(entries, _) => first_unsupported(entries.data_type()),
         T::Dictionary(_, values) => first_unsupported(values),
-        other => (!is_fixed_width(other)).then_some(other),
+        T::RunEndEncoded(_, values) => first_unsupported(values.data_type()),
+        T::Null | T::FixedSizeBinary(_) => None,
+        plain if is_text(plain) || plain.is_binary() || plain.is_decimal() => None,
+        other => match list_item(other) {
+            Some(item) => first_unsupported(item.data_type()),
+            None => Dtype::of(other).is_none().then_some(other),
+        },
     }
 }
 
@@ -43,46 +59,46 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// Types that fill a NumPy array of their own dtype, where a null has no value.
-fn is_fixed_width(data_type: &DataType) -> bool {
-    use DataType as T;
-    matches!(data_type, T::Boolean | T::Date32 | T::Date64 | T::Timestamp(..) | T::Duration(_))
-        || (data_type.is_numeric()
-            && !matches!(
-                data_type,
-                T::Decimal32(..) | T::Decimal64(..) | T::Decimal128(..) | T::Decimal256(..)
-            ))
+/// Refuses two values of one name, as they would stand in one dictionary.
+fn check_names(path: &str, fields: &Fields, style: &dyn Fn(&str) -> Style) -> Result<()> {
+    let mut seen = HashSet::new();
+    for field in fields {
+        let style_here = style(field.name());
+        for (name, _) in describe_columns(field.name(), field.data_type(), Some(style_here)) {
+            if !seen.insert(name.clone()) {
+                return Err(Error::schema(
+                    format!("{path}{name}"),
+                    "two columns would have this name; rename one of them where the shards are \
+                     written, or leave it out with columns=[...]",
+                ));
+            }
+        }
+        let within = format!("{path}{}.", field.name());
+        each_struct(field.data_type(), &mut |fields| {
+            check_names(&within, fields, &|_| style_here)
+        })?;
+    }
+    Ok(())
 }
 
-/// The first row that is null where a batch needs a value, and the dotted path of its column.
-pub(super) fn first_null(name: &str, array: &ArrayRef) -> Option<(String, usize)> {
-    let here = |row| Some((name.to_owned(), row));
-    match array.data_type() {
-        DataType::Struct(fields) => {
-            let parent = array.as_struct();
-            if let Some(row) = (0..parent.len()).find(|&row| parent.is_null(row)) {
-                return here(row);
+/// Calls `visit` on the fields of the structs that are nearest in this type.
+fn each_struct(data_type: &DataType, visit: &mut dyn FnMut(&Fields) -> Result<()>) -> Result<()> {
+    use DataType as T;
+    match data_type {
+        T::Struct(fields) => visit(fields),
+        T::FixedSizeList(item, _) => each_struct(item.data_type(), visit),
+        T::Dictionary(_, values) => each_struct(values, visit),
+        T::RunEndEncoded(_, values) => each_struct(values.data_type(), visit),
+        T::Map(entries, _) => match entries.data_type() {
+            // Keys and values make pairs, not dictionaries: their names do not matter.
+            T::Struct(pair) => {
+                pair.iter().try_for_each(|field| each_struct(field.data_type(), visit))
             }
-            fields
-                .iter()
-                .zip(parent.columns())
-                .find_map(|(field, child)| first_null(&format!("{name}.{}", field.name()), child))
-        }
-        DataType::FixedSizeList(item, width) if is_fixed_width(item.data_type()) => {
-            let list = array.as_fixed_size_list();
-            let width = usize::try_from(*width).unwrap_or(0);
-            (0..list.len())
-                .find(|&row| list.is_null(row) || (width > 0 && list.value(row).null_count() > 0))
-                .and_then(here)
-        }
-        // A null may be a key, or a value that keys refer to.
-        DataType::Dictionary(_, values) if is_fixed_width(values) => {
-            let nulls = array.logical_nulls()?;
-            (0..nulls.len()).find(|&row| nulls.is_null(row)).and_then(here)
-        }
-        other if is_fixed_width(other) => (array.null_count() > 0)
-            .then(|| (0..array.len()).find(|&row| array.is_null(row)))?
-            .and_then(here),
-        _ => None,
+            _ => Ok(()),
+        },
+        other => match list_item(other) {
+            Some(item) => each_struct(item.data_type(), visit),
+            None => Ok(()),
+        },
     }
 }

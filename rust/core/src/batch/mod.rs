@@ -2,15 +2,28 @@
 
 mod assemble;
 mod buffer;
+mod describe;
+mod dtype;
+mod gather;
 mod kind;
+mod limit;
+mod lists;
+mod runs;
+mod style;
+mod value;
 
 use arrow_array::ArrayRef;
 
-use crate::audio::SampleType;
+use crate::{audio::SampleType, error::Result};
 
 pub(crate) use assemble::{BlobValue, Layout, Row, Slots, Source, assemble};
 pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool, PooledBuf};
+pub use describe::{Described, describe_columns};
+pub use dtype::{Dtype, FillValue};
 pub use kind::check_supported;
+pub use limit::Limit;
+pub use style::{Ragged, Style, Styles};
+pub use value::{Value, value};
 
 /// One delivered element: a batch, or a single row.
 #[derive(Debug)]
@@ -33,10 +46,53 @@ pub enum Column {
         /// `(rows, frames)` or `(rows, channels, frames)`; without `rows` for a single row.
         shape: Vec<usize>,
     },
-    /// Any column that Arrow decoded; as many values as there are rows.
-    Arrow(ArrayRef),
-    /// Binary values that stay encoded, `None` where null.
-    Bytes(Vec<Option<Vec<u8>>>),
+    /// Numbers in row-major order.
+    Values {
+        /// The numbers.
+        buf: AlignedBuf,
+        /// What they are.
+        dtype: Dtype,
+        /// Rows first.
+        shape: Vec<usize>,
+    },
+    /// Values without a dtype, in row-major order.
+    Objects {
+        /// The values.
+        cells: Vec<Value>,
+        /// Rows first.
+        shape: Vec<usize>,
+    },
+    /// Arrays of unequal lengths: one list after another of the items.
+    Ragged {
+        /// The items of all lists.
+        items: Box<Column>,
+        /// The number of items of each list; `None` for a null.
+        lengths: Vec<Option<usize>>,
+        /// Rows first.
+        shape: Vec<usize>,
+    },
     /// A struct's fields.
     Struct(Vec<(String, Column)>),
+    /// The value of a single row.
+    One(Value),
+}
+
+/// The batch of these rows, each an array and an index in it, of one column called `name`.
+///
+/// Padded lists come with their lengths beside them.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Schema`] where a null or lists of unequal lengths do not fit `style`, with
+/// the row in the batch; as from [`value`] besides.
+pub fn batch_of(
+    name: &str,
+    rows: &[(ArrayRef, usize)],
+    style: Style,
+    limit: &Limit,
+) -> Result<Vec<(String, Column)>> {
+    assemble::gather_rows(name, rows, style, limit).map_err(|(error, row)| match row {
+        Some(row) => error.in_row(row as u64),
+        None => error,
+    })
 }

@@ -65,7 +65,7 @@ impl Dataset {
         let is_all_decoded = blobs.iter().all(|name| Some(name) == decoded);
         let project = if is_all_decoded { Projection::without_siblings } else { Projection::new };
         let projection = project(schema, columns.as_deref(), &blobs).map_err(named)?;
-        check_supported(&projection.small_schema()).map_err(named)?;
+        check_supported(&projection.small_schema(), &options.styles).map_err(named)?;
 
         let counts: Vec<u64> = shards.iter().map(Shard::n_rows).collect();
         let rows = Rows::new(&counts, &options.exclude)?;
@@ -80,7 +80,10 @@ impl Dataset {
         let layout = Layout {
             columns: sources(names, &projection, &blobs, decoded),
             with_row_id: options.with_row_id,
+            styles: options.styles.clone(),
         };
+        let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
+        options.styles.check(is_delivered).map_err(named)?;
         let taken = layout.columns.iter().find(|(name, _)| name == "shard" || name == "row");
         if let Some((name, _)) = taken.filter(|_| options.with_row_id) {
             let reason = "with_row_id=True adds a column of this name; leave the shards' own out \

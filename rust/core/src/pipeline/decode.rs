@@ -45,8 +45,10 @@ impl Shared {
         let shape = dataset.slot_shape.as_deref().unwrap_or_default();
         let single = self.options.batch_size.is_none();
         let slots = Slots { shape, sample_type: dataset.sample_type(), pool };
-        let batch =
-            rows.and_then(|rows| assemble(rows, &dataset.layout, &dataset.shards, &slots, single));
+        let limit = self.options.column_limit();
+        let batch = rows.and_then(|rows| {
+            assemble(rows, &dataset.layout, &dataset.shards, &slots, single, limit)
+        });
         self.queue.finish(self, index, batch);
     }
 

@@ -6,24 +6,11 @@ use arrow_schema::DataType;
 
 use super::{dataset::Dataset, options::Options};
 use crate::{
-    audio::{Channels, SampleType},
-    batch::Source,
+    audio::Channels,
+    batch::{Described, Dtype, Source, describe_columns},
     error::Result,
     shard::Files,
 };
-
-/// The kind of one output column.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Described {
-    /// Decoded audio: the shape of one row, `None` where it depends on the recording.
-    Samples(Vec<Option<usize>>, SampleType),
-    /// A column that Arrow decodes.
-    Arrow(DataType),
-    /// Binary values.
-    Bytes,
-    /// A struct's fields.
-    Struct(Vec<(String, Described)>),
-}
 
 /// Describes the output columns, reading the header of the first shard only.
 ///
@@ -37,29 +24,36 @@ pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
     first.exclude.clear();
     let dataset = Dataset::open(&first, &Arc::new(Files::default()))?;
     let small = dataset.projection.small_schema();
-    let arrow = |k: usize| small.fields().get(k).map(|field| field.data_type().clone());
-    let describe = |source: &Source| match *source {
-        Source::Table(k) => arrow(k).map(Described::Arrow),
-        Source::Audio(_) => {
-            Some(Described::Samples(samples_shape(&dataset), dataset.sample_type()))
-        }
-        Source::Blob { fields: None, .. } => Some(Described::Bytes),
-        Source::Blob { fields: Some(k), .. } => {
-            let mut fields = vec![("bytes".to_owned(), Described::Bytes)];
-            if let Some(DataType::Struct(others)) = arrow(k) {
-                fields.extend(others.iter().map(|field| {
-                    (field.name().clone(), Described::Arrow(field.data_type().clone()))
-                }));
+    let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
+    let bytes = || Described::Array(Vec::new(), None);
+    let mut described: Vec<(String, Described)> = Vec::new();
+    for (name, source) in &dataset.layout.columns {
+        let data_type = |k: usize| small.fields().get(k).map(|field| field.data_type());
+        match *source {
+            Source::Table(k) => {
+                let columns = data_type(k).map(|t| describe_columns(name, t, style(name)));
+                described.extend(columns.unwrap_or_default());
             }
-            Some(Described::Struct(fields))
+            Source::Audio(_) => {
+                let samples = Described::Samples(samples_shape(&dataset), dataset.sample_type());
+                described.push((name.clone(), samples));
+            }
+            Source::Blob { fields: None, .. } => described.push((name.clone(), bytes())),
+            Source::Blob { fields: Some(k), .. } => {
+                let mut fields = vec![("bytes".to_owned(), bytes())];
+                if let Some(DataType::Struct(others)) = data_type(k) {
+                    fields.extend(others.iter().flat_map(|field| {
+                        describe_columns(field.name(), field.data_type(), style(name))
+                    }));
+                }
+                described.push((name.clone(), Described::Struct(fields)));
+            }
         }
-    };
-    let columns = dataset.layout.columns.iter();
-    let mut described: Vec<(String, Described)> =
-        columns.filter_map(|(name, source)| Some((name.clone(), describe(source)?))).collect();
+    }
     if options.with_row_id {
-        described.push(("shard".to_owned(), Described::Arrow(DataType::Int32)));
-        described.push(("row".to_owned(), Described::Arrow(DataType::Int64)));
+        for (name, dtype) in [("shard", Dtype::I32), ("row", Dtype::I64)] {
+            described.push((name.to_owned(), Described::Array(Vec::new(), Some(dtype))));
+        }
     }
     Ok(described)
 }

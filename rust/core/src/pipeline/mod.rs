@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-pub use describe::{Described, describe};
+pub use describe::describe;
 pub use options::{AudioRequest, Options};
 
 use self::{dataset::Dataset, fetch::RowBuffers, queue::Queue, tables::Tables};

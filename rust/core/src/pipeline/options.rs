@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::{
     audio::AudioSpec,
+    batch::Styles,
     error::{Error, Result},
     order::Slice,
 };
@@ -31,6 +32,8 @@ pub struct Options {
     pub batch_size: Option<usize>,
     /// Whether a short last batch is left out.
     pub drop_remainder: bool,
+    /// How batches hold nulls and lists of unequal lengths.
+    pub styles: Styles,
     /// Whether elements carry `shard` and `row`.
     pub with_row_id: bool,
     /// Threads that decode; `None` is one for each CPU that this process may use.
@@ -57,7 +60,15 @@ pub enum AudioRequest {
     },
 }
 
+/// What one column of an element may always grow to, in bytes: a budget below only slows down.
+const MIN_COLUMN_LIMIT: usize = 64 << 20;
+
 impl Options {
+    /// The most bytes that one column of an element may grow to.
+    pub(crate) fn column_limit(&self) -> usize {
+        self.memory_budget.max(MIN_COLUMN_LIMIT)
+    }
+
     /// Rows in one delivered element.
     pub(crate) fn rows_per_batch(&self) -> usize {
         self.batch_size.unwrap_or(1)

@@ -31,7 +31,7 @@ pub(super) fn convert(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
     })
 }
 
-/// What first differs between two schemas, with the column that it is in.
+/// What first differs between two schemas, with the dotted path of the column that it is in.
 ///
 /// Names, types and nullability count, at every depth. Metadata does not: `datasets` writes
 /// fingerprints there that differ from shard to shard.
@@ -44,6 +44,11 @@ pub(super) fn first_difference(a: &Fields, b: &Fields) -> Option<(String, String
                 right.name()
             );
             return Some((left.name().clone(), what));
+        }
+        if let (DataType::Struct(l), DataType::Struct(r)) = (left.data_type(), right.data_type())
+            && let Some((child, what)) = first_difference(l, r)
+        {
+            return Some((format!("{}.{child}", left.name()), what));
         }
         let (l, r) = (plain_type(left.data_type()), plain_type(right.data_type()));
         if l != r {

@@ -10,6 +10,7 @@ use super::{
     blob::{Blob, BlobColumn},
     body::{CompactBody, Selection},
     dictionaries::DictionaryCache,
+    guard,
     index::{BatchEntry, MessageIndex},
     layout::BatchLayout,
     projection::Projection,
@@ -44,8 +45,10 @@ impl Table {
         let columns = if self.columns.num_columns() == 0 {
             self.columns.slice(row.min(self.n_rows()), 1.min(self.n_rows()))
         } else {
-            take_record_batch(&self.columns, &UInt64Array::from(vec![row as u64]))
-                .map_err(|e| crate::Error::corrupt(e.to_string()))?
+            guard::contain("a row", || {
+                take_record_batch(&self.columns, &UInt64Array::from(vec![row as u64]))
+                    .map_err(|e| crate::Error::corrupt(e.to_string()))
+            })?
         };
         // Dictionaries are shared, not copied.
         let own =

@@ -1,0 +1,42 @@
+"""How batches hold what has no one shape or no value: the options `ragged` and `fill_value`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+
+RaggedMode: TypeAlias = Literal["object", "pad", "error"]
+Ragged: TypeAlias = RaggedMode | Mapping[str, RaggedMode]
+FillNumber: TypeAlias = bool | int | float | np.generic
+FillValue: TypeAlias = FillNumber | Mapping[str, FillNumber] | None
+
+
+def native_ragged(ragged: Ragged) -> tuple[str, list[tuple[str, str]]]:
+    """What holds for all columns, and what for single ones."""
+    by_name = dict(ragged) if isinstance(ragged, Mapping) else {}
+    default = "object" if isinstance(ragged, Mapping) else ragged
+    for mode in (default, *by_name.values()):
+        if mode not in get_args(RaggedMode):
+            raise ValueError(f"ragged is one of {get_args(RaggedMode)}, not {mode!r}")
+    return default, list(by_name.items())
+
+
+def native_fill(fill: FillValue) -> tuple[Any, list[tuple[str, Any]]]:
+    """What holds for all columns, and what for single ones, as plain Python numbers."""
+    if isinstance(fill, Mapping):
+        return None, [(name, _number(value)) for name, value in fill.items()]
+    return (None if fill is None else _number(fill)), []
+
+
+def _number(value: FillNumber) -> bool | int | float:
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        if np.isnat(value):
+            return float("nan")
+    else:
+        number: object = value.item() if isinstance(value, np.generic) else value
+        is_small = not isinstance(number, int) or -(2**63) <= number < 2**64
+        if isinstance(number, (bool, int, float)) and is_small:
+            return cast("bool | int | float", number)
+    raise ValueError(f"fill_value is a number of at most 64 bits, or NaT, not {value!r}")

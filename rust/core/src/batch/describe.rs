@@ -1,0 +1,105 @@
+//! What columns will look like, told from their types.
+
+use arrow_schema::DataType;
+
+use super::{
+    dtype::Dtype,
+    gather::{is_record, lengths_name},
+    lists::list_item,
+    style::{Ragged, Style},
+};
+use crate::audio::SampleType;
+
+/// The kind of one output column. Shapes are those of one row, `None` where rows differ.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Described {
+    /// Decoded audio.
+    Samples(Vec<Option<usize>>, SampleType),
+    /// Values of this dtype; `None` is objects.
+    Array(Vec<Option<usize>>, Option<Dtype>),
+    /// A struct's fields.
+    Struct(Vec<(String, Described)>),
+}
+
+/// An array's shape and dtype, and the shapes of the lengths that come beside it.
+struct Shaped {
+    shape: Vec<Option<usize>>,
+    dtype: Option<Dtype>,
+    lengths: Vec<Vec<Option<usize>>>,
+}
+
+impl Shaped {
+    fn objects() -> Self {
+        Self { shape: Vec::new(), dtype: None, lengths: Vec::new() }
+    }
+
+    fn within(mut self, width: Option<usize>) -> Self {
+        self.shape.insert(0, width);
+        self.lengths.iter_mut().for_each(|shape| shape.insert(0, width));
+        self
+    }
+}
+
+/// Describes a column of this type, and the lengths beside it: in a batch of `style`, or in single
+/// rows without one.
+pub fn describe_columns(
+    name: &str,
+    data_type: &DataType,
+    style: Option<Style>,
+) -> Vec<(String, Described)> {
+    let mut data_type = data_type;
+    loop {
+        data_type = match data_type {
+            DataType::Dictionary(_, values) => values,
+            DataType::RunEndEncoded(_, values) => values.data_type(),
+            _ => break,
+        };
+    }
+    if let DataType::Struct(fields) = data_type {
+        let fields = fields.iter();
+        let fields = fields.flat_map(|f| describe_columns(f.name(), f.data_type(), style));
+        return vec![(name.to_owned(), Described::Struct(fields.collect()))];
+    }
+    let shaped = match (style, list_item(data_type), data_type) {
+        (None, Some(item), _) => items(item.data_type(), None),
+        (None, None, DataType::FixedSizeList(item, width)) => {
+            items(item.data_type(), usize::try_from(*width).ok())
+        }
+        _ => array(data_type, style.unwrap_or_default().ragged),
+    };
+    let own = (name.to_owned(), Described::Array(shaped.shape, shaped.dtype));
+    let lengths = shaped.lengths.into_iter().enumerate().map(|(depth, shape)| {
+        (lengths_name(name, depth), Described::Array(shape, Some(Dtype::I32)))
+    });
+    std::iter::once(own).chain(lengths).collect()
+}
+
+/// The list of a single row.
+fn items(item: &DataType, width: Option<usize>) -> Shaped {
+    if is_record(item) {
+        return Shaped::objects().within(width);
+    }
+    array(item, Ragged::Object).within(width)
+}
+
+/// One value of a column that is an array.
+fn array(data_type: &DataType, ragged: Ragged) -> Shaped {
+    match data_type {
+        DataType::Dictionary(_, values) => array(values, ragged),
+        DataType::RunEndEncoded(_, values) => array(values.data_type(), ragged),
+        DataType::FixedSizeList(item, width) if !is_record(item.data_type()) => {
+            array(item.data_type(), ragged).within(usize::try_from(*width).ok())
+        }
+        other => match list_item(other).map(|item| item.data_type()) {
+            None => Shaped { dtype: Dtype::of(other), ..Shaped::objects() },
+            Some(item) if is_record(item) || ragged == Ragged::Object => Shaped::objects(),
+            Some(item) => {
+                let mut shaped = array(item, ragged).within(None);
+                if ragged == Ragged::Pad {
+                    shaped.lengths.insert(0, Vec::new());
+                }
+                shaped
+            }
+        },
+    }
+}

@@ -1,0 +1,379 @@
+//! Values of Arrow arrays become the columns of a batch.
+//!
+//! The walk goes down the type. At each level it knows the arrays ("parts", one for each record
+//! batch that rows come from) and the [`Runs`] of values wanted of them; a list turns the runs of
+//! its rows into those of its items, a dictionary into those of its values. At the bottom runs of
+//! numbers are copied as they lie into one contiguous buffer.
+
+use arrow_array::{Array, ArrayRef, cast::AsArray};
+use arrow_schema::DataType;
+
+use super::{
+    AlignedBuf, Column,
+    dtype::Dtype,
+    limit::Limit,
+    lists::{self, Lists, list_item},
+    runs::{Origin, Runs, part_of, referred_values},
+    style::{Ragged, Style},
+    value::{Value, value},
+};
+use crate::error::Error;
+
+/// Why values do not form a column.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The value at this place of the column does not fit in.
+    At {
+        /// The dotted path of the column.
+        path: String,
+        /// The place, counted as the caller counts.
+        at: usize,
+        /// What does not fit, and what to do.
+        reason: String,
+    },
+    /// Not one value's fault.
+    Whole(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Whole(error)
+    }
+}
+
+impl Fault {
+    /// The same fault with places counted by a level above.
+    fn lift(self, place: impl FnOnce(usize) -> usize) -> Self {
+        match self {
+            Self::At { path, at, reason } => Self::At { path, at: place(at), reason },
+            whole @ Self::Whole(_) => whole,
+        }
+    }
+}
+
+/// A column, and what comes beside it: the lengths of padded lists, outermost first.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) column: Column,
+    pub(super) lengths: Vec<Column>,
+}
+
+impl From<Column> for Gathered {
+    fn from(column: Column) -> Self {
+        Self { column, lengths: Vec::new() }
+    }
+}
+
+/// Whether a list of these has no array of its own, but dictionaries.
+pub(super) fn is_record(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(_) => true,
+        DataType::Dictionary(_, values) => is_record(values),
+        DataType::RunEndEncoded(_, values) => is_record(values.data_type()),
+        _ => false,
+    }
+}
+
+/// The name of the lengths of a padded column, for the `depth`-th of its lists.
+pub(super) fn lengths_name(column: &str, depth: usize) -> String {
+    match depth {
+        0 => format!("{column}_lengths"),
+        deeper => format!("{column}_lengths_{}", deeper + 1),
+    }
+}
+
+/// How columns are made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gather<'a> {
+    pub(super) style: Style,
+    pub(super) limit: &'a Limit,
+}
+
+impl Gather<'_> {
+    /// The column of these values.
+    pub(super) fn column(
+        self,
+        path: &str,
+        data_type: &DataType,
+        parts: &[ArrayRef],
+        runs: &Runs,
+    ) -> Result<Gathered, Fault> {
+        if let Some(dtype) = Dtype::of(data_type) {
+            return self.numbers(path, dtype, parts, runs).map(Gathered::from);
+        }
+        if let Some(item) = list_item(data_type) {
+            let item = item.data_type();
+            return match self.style.ragged {
+                _ if is_record(item) => self.objects(parts, runs).map(Gathered::from),
+                Ragged::Object => self.ragged(path, item, parts, runs).map(Gathered::from),
+                Ragged::Pad => self.padded(path, item, parts, runs),
+                Ragged::Error => self.equal(path, item, parts, runs),
+            };
+        }
+        match data_type {
+            DataType::Struct(fields) => {
+                let runs = runs.without_nulls(parts, self.limit)?;
+                let mut columns = Vec::with_capacity(fields.len());
+                for (k, field) in fields.iter().enumerate() {
+                    let child = |part: &ArrayRef| {
+                        part.as_struct_opt().and_then(|parent| parent.columns().get(k).cloned())
+                    };
+                    let children: Vec<ArrayRef> = parts.iter().filter_map(child).collect();
+                    let path = format!("{path}.{}", field.name());
+                    let gathered = self.column(&path, field.data_type(), &children, &runs)?;
+                    gathered.add_to(&mut columns, field.name());
+                }
+                Ok(Column::Struct(columns).into())
+            }
+            DataType::Dictionary(_, values) => self.encoded(path, values, parts, runs),
+            DataType::RunEndEncoded(_, values) => {
+                self.encoded(path, values.data_type(), parts, runs)
+            }
+            DataType::FixedSizeList(item, width) if !is_record(item.data_type()) => {
+                let width = usize::try_from(*width).unwrap_or(0);
+                self.fixed(path, item.data_type(), width, parts, runs)
+            }
+            _ => self.objects(parts, runs).map(Gathered::from),
+        }
+    }
+
+    /// Numbers, copied as they lie.
+    fn numbers(
+        self,
+        path: &str,
+        dtype: Dtype,
+        parts: &[ArrayRef],
+        runs: &Runs,
+    ) -> Result<Column, Fault> {
+        self.limit.take(runs.len(), dtype.width)?;
+        let mut buf = AlignedBuf::with_capacity(runs.len() * dtype.width);
+        let data: Vec<_> = parts.iter().map(Array::to_data).collect();
+        let mut done = 0;
+        for run in runs.iter() {
+            let missing = |at: usize| self.missing(path, dtype, done + at);
+            match run.from {
+                Origin::Null => buf.append_n(missing(0)?.get(..dtype.width), run.len),
+                Origin::Pad => {
+                    let fill = match self.style.fill {
+                        Some(_) => missing(0)?,
+                        None => dtype.zero(),
+                    };
+                    buf.append_n(fill.get(..dtype.width), run.len);
+                }
+                Origin::Part(part) => {
+                    let array = part_of(parts, part, run)?;
+                    if dtype.is_bits() {
+                        let bits = array.as_boolean().values().slice(run.start, run.len);
+                        buf.append(&bits.iter().map(u8::from).collect::<Vec<_>>());
+                    } else {
+                        let stored = dtype.stored();
+                        let first = data.get(part).map_or(0, |d| d.offset()) + run.start;
+                        let bytes = data.get(part).and_then(|d| d.buffers().first());
+                        let bytes = bytes.and_then(|b| {
+                            b.as_slice().get(first * stored..(first + run.len) * stored)
+                        });
+                        let bytes = bytes.ok_or_else(|| Error::corrupt("a column is too short"))?;
+                        buf.append_widened(bytes, stored, dtype.width);
+                    }
+                    let nulls = array.nulls().map(|nulls| nulls.slice(run.start, run.len));
+                    if let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) {
+                        for at in (0..run.len).filter(|at| nulls.is_null(*at)) {
+                            let fill = missing(at)?;
+                            let place = (done + at) * dtype.width;
+                            let into = buf.as_bytes_mut().get_mut(place..place + dtype.width);
+                            if let (Some(into), Some(fill)) = (into, fill.get(..dtype.width)) {
+                                into.copy_from_slice(fill);
+                            }
+                        }
+                    }
+                }
+            }
+            done += run.len;
+        }
+        Ok(Column::Values { buf, dtype, shape: vec![runs.len()] })
+    }
+
+    /// What stands at a place without a value.
+    fn missing(self, path: &str, dtype: Dtype, at: usize) -> Result<[u8; 8], Fault> {
+        let fault = |reason: String| Fault::At { path: path.to_owned(), at, reason };
+        let Some(fill) = self.style.fill else { return Err(fault(NULL.to_owned())) };
+        dtype.fill(fill).ok_or_else(|| {
+            fault(format!(
+                "fill_value {fill} is not a value of dtype {}, and a null or padding needs one",
+                dtype.name
+            ))
+        })
+    }
+
+    /// A list column as one array of arrays.
+    fn ragged(
+        self,
+        path: &str,
+        item: &DataType,
+        parts: &[ArrayRef],
+        runs: &Runs,
+    ) -> Result<Column, Fault> {
+        let lists = Lists::of(parts, runs, self.limit)?;
+        let items = lists.items(self.limit)?;
+        let inner = self.column(path, item, &lists::values(parts)?, &items);
+        let inner = inner.map_err(|fault| fault.lift(|at| lists.holding(at)))?;
+        Ok(Column::Ragged {
+            items: Box::new(inner.column),
+            lengths: lists.nulls().zip(lists.lengths()).map(|(n, len)| (!n).then_some(len)).collect(),
+            shape: vec![runs.len()],
+        })
+    }
+
+    /// A list column as one array, rows lengthened to the longest.
+    fn padded(
+        self,
+        path: &str,
+        item: &DataType,
+        parts: &[ArrayRef],
+        runs: &Runs,
+    ) -> Result<Gathered, Fault> {
+        let lists = Lists::of(parts, runs, self.limit)?;
+        self.check_null_lists(path, &lists)?;
+        let width = lists.lengths().max().unwrap_or(0);
+        let mut gathered = self.items(path, item, parts, &lists, width)?;
+        self.limit.take(runs.len(), Dtype::I32.width)?;
+        let mut buf = AlignedBuf::with_capacity(runs.len() * Dtype::I32.width);
+        for length in lists.lengths() {
+            let length = i32::try_from(length)
+                .map_err(|_| Error::limit("a list has more items than lengths can count"))?;
+            buf.append(&length.to_ne_bytes());
+        }
+        let own = Column::Values { buf, dtype: Dtype::I32, shape: vec![runs.len()] };
+        gathered.lengths.insert(0, own);
+        Ok(gathered)
+    }
+
+    /// A list column as one array, all rows being of one length.
+    fn equal(
+        self,
+        path: &str,
+        item: &DataType,
+        parts: &[ArrayRef],
+        runs: &Runs,
+    ) -> Result<Gathered, Fault> {
+        let lists = Lists::of(parts, runs, self.limit)?;
+        self.check_null_lists(path, &lists)?;
+        let mut there = lists.lengths().zip(lists.nulls()).filter(|(_, is_null)| !is_null);
+        let width = there.next().map_or(0, |(len, _)| len);
+        let odd = |(len, is_null): (usize, bool)| !is_null && len != width;
+        if let Some(at) = lists.lengths().zip(lists.nulls()).position(odd) {
+            let len = lists.lengths().nth(at).unwrap_or(0);
+            let reason = format!(
+                "a list of {len} items in a batch that begins with one of {width}; give \
+                 ragged=\"pad\" or ragged=\"object\", or take single rows (batch_size=None)"
+            );
+            return Err(Fault::At { path: path.to_owned(), at, reason });
+        }
+        self.items(path, item, parts, &lists, width)
+    }
+
+    fn check_null_lists(self, path: &str, lists: &Lists) -> Result<(), Fault> {
+        match lists.nulls().position(|is_null| is_null) {
+            Some(at) if self.style.fill.is_none() => {
+                Err(Fault::At { path: path.to_owned(), at, reason: NULL.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The items of lists that are lengthened to `width`, as a column of rows.
+    fn items(
+        self,
+        path: &str,
+        item: &DataType,
+        parts: &[ArrayRef],
+        lists: &Lists,
+        width: usize,
+    ) -> Result<Gathered, Fault> {
+        let items = lists.items_padded(width, self.limit)?;
+        let inner = self.column(path, item, &lists::values(parts)?, &items);
+        let mut inner = inner.map_err(|fault| fault.lift(|at| at / width.max(1)))?;
+        inner.fold(lists.len(), width);
+        Ok(inner)
+    }
+
+    /// A fixed-size list column; what is around it is null where it is null.
+    fn fixed(
+        self,
+        path: &str,
+        item: &DataType,
+        width: usize,
+        parts: &[ArrayRef],
+        runs: &Runs,
+    ) -> Result<Gathered, Fault> {
+        let runs = runs.without_nulls(parts, self.limit)?;
+        self.limit.take(runs.len(), width)?;
+        let mut items = Runs::default();
+        for run in runs.iter() {
+            let first = run.start.checked_mul(width);
+            let first = first.ok_or_else(|| Error::corrupt("a fixed-size list is too wide"))?;
+            items.push(run.from, first, run.len * width);
+        }
+        let inner = self.column(path, item, &lists::values(parts)?, &items);
+        let mut inner = inner.map_err(|fault| fault.lift(|at| at / width.max(1)))?;
+        inner.fold(runs.len(), width);
+        Ok(inner)
+    }
+
+    /// The values that dictionaries or run-end encoded arrays refer to.
+    fn encoded(
+        self,
+        path: &str,
+        values: &DataType,
+        parts: &[ArrayRef],
+        runs: &Runs,
+    ) -> Result<Gathered, Fault> {
+        let referred = runs.referred(parts, self.limit)?;
+        let parts: Vec<_> = parts.iter().map(referred_values).collect::<Result<_, _>>()?;
+        self.column(path, values, &parts, &referred)
+    }
+
+    /// Values without a dtype.
+    fn objects(self, parts: &[ArrayRef], runs: &Runs) -> Result<Column, Fault> {
+        self.limit.take(runs.len(), size_of::<Value>())?;
+        let mut cells = Vec::with_capacity(runs.len());
+        for run in runs.iter() {
+            let Origin::Part(part) = run.from else {
+                cells.extend(std::iter::repeat_with(|| Value::None).take(run.len));
+                continue;
+            };
+            let array = part_of(parts, part, run)?;
+            for at in run.start..run.end() {
+                cells.push(value(array, at, self.limit)?);
+            }
+        }
+        Ok(Column::Objects { cells, shape: vec![runs.len()] })
+    }
+}
+
+const NULL: &str = "a null cannot stand in a batch of numbers or of lists of one shape; give \
+                    fill_value=, leave the column out, exclude the row, or take single rows \
+                    (batch_size=None)";
+
+impl Gathered {
+    /// Adds the column by its name, and the lengths by names made of it.
+    pub(super) fn add_to(self, columns: &mut Vec<(String, Column)>, name: &str) {
+        columns.push((name.to_owned(), self.column));
+        let lengths = self.lengths.into_iter().enumerate();
+        columns.extend(lengths.map(|(depth, lengths)| (lengths_name(name, depth), lengths)));
+    }
+
+    /// Folds the first axis into `n` rows of `width`.
+    fn fold(&mut self, n: usize, width: usize) {
+        for column in std::iter::once(&mut self.column).chain(&mut self.lengths) {
+            if let Column::Values { shape, .. }
+            | Column::Objects { shape, .. }
+            | Column::Ragged { shape, .. } = column
+                && let Some(first) = shape.first_mut()
+            {
+                *first = n;
+                shape.insert(1, width);
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! A bound on what one element may grow to.
+
+use std::cell::Cell;
+
+use crate::error::{Error, Result};
+
+/// Lists that share items, keys that share values and runs that repeat one can describe columns
+/// much larger than their bytes. What is made of them is counted down from here, before it is made.
+#[derive(Debug)]
+pub struct Limit {
+    bytes: usize,
+    left: Cell<usize>,
+}
+
+impl Limit {
+    /// Room for `bytes`.
+    pub fn new(bytes: usize) -> Self {
+        Self { bytes, left: Cell::new(bytes) }
+    }
+
+    /// Takes room for `n` values of `bytes` each.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Limit`] where it is used up.
+    pub(super) fn take(&self, n: usize, bytes: usize) -> Result<()> {
+        let left = n.checked_mul(bytes).and_then(|taken| self.left.get().checked_sub(taken));
+        let left = left.ok_or_else(|| {
+            Error::limit(format!(
+                "an element of the columns grows beyond {} bytes; raise memory_budget, lower \
+                 batch_size, or leave columns out",
+                self.bytes
+            ))
+        })?;
+        self.left.set(left);
+        Ok(())
+    }
+}

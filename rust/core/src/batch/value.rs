@@ -1,0 +1,170 @@
+//! One value of an Arrow array, for a single row or for a cell of an object array.
+
+use arrow_array::{
+    Array, ArrayRef,
+    cast::AsArray,
+    types::{
+        BinaryViewType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+        StringViewType,
+    },
+};
+use arrow_schema::DataType;
+
+use super::{
+    Column,
+    dtype::Dtype,
+    gather::{Fault, Gather, is_record},
+    limit::Limit,
+    lists::{items_of, list_item},
+    runs::{Runs, referred, referred_values},
+    style::Style,
+};
+use crate::error::{Error, Result};
+
+/// One value, as Python is to have it.
+#[derive(Debug)]
+pub enum Value {
+    /// `None`: a null.
+    None,
+    /// A NumPy scalar: its dtype, and its bytes at the front.
+    Scalar(Dtype, [u8; 8]),
+    /// A string.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// A `decimal.Decimal`, as its constructor takes it.
+    Decimal(String),
+    /// The items of a list.
+    Array(Box<Column>),
+    /// A map's keys and values.
+    Pairs(Vec<(Value, Value)>),
+    /// A struct's fields.
+    Struct(Vec<(String, Value)>),
+}
+
+/// The value at `at`; a null is [`Value::None`], and the items of a list with nulls among numbers
+/// are an array of objects.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Limit`] where lists within lists, sharing their items, would grow beyond
+/// `limit`; [`crate::ErrorKind::Corrupt`] for nested columns that do not hold what refers to them;
+/// [`crate::ErrorKind::Schema`] for types that [`super::check_supported`] refuses.
+pub fn value(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
+    limit.take(1, size_of::<Value>())?;
+    if at >= array.len() {
+        return Err(Error::corrupt("a nested column is shorter than what refers to it"));
+    }
+    if array.is_null(at) || *array.data_type() == DataType::Null {
+        return Ok(Value::None);
+    }
+    let bytes = |bytes: &[u8]| {
+        limit.take(bytes.len(), 1)?;
+        Ok(Value::Bytes(bytes.to_vec()))
+    };
+    let text = |text: &str| {
+        limit.take(text.len(), 1)?;
+        Ok(Value::Text(text.to_owned()))
+    };
+    let decimal = |unscaled: String, scale: i8| {
+        // The exponent, not the scale: exact whatever the precision of the decimal context.
+        Ok(Value::Decimal(format!("{unscaled}E{}", -i32::from(scale))))
+    };
+    match array.data_type() {
+        DataType::Utf8 => text(array.as_string::<i32>().value(at)),
+        DataType::LargeUtf8 => text(array.as_string::<i64>().value(at)),
+        DataType::Utf8View => text(array.as_byte_view::<StringViewType>().value(at)),
+        DataType::Binary => bytes(array.as_binary::<i32>().value(at)),
+        DataType::LargeBinary => bytes(array.as_binary::<i64>().value(at)),
+        DataType::BinaryView => bytes(array.as_byte_view::<BinaryViewType>().value(at)),
+        DataType::FixedSizeBinary(_) => bytes(array.as_fixed_size_binary().value(at)),
+        DataType::Decimal32(_, scale) => {
+            decimal(array.as_primitive::<Decimal32Type>().value(at).to_string(), *scale)
+        }
+        DataType::Decimal64(_, scale) => {
+            decimal(array.as_primitive::<Decimal64Type>().value(at).to_string(), *scale)
+        }
+        DataType::Decimal128(_, scale) => {
+            decimal(array.as_primitive::<Decimal128Type>().value(at).to_string(), *scale)
+        }
+        DataType::Decimal256(_, scale) => {
+            decimal(array.as_primitive::<Decimal256Type>().value(at).to_string(), *scale)
+        }
+        DataType::Dictionary(..) | DataType::RunEndEncoded(..) => {
+            value(&referred_values(array)?, referred(array, at)?, limit)
+        }
+        DataType::Struct(fields) => {
+            let children = fields.iter().zip(array.as_struct().columns());
+            let child = |(field, child): (&arrow_schema::FieldRef, &ArrayRef)| {
+                Ok((field.name().clone(), value(child, at, limit)?))
+            };
+            children.map(child).collect::<Result<_>>().map(Value::Struct)
+        }
+        DataType::Map(..) => pairs(array, at, limit),
+        list if list_item(list).is_some() || matches!(list, DataType::FixedSizeList(..)) => {
+            let (items, start, len) = items_of(array, at)?;
+            items_value(&items, start, len, limit)
+        }
+        plain => scalar(plain, array, at, limit),
+    }
+}
+
+/// Items as an array of their dtype, or of objects where there are nulls among them.
+fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &Limit) -> Result<Value> {
+    if !is_record(items.data_type()) {
+        let gather = Gather { style: Style::default(), limit };
+        let runs = Runs::of(start, len);
+        match gather.column("", items.data_type(), std::slice::from_ref(items), &runs) {
+            Ok(gathered) => return Ok(Value::Array(Box::new(gathered.column))),
+            Err(Fault::Whole(error)) => return Err(error),
+            Err(Fault::At { .. }) => {}
+        }
+    }
+    limit.take(len, size_of::<Value>())?;
+    let cells = (start..start + len).map(|k| value(items, k, limit)).collect::<Result<_>>()?;
+    Ok(Value::Array(Box::new(Column::Objects { cells, shape: vec![len] })))
+}
+
+fn pairs(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
+    let (entries, start, len) = items_of(array, at)?;
+    let entries = entries.as_struct();
+    let [keys, values] = entries.columns() else {
+        return Err(Error::corrupt("the entries of a map are not keys and values"));
+    };
+    limit.take(len, size_of::<(Value, Value)>())?;
+    let pair = |k| Ok((value(keys, k, limit)?, value(values, k, limit)?));
+    (start..start + len).map(pair).collect::<Result<_>>().map(Value::Pairs)
+}
+
+fn scalar(data_type: &DataType, array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
+    if Dtype::of(data_type).is_none() {
+        return Err(Error::schema("", format!("Arrow type {data_type} is not supported")));
+    }
+    let gather = Gather { style: Style::default(), limit };
+    let runs = Runs::of(at, 1);
+    match gather.column("", data_type, std::slice::from_ref(array), &runs) {
+        Ok(gathered) => Ok(gathered.column.into_value()),
+        Err(Fault::Whole(error)) => Err(error),
+        Err(Fault::At { .. }) => Ok(Value::None),
+    }
+}
+
+impl Column {
+    /// The first of the values, or `None` where there are none.
+    fn into_value(self) -> Value {
+        match self {
+            Self::Values { buf, dtype, .. } => {
+                let mut bytes = [0; 8];
+                bytes.iter_mut().zip(buf.as_bytes()).for_each(|(to, from)| *to = *from);
+                Value::Scalar(dtype, bytes)
+            }
+            Self::One(value) => value,
+            _ => Value::None,
+        }
+    }
+
+    /// A column of one number as the number itself.
+    pub(super) fn into_one(self) -> Self {
+        Self::One(self.into_value())
+    }
+}

@@ -1,0 +1,248 @@
+"""Forms of Arrow IPC: files of other writers, damaged streams, dictionaries, what `datasets` writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pytest
+
+import column_values as cv
+import gristmill as gm
+
+SHARED = Path(
+    os.environ.get("GRISTMILL_CORPUS", Path(__file__).parents[2] / "shared" / "corpora")
+)
+
+
+def corpus(name: str, patterns: list[str]) -> list[Any]:
+    folder = SHARED / name
+    found = sorted(path for pattern in patterns for path in folder.rglob(pattern))
+    if not found:
+        reason = pytest.mark.skip(reason=f"the corpus {name} is not at {SHARED}")
+        return [pytest.param(None, marks=reason)]
+    return [pytest.param(path, id=f"{path.parent.name}-{path.name}") for path in found]
+
+
+def read(path: Path) -> pa.Table:
+    data = path.read_bytes()
+    form = pa.ipc.open_file if data.startswith(b"ARROW1") else pa.ipc.open_stream
+    table = form(pa.py_buffer(data)).read_all()
+    table.validate(full=True)
+    return table
+
+
+def has(of: pa.DataType, what: Any) -> bool:
+    """Whether the type is or holds one of this kind."""
+    if what(of):
+        return True
+    if isinstance(of, pa.BaseExtensionType):
+        return has(of.storage_type, what)
+    if pa.types.is_dictionary(of) or pa.types.is_run_end_encoded(of):
+        return has(of.value_type, what)
+    return any(has(of.field(k).type, what) for k in range(of.num_fields))
+
+
+def assert_equal(path: Path, table: pa.Table, columns: list[str]) -> None:
+    """Rows and batches of these columns are pyarrow's."""
+    rows = list(gm.ArrowIterDataset(path, columns=columns, audio=None))
+    assert len(rows) == table.num_rows
+    assert all(sorted(row) == sorted(columns) for row in rows)
+    size = max(table.num_rows, 1)
+    batches = list(
+        gm.ArrowIterDataset(path, columns=columns, audio=None, batch_size=size, fill_value=0)
+    )
+    for name in columns:
+        scalars = list(table[name])
+        expected = [cv.row(scalar) for scalar in scalars]
+        # `repr` tells NaN from a number, and is equal for equal values.
+        assert repr([cv.plain(row[name]) for row in rows]) == repr(expected), name
+        if batches:
+            (batch,) = batches
+            of = table.schema.field(name).type
+            of = of.storage_type if isinstance(of, pa.BaseExtensionType) else of
+            stacked = cv.batch(scalars, of, "object", 0)
+            assert_alike(cv.plain(batch[name]), stacked, name)
+
+
+def assert_alike(ours: Any, theirs: Any, name: str) -> None:
+    assert ours == theirs or repr(ours) == repr(theirs), name
+
+
+@pytest.mark.parametrize("path", corpus("ipc-golden", ["*.stream", "*.arrow_file"]))
+def test_golden_files(path: Path) -> None:
+    """Every column that has a NumPy value equals pyarrow's; the others are refused by name."""
+    table = read(path)
+    refused = [
+        field.name
+        for field in table.schema
+        if has(field.type, lambda of: pa.types.is_union(of) or pa.types.is_interval(of))
+    ]
+    for name in refused:
+        with pytest.raises(gm.SchemaError, match=rf"'{name}'.*(union|interval)") as caught:
+            list(gm.ArrowIterDataset(path, columns=[name]))
+        assert caught.value.column == name
+    columns = [name for name in table.column_names if name not in refused]
+    twice = {name for name in columns if columns.count(name) > 1}
+    twice |= {
+        field.name
+        for field in table.schema
+        if pa.types.is_struct(field.type)
+        and len({child.name for child in field.type}) < field.type.num_fields
+    }
+    for name in twice:
+        with pytest.raises(gm.SchemaError, match="two columns"):
+            list(gm.ArrowIterDataset(path))
+    columns = [name for name in columns if name not in twice]
+    if columns:
+        assert_equal(path, table, columns)
+    assert refused or twice or columns or not table.num_columns
+
+
+@pytest.mark.parametrize("path", corpus("ipc-fuzz", ["*-fuzz-*"]))
+def test_streams_that_broke_a_reader(path: Path) -> None:
+    """pyarrow's data, or a typed error that names the place."""
+    try:
+        rows = list(gm.ArrowIterDataset(path, audio=None))
+    except gm.CorruptShardError as error:
+        assert Path(error.shard) == path
+        assert error.byte is not None
+        assert error.message is not None
+        return
+    except (gm.SchemaError, gm.LimitError) as error:
+        assert path.name in str(error)
+        return
+    table = read(path)
+    assert len(rows) == table.num_rows
+    if rows:
+        assert_equal(path, table, table.column_names)
+
+
+def write(path: Path, batches: list[pa.RecordBatch], **options: Any) -> Path:
+    chosen = pa.ipc.IpcWriteOptions(**options)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, batches[0].schema, options=chosen) as writer,
+    ):
+        for batch in batches:
+            writer.write_batch(batch)
+    return path
+
+
+def encoded(keys: list[int | None], words: list[str]) -> pa.RecordBatch:
+    column = pa.DictionaryArray.from_arrays(pa.array(keys, pa.int8()), pa.array(words))
+    return pa.record_batch([column], names=["word"])
+
+
+@pytest.mark.parametrize("deltas", [True, False])
+@pytest.mark.parametrize("version", ["V4", "V5"])
+def test_dictionaries_grow_and_are_replaced(tmp_path: Path, deltas: bool, version: str) -> None:
+    batches = [
+        encoded([0, 1, None], ["a", "b"]),
+        encoded([2, 0], ["a", "b", "c"]),
+        encoded([0, 1], ["x", "y"]),
+        encoded([1, 2], ["x", "y", "z"]),
+    ]
+    chosen = getattr(pa.ipc.MetadataVersion, version)
+    path = write(
+        tmp_path / "a.arrow", batches, emit_dictionary_deltas=deltas, metadata_version=chosen
+    )
+    expected = [value for batch in batches for value in batch["word"].to_pylist()]
+    assert [row["word"] for row in gm.ArrowIterDataset(path)] == expected
+    (batch,) = gm.ArrowIterDataset(path, batch_size=100)
+    assert batch["word"].tolist() == expected
+
+
+def test_batches_across_dictionaries_that_do_not_fit_one(tmp_path: Path) -> None:
+    """Keys of 8 bits, and more words in two shards than 8 bits can tell apart."""
+    words = [[f"{shard}-{k}" for k in range(120)] for shard in range(2)]
+    keys = list(range(120))
+    paths = [
+        write(tmp_path / f"{shard}.arrow", [encoded(keys, words[shard])]) for shard in range(2)
+    ]
+    (batch,) = gm.ArrowIterDataset(paths, batch_size=240)
+    assert batch["word"].tolist() == words[0] + words[1]
+
+
+@pytest.mark.parametrize("version", ["V4", "V5"])
+@pytest.mark.parametrize("legacy", [True, False])
+def test_versions_of_the_metadata(tmp_path: Path, version: str, legacy: bool) -> None:
+    rows = pa.record_batch([pa.array([1, None, 3]), pa.array([[1], [], None])], names=["a", "b"])
+    chosen = getattr(pa.ipc.MetadataVersion, version)
+    path = write(
+        tmp_path / "a.arrow", [rows], metadata_version=chosen, use_legacy_format=legacy
+    )
+    assert_equal(path, pa.Table.from_batches([rows]), ["a", "b"])
+
+
+def test_schemas_that_differ_inside(tmp_path: Path) -> None:
+    def shard(name: str, of: pa.DataType) -> Path:
+        kind = pa.struct([("ok", pa.int8()), ("box", pa.struct([("x", of)]))])
+        return write(tmp_path / name, [pa.record_batch([pa.nulls(1, kind)], names=["place"])])
+
+    paths = [shard("a.arrow", pa.int32()), shard("b.arrow", pa.int64())]
+    with pytest.raises(gm.SchemaError, match=r"a\.arrow.*b\.arrow.*Int32.*Int64") as caught:
+        list(gm.ArrowIterDataset(paths))
+    assert caught.value.column == "place.box.x"
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> datasets.Dataset:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True)
+    datasets.disable_progress_bars()
+    return datasets.Dataset.from_dict({"n": list(range(10)), "t": [[k] * k for k in range(10)]})
+
+
+def numbers(paths: Any) -> list[int]:
+    return [int(row["n"]) for row in gm.ArrowIterDataset(paths)]
+
+
+def test_directories_of_save_to_disk(tmp_path: Path, counted: datasets.Dataset) -> None:
+    counted.save_to_disk(tmp_path / "saved", num_shards=3)
+    assert numbers(tmp_path / "saved") == list(range(10))
+    # Results of `map` are cached beside the data; they are other data sets.
+    loaded = datasets.load_from_disk(tmp_path / "saved")
+    mapped = loaded.map(lambda row: {"m": -row["n"]})
+    cached = [file["filename"] for file in mapped.cache_files]
+    assert [Path(name).parent for name in cached] == [tmp_path / "saved"]
+    assert numbers(tmp_path / "saved") == list(range(10))
+    assert [int(row["m"]) for row in gm.ArrowIterDataset(cached)] == [-n for n in range(10)]
+
+
+def test_directories_of_several_splits(tmp_path: Path, counted: datasets.Dataset) -> None:
+    datasets.DatasetDict({"train": counted, "test": counted}).save_to_disk(tmp_path / "both")
+    with pytest.raises(ValueError, match=r"both.*train, test"):
+        numbers(tmp_path / "both")
+    assert numbers(tmp_path / "both" / "test") == list(range(10))
+
+
+def rows_of(n: int) -> Any:
+    for k in range(n):
+        yield {"n": k}
+
+
+def test_cache_directories(tmp_path: Path, counted: datasets.Dataset) -> None:
+    made = datasets.Dataset.from_generator(
+        rows_of, gen_kwargs={"n": 7}, cache_dir=str(tmp_path / "cache")
+    )
+    folder = Path(made.cache_files[0]["filename"]).parent
+    assert numbers(folder) == list(range(7))
+    kept = made.filter(lambda row: row["n"] > 3)
+    assert any(path.name.startswith("cache-") for path in folder.iterdir()), kept
+    assert numbers(folder) == list(range(7))
+
+
+def test_cache_directories_of_several_splits(tmp_path: Path, counted: datasets.Dataset) -> None:
+    (tmp_path / "dataset_info.json").write_text('{"splits": {"train": {}, "test": {}}}')
+    rows = pa.record_batch([pa.array([1, 2])], names=["n"])
+    write(tmp_path / "birds-train-00000-of-00001.arrow", [rows])
+    assert numbers(tmp_path) == [1, 2]
+    write(tmp_path / "birds-test.arrow", [rows])
+    with pytest.raises(ValueError, match=r"test, train.*\*-test\*\.arrow"):
+        numbers(tmp_path)
+    (tmp_path / "dataset_info.json").write_text("{")
+    with pytest.raises(ValueError, match=r"dataset_info\.json"):
+        numbers(tmp_path)
