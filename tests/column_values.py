@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 
-class NoValue(Exception):
+class NoValueError(Exception):
     """A null, or lists of unequal lengths, where a batch needs a number."""
 
 
@@ -60,9 +60,7 @@ def number(scalar: pa.Scalar) -> Any:
 def unwrapped(scalar: Any) -> Any:
     """The scalar that a dictionary's or run-end encoded one stands for."""
     while scalar is not None and scalar is not PAD:
-        if isinstance(scalar, pa.ExtensionScalar):
-            scalar = scalar.value
-        elif pa.types.is_dictionary(scalar.type):
+        if isinstance(scalar, pa.ExtensionScalar) or pa.types.is_dictionary(scalar.type):
             scalar = scalar.value
         elif pa.types.is_run_end_encoded(scalar.type):
             scalar = pa.scalar(scalar.as_py(), scalar.type.value_type)
@@ -124,11 +122,11 @@ def batch(scalars: Sequence[Any], of: pa.DataType, ragged: str, fill: Any) -> An
             for s, gone in zip(scalars, missing, strict=True)
         ]
     if any(scalar is None for scalar in scalars) and fill is None:
-        raise NoValue
+        raise NoValueError
     lists = [[] if gone else items(s) for s, gone in zip(scalars, missing, strict=True)]
     lengths = {len(part) for part, s in zip(lists, scalars, strict=True) if s is not None}
     if ragged == "error" and len(lengths) > 1:
-        raise NoValue
+        raise NoValueError
     width = max(lengths, default=0)
     padded = [
         part + [None if s is None else PAD] * (width - len(part))
@@ -147,7 +145,7 @@ def _missing(scalar: Any, fill: Any) -> Any:
         return fill
     if scalar is PAD:
         return 0
-    raise NoValue
+    raise NoValueError
 
 
 def plain(ours: Any) -> Any:

@@ -94,9 +94,11 @@ def arrays(draw: st.DrawFn, n: int, depth: int = 2, nulls: bool = True) -> pa.Ar
     if kind == "fixed":
         width = draw(st.integers(0, 3))
         values = below(n * width)
-        return pa.FixedSizeListArray.from_arrays(
-            values, type=pa.list_(values.type, width), mask=mask
-        ) if width else pa.array([[]] * n, pa.list_(pa.int32(), 0))
+        return (
+            pa.FixedSizeListArray.from_arrays(values, type=pa.list_(values.type, width), mask=mask)
+            if width
+            else pa.array([[]] * n, pa.list_(pa.int32(), 0))
+        )
     if kind == "struct":
         children = [below(n) for _ in range(draw(st.integers(1, 3)))]
         return pa.StructArray.from_arrays(
@@ -117,9 +119,7 @@ def arrays(draw: st.DrawFn, n: int, depth: int = 2, nulls: bool = True) -> pa.Ar
         return of.from_arrays(pa.array(offsets, index), values, mask=mask)
     starts = offsets[:-1]
     if draw(st.booleans()) and starts:  # views may share items and come in any order
-        starts = [
-            draw(st.integers(0, offsets[-1] - length)) for length in lengths
-        ]
+        starts = [draw(st.integers(0, offsets[-1] - length)) for length in lengths]
     of = pa.LargeListViewArray if kind == "large view" else pa.ListViewArray
     return of.from_arrays(pa.array(starts, index), pa.array(lengths, index), values, mask=mask)
 
@@ -162,8 +162,9 @@ def assert_same(ours: Any, theirs: Any) -> None:
 
 
 tables = st.integers(1, 7).flatmap(
-    lambda n: st.lists(arrays(n), min_size=1, max_size=3)
-    .map(lambda columns: pa.table(columns, names=[f"c{k}" for k in range(len(columns))]))
+    lambda n: st.lists(arrays(n), min_size=1, max_size=3).map(
+        lambda columns: pa.table(columns, names=[f"c{k}" for k in range(len(columns))])
+    )
 )
 SETTINGS = settings(
     max_examples=150,
@@ -209,7 +210,7 @@ def test_any_table(
                 for start in range(0, len(column), size):
                     part = column[start : start + size]
                     expected.append(cv.batch(part, table[name].type, ragged, fill))
-            except cv.NoValue as error:
+            except cv.NoValueError as error:
                 reason = error
             batches = gm.ArrowIterDataset(
                 path,
@@ -240,7 +241,7 @@ def test_dtypes(tmp_path: Path, of: pa.DataType, values: st.SearchStrategy[Any])
             narrow = pa.types.is_time32(of)
             one = pa.array([0], pa.int32() if narrow else pa.int64()).view(of)
         else:
-            example: Any = {"binary": b"", "fixed_size_binary[3]": b"abc"}.get(str(of), None)
+            example: Any = {"binary": b"", "fixed_size_binary[3]": b"abc"}.get(str(of))
             if "string" in str(of):
                 example = ""
             elif cv.dtype(of) is not None:

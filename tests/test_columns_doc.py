@@ -101,7 +101,7 @@ def joined(texts: list[str]) -> str:
 
 def table(tmp_path: Path) -> str:
     lines = [
-        "| Arrow type | single row | batch | batch, `ragged=\"pad\"` or `\"error\"` |",
+        '| Arrow type | single row | batch | batch, `ragged="pad"` or `"error"` |',
         "|---|---|---|---|",
     ]
     for name, columns in COLUMNS.items():

@@ -1,4 +1,4 @@
-"""Forms of Arrow IPC: files of other writers, damaged streams, dictionaries, what `datasets` writes."""
+"""Forms of Arrow IPC: other writers' files, damaged streams, dictionaries, those of `datasets`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import pytest
 import column_values as cv
 import gristmill as gm
 
-SHARED = Path(
-    os.environ.get("GRISTMILL_CORPUS", Path(__file__).parents[2] / "shared" / "corpora")
-)
+SHARED = Path(os.environ.get("GRISTMILL_CORPUS", Path(__file__).parents[2] / "shared" / "corpora"))
 
 
 def corpus(name: str, patterns: list[str]) -> list[Any]:
@@ -93,7 +91,7 @@ def test_golden_files(path: Path) -> None:
         if pa.types.is_struct(field.type)
         and len({child.name for child in field.type}) < field.type.num_fields
     }
-    for name in twice:
+    if twice:
         with pytest.raises(gm.SchemaError, match="two columns"):
             list(gm.ArrowIterDataset(path))
     columns = [name for name in columns if name not in twice]
@@ -105,15 +103,18 @@ def test_golden_files(path: Path) -> None:
 @pytest.mark.parametrize("path", corpus("ipc-fuzz", ["*-fuzz-*"]))
 def test_streams_that_broke_a_reader(path: Path) -> None:
     """pyarrow's data, or a typed error that names the place."""
+    refused: gm.GristmillError | None = None
+    rows: list[dict[str, Any]] = []
     try:
         rows = list(gm.ArrowIterDataset(path, audio=None))
-    except gm.CorruptShardError as error:
-        assert Path(error.shard) == path
-        assert error.byte is not None
-        assert error.message is not None
-        return
-    except (gm.SchemaError, gm.LimitError) as error:
-        assert path.name in str(error)
+    except (gm.CorruptShardError, gm.SchemaError, gm.LimitError) as error:
+        refused = error
+    if isinstance(refused, gm.CorruptShardError):
+        assert Path(refused.shard) == path
+        assert refused.byte is not None
+        assert refused.message is not None
+    if refused is not None:
+        assert path.name in str(refused)
         return
     table = read(path)
     assert len(rows) == table.num_rows
@@ -172,9 +173,7 @@ def test_batches_across_dictionaries_that_do_not_fit_one(tmp_path: Path) -> None
 def test_versions_of_the_metadata(tmp_path: Path, version: str, legacy: bool) -> None:
     rows = pa.record_batch([pa.array([1, None, 3]), pa.array([[1], [], None])], names=["a", "b"])
     chosen = getattr(pa.ipc.MetadataVersion, version)
-    path = write(
-        tmp_path / "a.arrow", [rows], metadata_version=chosen, use_legacy_format=legacy
-    )
+    path = write(tmp_path / "a.arrow", [rows], metadata_version=chosen, use_legacy_format=legacy)
     assert_equal(path, pa.Table.from_batches([rows]), ["a", "b"])
 
 

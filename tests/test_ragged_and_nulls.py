@@ -1,4 +1,4 @@
-"""The options `ragged` and `fill_value`: shapes, dtypes, lengths, errors that name row and remedy."""
+"""The options `ragged` and `fill_value`: shapes, dtypes, lengths, errors that name the row."""
 
 from __future__ import annotations
 

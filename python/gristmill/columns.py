@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -38,5 +38,5 @@ def _number(value: FillNumber) -> bool | int | float:
         number: object = value.item() if isinstance(value, np.generic) else value
         is_small = not isinstance(number, int) or -(2**63) <= number < 2**64
         if isinstance(number, (bool, int, float)) and is_small:
-            return cast("bool | int | float", number)
+            return number
     raise ValueError(f"fill_value is a number of at most 64 bits, or NaT, not {value!r}")
