@@ -95,7 +95,7 @@ def batch(scalars: Sequence[Any], of: pa.DataType, ragged: str, fill: Any) -> An
     missing = [scalar is None or scalar is PAD for scalar in scalars]
     if dtype(of) is not None:
         return [
-            _missing(scalar, fill) if gone else number(scalar)
+            _missing(scalar, fill, dtype(of)) if gone else number(scalar)
             for scalar, gone in zip(scalars, missing, strict=True)
         ]
     if pa.types.is_struct(of):
@@ -109,11 +109,12 @@ def batch(scalars: Sequence[Any], of: pa.DataType, ragged: str, fill: Any) -> An
             for field in of
         }
     if pa.types.is_fixed_size_list(of) and not is_record(of.value_type):
-        of_items = [
-            [s] * of.list_size if gone else items(s)
-            for s, gone in zip(scalars, missing, strict=True)
+        width = of.list_size
+        parts = [
+            [s] * width if gone else items(s) for s, gone in zip(scalars, missing, strict=True)
         ]
-        return [batch(part, of.value_type, ragged, fill) for part in of_items]
+        flat = batch([item for part in parts for item in part], of.value_type, ragged, fill)
+        return [flat[k * width : (k + 1) * width] for k in range(len(parts))]
     if not is_list(of) or is_record(of.value_type):
         return [None if gone else row(s) for s, gone in zip(scalars, missing, strict=True)]
     if ragged == "object":
@@ -140,12 +141,10 @@ def is_record(of: pa.DataType) -> bool:
     return pa.types.is_struct(decoded(of))
 
 
-def _missing(scalar: Any, fill: Any) -> Any:
-    if fill is not None:
-        return fill
-    if scalar is PAD:
-        return 0
-    raise NoValueError
+def _missing(scalar: Any, fill: Any, of: np.dtype[Any]) -> Any:
+    if fill is None and scalar is not PAD:
+        raise NoValueError
+    return {"b": bool, "f": float}.get(of.kind, int)(fill or 0)
 
 
 def plain(ours: Any) -> Any:

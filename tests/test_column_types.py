@@ -72,7 +72,9 @@ def arrays(draw: st.DrawFn, n: int, depth: int = 2, nulls: bool = True) -> pa.Ar
         kinds += ["list", "large", "view", "large view", "fixed", "struct", "map"]
     kind = draw(st.sampled_from(kinds))
     below = lambda n: draw(arrays(n, depth - 1, nulls))  # noqa: E731
-    mask = pa.array(draw(st.lists(st.booleans(), min_size=n, max_size=n))) if nulls else None
+    mask = None
+    if nulls:
+        mask = pa.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)), pa.bool_())
     if kind == "leaf":
         return leaf(draw, n, nulls)
     if kind == "dictionary":
@@ -245,7 +247,7 @@ def test_dtypes(tmp_path: Path, of: pa.DataType, values: st.SearchStrategy[Any])
             if "string" in str(of):
                 example = ""
             elif cv.dtype(of) is not None:
-                example = np.float16(0) if of == pa.float16() else 0
+                example = np.dtype(of.to_pandas_dtype()).type(0)
             one = pa.array([example], of)
     lists = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), one)
     path = write(tmp_path / "a.arrow", pa.table({"x": one, "y": lists}), "stream", None, 9)

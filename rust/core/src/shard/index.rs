@@ -177,6 +177,9 @@ fn contents<'a>(message: &Message<'a>) -> Result<Contents<'a>> {
         }
         MessageHeader::DictionaryBatch => {
             let batch = message.header_as_dictionary_batch().ok_or_else(malformed)?;
+            if batch.data().is_none() {
+                return Err(Error::corrupt("a dictionary batch without data"));
+            }
             Ok(Contents::Dictionary { id: batch.id(), is_delta: batch.isDelta() })
         }
         MessageHeader::Schema => Err(Error::corrupt(
