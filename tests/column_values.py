@@ -99,22 +99,18 @@ def batch(scalars: Sequence[Any], of: pa.DataType, ragged: str, fill: Any) -> An
             for scalar, gone in zip(scalars, missing, strict=True)
         ]
     if pa.types.is_struct(of):
-        return {
-            field.name: batch(
-                [s if gone else s[field.name] for s, gone in zip(scalars, missing, strict=True)],
-                field.type,
-                ragged,
-                fill,
-            )
-            for field in of
-        }
+        columns: dict[str, Any] = {}
+        for field in of:
+            children = [
+                s if gone else s[field.name] for s, gone in zip(scalars, missing, strict=True)
+            ]
+            columns[field.name] = batch(children, field.type, ragged, fill)
+            if ragged == "pad":
+                columns |= named_lengths(field.name, lengths(children, field.type))
+        return columns
     if pa.types.is_fixed_size_list(of) and not is_record(of.value_type):
-        width = of.list_size
-        parts = [
-            [s] * width if gone else items(s) for s, gone in zip(scalars, missing, strict=True)
-        ]
-        flat = batch([item for part in parts for item in part], of.value_type, ragged, fill)
-        return [flat[k * width : (k + 1) * width] for k in range(len(parts))]
+        flat = batch(fixed_items(scalars, of.list_size), of.value_type, ragged, fill)
+        return folded(flat, len(scalars), of.list_size)
     if not is_list(of) or is_record(of.value_type):
         return [None if gone else row(s) for s, gone in zip(scalars, missing, strict=True)]
     if ragged == "object":
@@ -124,17 +120,51 @@ def batch(scalars: Sequence[Any], of: pa.DataType, ragged: str, fill: Any) -> An
         ]
     if any(scalar is None for scalar in scalars) and fill is None:
         raise NoValueError
-    lists = [[] if gone else items(s) for s, gone in zip(scalars, missing, strict=True)]
-    lengths = {len(part) for part, s in zip(lists, scalars, strict=True) if s is not None}
-    if ragged == "error" and len(lengths) > 1:
+    there = {len(items(s)) for s, gone in zip(scalars, missing, strict=True) if not gone}
+    if ragged == "error" and len(there | ({0} if PAD in scalars else set())) > 1:
         raise NoValueError
-    width = max(lengths, default=0)
-    padded = [
-        part + [None if s is None else PAD] * (width - len(part))
-        for part, s in zip(lists, scalars, strict=True)
+    flat = batch(padded_items(scalars), of.value_type, ragged, fill)
+    return folded(flat, len(scalars), max(there, default=0))
+
+
+def lengths(scalars: Sequence[Any], of: pa.DataType) -> list[Any]:
+    """The lengths that come beside a padded column, outermost first."""
+    of = decoded(of)
+    scalars = [unwrapped(scalar) if scalar is not PAD else PAD for scalar in scalars]
+    if pa.types.is_fixed_size_list(of) and not is_record(of.value_type):
+        inner = lengths(fixed_items(scalars, of.list_size), of.value_type)
+        return [folded(part, len(scalars), of.list_size) for part in inner]
+    if not is_list(of) or is_record(of.value_type):
+        return []
+    own = [0 if s is None or s is PAD else len(items(s)) for s in scalars]
+    inner = lengths(padded_items(scalars), of.value_type)
+    return [own, *(folded(part, len(scalars), max(own, default=0)) for part in inner)]
+
+
+def named_lengths(column: str, found: list[Any]) -> dict[str, Any]:
+    return {
+        f"{column}_lengths" + (f"_{depth + 1}" if depth else ""): part
+        for depth, part in enumerate(found)
+    }
+
+
+def fixed_items(scalars: Sequence[Any], width: int) -> list[Any]:
+    parts = [[s] * width if s is None or s is PAD else items(s) for s in scalars]
+    return [item for part in parts for item in part]
+
+
+def padded_items(scalars: Sequence[Any]) -> list[Any]:
+    parts = [[] if s is None or s is PAD else items(s) for s in scalars]
+    width = max((len(part) for part in parts), default=0)
+    return [
+        item
+        for part, s in zip(parts, scalars, strict=True)
+        for item in part + [None if s is None else PAD] * (width - len(part))
     ]
-    flat = batch([item for part in padded for item in part], of.value_type, ragged, fill)
-    return [flat[k * width : (k + 1) * width] for k in range(len(padded))]
+
+
+def folded(flat: list[Any], n: int, width: int) -> list[Any]:
+    return [flat[k * width : (k + 1) * width] for k in range(n)]
 
 
 def is_record(of: pa.DataType) -> bool:

@@ -4,7 +4,9 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Schema;
 use gristmill_core::{
     ErrorKind,
-    batch::{Column, FillValue, Limit, Ragged, Style, Styles, Value, batch_of, check_supported, value},
+    batch::{
+        Column, FillValue, Limit, Ragged, Style, Styles, Value, batch_of, check_supported, value,
+    },
 };
 
 use crate::{ensure, shard::is_blamable};
@@ -68,9 +70,10 @@ fn agree(name: &str, single: &Value, column: &Column, at: usize) -> Result<(), S
         (Value::None, _) => Ok(()),
         (Value::Struct(values), Column::Struct(columns)) => {
             ensure!(values.len() == columns.len(), "{name} has {} fields", columns.len());
-            values.iter().zip(columns).try_for_each(|((name, single), (_, column))| {
-                agree(name, single, column, at)
-            })
+            values
+                .iter()
+                .zip(columns)
+                .try_for_each(|((name, single), (_, column))| agree(name, single, column, at))
         }
         _ => {
             let (mut alone, mut batched) = (String::new(), String::new());

@@ -174,9 +174,8 @@ fn table_columns(
             let value = value.map_err(|e| in_row(e, rows.first(), made.shards))?;
             Ok(vec![(name.to_owned(), Column::One(value))])
         }
-        places => gather_rows(name, places, made.layout.styles.of(name), &limit).map_err(
-            |(error, at)| in_row(error, at.and_then(|at| rows.get(at)), made.shards),
-        ),
+        places => gather_rows(name, places, made.layout.styles.of(name), &limit)
+            .map_err(|(error, at)| in_row(error, at.and_then(|at| rows.get(at)), made.shards)),
     }
 }
 

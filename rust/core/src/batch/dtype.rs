@@ -28,6 +28,9 @@ enum Kind {
 /// `NaT`, "not a time", in NumPy: the smallest integer.
 const NAT: i64 = i64::MIN;
 
+/// What padding is made of where no fill value is given: zero, of any dtype.
+pub(super) const ZERO: [u8; 8] = [0; 8];
+
 /// What stands in a batch where there is no value: for a null, and behind the end of a padded row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FillValue {
@@ -92,11 +95,6 @@ impl Dtype {
     /// Bytes of one value in Arrow.
     pub(super) fn stored(self) -> usize {
         self.stored
-    }
-
-    /// What padding is made of where no fill value is given.
-    pub(super) fn zero(self) -> [u8; 8] {
-        [0; 8]
     }
 
     /// The fill value as this dtype has it, in the first `width` bytes; `None` if it does not fit.

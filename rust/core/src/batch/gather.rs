@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 
 use super::{
     AlignedBuf, Column,
-    dtype::Dtype,
+    dtype::{Dtype, ZERO},
     limit::Limit,
     lists::{self, Lists, list_item},
     runs::{Origin, Runs, part_of, referred_values},
@@ -156,7 +156,7 @@ impl Gather<'_> {
                 Origin::Pad => {
                     let fill = match self.style.fill {
                         Some(_) => missing(0)?,
-                        None => dtype.zero(),
+                        None => ZERO,
                     };
                     buf.append_n(fill.get(..dtype.width), run.len);
                 }
@@ -219,7 +219,11 @@ impl Gather<'_> {
         let inner = inner.map_err(|fault| fault.lift(|at| lists.holding(at)))?;
         Ok(Column::Ragged {
             items: Box::new(inner.column),
-            lengths: lists.nulls().zip(lists.lengths()).map(|(n, len)| (!n).then_some(len)).collect(),
+            lengths: lists
+                .nulls()
+                .zip(lists.lengths())
+                .map(|(n, len)| (!n).then_some(len))
+                .collect(),
             shape: vec![runs.len()],
         })
     }
