@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import soundfile
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -135,6 +136,37 @@ def table(n: int, wav: bytes) -> pa.Table:
     )
 
 
+def kinds(n: int) -> pa.Table:
+    """A column of each of the other types, nulls included."""
+    lists = [None if i % 4 == 2 else list(range(i % 3)) for i in range(n)]
+    nested = [None if part is None else [part, [7], None] for part in lists]
+    runs = [1 + i // 2 for i in range(n)]
+    words = pa.array(["a", None, "b"])
+    return pa.table(
+        {
+            "view-list": pa.array(lists, pa.list_view(pa.int8())),
+            "large-view-list": pa.array(nested, pa.large_list_view(pa.list_view(pa.int16()))),
+            "nested": pa.array(nested, pa.list_(pa.large_list(pa.float16()))),
+            "words": pa.array([None if part is None else [*map(str, part)] for part in lists]),
+            "records": pa.array([[{"a": i, "b": None}] * (i % 3) for i in range(n)]),
+            "map": pa.array([[("k", i), ("k", None)] for i in range(n)], pa.map_("utf8", "int8")),
+            "struct": pa.array([{"x": {"y": i}} if i % 3 else None for i in range(n)]),
+            "runs": pc.run_end_encode(pa.array(runs, pa.int16())),
+            "run-lists": pa.ListArray.from_arrays(
+                pa.array(range(n + 1), pa.int32()), pc.run_end_encode(pa.array(runs, pa.int8()))
+            ),
+            "dictionary-lists": pa.ListArray.from_arrays(
+                pa.array([i // 2 for i in range(n + 1)], pa.int32()),
+                pa.DictionaryArray.from_arrays(pa.array([i % 3 for i in range(n)]), words),
+            ),
+            "decimal256": pa.array([Decimal(i) / 8 for i in range(n)], pa.decimal256(50, 5)),
+            "time": pa.array(range(n), pa.int32()).view(pa.time32("ms")),
+            "duration": pa.array(range(n), pa.int64()).view(pa.duration("ns")),
+            "null": pa.nulls(n),
+        }
+    )
+
+
 def shard_seeds(wav: bytes) -> dict[str, bytes]:
     """Streams and files, compressed and not, whole tables and single columns."""
     whole = table(7, wav)
@@ -150,10 +182,11 @@ def shard_seeds(wav: bytes) -> dict[str, bytes]:
                 with make(sink, data.schema, options=options) as writer:
                     writer.write_table(data, max_chunksize=5)
                 seeds[f"{name}-{kind}-{codec or 'plain'}"] = sink.getvalue()
-    for name in whole.column_names:
+    columns = [(of, name) for of in (whole, kinds(6)) for name in of.column_names]
+    for of, name in columns:
         sink = io.BytesIO()
-        with pa.ipc.new_stream(sink, whole.select([name]).schema) as writer:
-            writer.write_table(whole.select([name]))
+        with pa.ipc.new_stream(sink, of.select([name]).schema) as writer:
+            writer.write_table(of.select([name]))
         seeds[f"column-{name}"] = sink.getvalue()
     deltas = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)

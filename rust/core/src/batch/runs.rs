@@ -183,3 +183,36 @@ pub(super) fn referred_values(array: &ArrayRef) -> Result<ArrayRef> {
     };
     found.cloned().ok_or_else(|| Error::corrupt("an encoded column without values"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_one_run() {
+        let mut runs = Runs::default();
+        for (from, start, len) in [
+            (Origin::Part(0), 3, 2),
+            (Origin::Part(0), 5, 1),
+            (Origin::Part(0), 7, 0),
+            (Origin::Part(0), 6, 4),
+            (Origin::Null, 0, 1),
+            (Origin::Null, 0, 2),
+            (Origin::Pad, 0, 1),
+            (Origin::Part(1), 10, 1),
+            (Origin::Part(0), 11, 1),
+        ] {
+            runs.push(from, start, len);
+        }
+        let found: Vec<_> = runs.iter().map(|run| (run.from, run.start, run.len)).collect();
+        let expected = [
+            (Origin::Part(0), 3, 7),
+            (Origin::Null, 0, 3),
+            (Origin::Pad, 0, 1),
+            (Origin::Part(1), 10, 1),
+            (Origin::Part(0), 11, 1),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(runs.len(), 13);
+    }
+}
