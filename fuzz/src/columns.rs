@@ -1,5 +1,7 @@
 //! Columns of every kind: single rows, and batches of them.
 
+use std::ops::Range;
+
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Schema;
 use gristmill_core::{
@@ -76,38 +78,31 @@ fn agree(name: &str, single: &Value, column: &Column, at: usize) -> Result<(), S
                 .try_for_each(|((name, single), (_, column))| agree(name, single, column, at))
         }
         _ => {
-            let (mut alone, mut batched) = (String::new(), String::new());
-            write_value(single, &mut alone);
-            write_cell(column, at, &mut batched);
+            let (alone, batched) = (value_text(single), cell_text(column, at));
             ensure!(alone == batched, "{name}, row {at}: {alone} is {batched} in a batch");
             Ok(())
         }
     }
 }
 
-fn write_value(value: &Value, out: &mut String) {
+/// A value in a form in which two are equal if their bits are.
+fn value_text(value: &Value) -> String {
     match value {
-        Value::Array(column) => write_all(column, out),
-        Value::Struct(fields) => {
-            for (name, value) in fields {
-                *out += &format!("{name:?}: ");
-                write_value(value, out);
-                *out += "; ";
-            }
+        Value::Array(column) => {
+            listed(0..shape(column).first().copied().unwrap_or(0), |at| cell_text(column, at))
         }
-        Value::Scalar(dtype, bytes) => *out += &format!("{:?}", &bytes[..dtype.width]),
-        other => *out += &format!("{other:?}"),
+        Value::Struct(fields) => {
+            let field =
+                |(name, value): &(String, Value)| format!("{name:?}: {}", value_text(value));
+            fields.iter().map(field).collect::<Vec<_>>().join("; ")
+        }
+        Value::Scalar(dtype, bytes) => format!("{:?}", &bytes[..dtype.width]),
+        other => format!("{other:?}"),
     }
 }
 
-fn write_all(column: &Column, out: &mut String) {
-    *out += "[";
-    let n = shape(column).first().copied().unwrap_or(0);
-    for at in 0..n {
-        write_cell(column, at, out);
-        *out += ", ";
-    }
-    *out += "]";
+fn listed(range: Range<usize>, text: impl Fn(usize) -> String) -> String {
+    format!("[{}]", range.map(text).collect::<Vec<_>>().join(", "))
 }
 
 fn shape(column: &Column) -> &[usize] {
@@ -120,46 +115,33 @@ fn shape(column: &Column) -> &[usize] {
 }
 
 /// Element `at` along the first axis.
-fn write_cell(column: &Column, at: usize, out: &mut String) {
-    if let Column::Struct(fields) = column {
-        for (name, field) in fields {
-            *out += &format!("{name:?}: ");
-            write_cell(field, at, out);
-            *out += "; ";
+fn cell_text(column: &Column, at: usize) -> String {
+    match column {
+        Column::Struct(fields) => {
+            let field =
+                |(name, field): &(String, Column)| format!("{name:?}: {}", cell_text(field, at));
+            fields.iter().map(field).collect::<Vec<_>>().join("; ")
         }
-        return;
+        array => axis_text(array, &shape(array)[1..], at),
     }
-    write_axis(column, &shape(column)[1..], at, out);
 }
 
-fn write_axis(column: &Column, inner: &[usize], at: usize, out: &mut String) {
+fn axis_text(column: &Column, inner: &[usize], at: usize) -> String {
     if let Some((width, deeper)) = inner.split_first() {
-        *out += "[";
-        for k in 0..*width {
-            write_axis(column, deeper, at * width + k, out);
-            *out += ", ";
-        }
-        *out += "]";
-        return;
+        return listed(0..*width, |k| axis_text(column, deeper, at * width + k));
     }
     match column {
         Column::Values { buf, dtype, .. } => {
-            let bytes = &buf.as_bytes()[at * dtype.width..][..dtype.width];
-            *out += &format!("{bytes:?}");
+            format!("{:?}", &buf.as_bytes()[at * dtype.width..][..dtype.width])
         }
-        Column::Objects { cells, .. } => write_value(&cells[at], out),
+        Column::Objects { cells, .. } => value_text(&cells[at]),
         Column::Ragged { items, lengths, .. } => match lengths[at] {
-            None => *out += "None",
+            None => "None".to_owned(),
             Some(len) => {
                 let start: usize = lengths[..at].iter().flatten().sum();
-                *out += "[";
-                for k in start..start + len {
-                    write_cell(items, k, out);
-                    *out += ", ";
-                }
-                *out += "]";
+                listed(start..start + len, |k| cell_text(items, k))
             }
         },
-        _ => *out += "?",
+        other => format!("{other:?} is no array"),
     }
 }

@@ -14,19 +14,15 @@ use pyo3::{
 use crate::buffer::Buffer;
 
 /// The element that Python gets.
-pub(crate) fn batch_to_dict(
-    py: Python<'_>,
-    batch: Batch,
-    single: bool,
-) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn batch_to_dict(py: Python<'_>, batch: Batch) -> PyResult<Bound<'_, PyDict>> {
     let element = PyDict::new(py);
     for (name, column) in batch.columns {
-        element.set_item(name, column_to_py(py, column, single)?)?;
+        element.set_item(name, column_to_py(py, column)?)?;
     }
     Ok(element)
 }
 
-fn column_to_py(py: Python<'_>, column: Column, single: bool) -> PyResult<Bound<'_, PyAny>> {
+fn column_to_py(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyAny>> {
     match column {
         Column::Samples { buf, sample_type, shape } => {
             samples_to_array(py, buf, sample_type, &shape)
@@ -38,7 +34,7 @@ fn column_to_py(py: Python<'_>, column: Column, single: bool) -> PyResult<Bound<
             objects(py, cells.into_iter().map(|cell| value_to_py(py, cell)), &shape)
         }
         Column::Ragged { items, lengths, shape } => {
-            let items = column_to_py(py, *items, single)?;
+            let items = column_to_py(py, *items)?;
             let mut start = 0;
             let cells = lengths.into_iter().map(|length| {
                 let Some(length) = length else { return Ok(py.None().into_bound(py)) };
@@ -52,7 +48,7 @@ fn column_to_py(py: Python<'_>, column: Column, single: bool) -> PyResult<Bound<
         Column::Struct(fields) => {
             let dict = PyDict::new(py);
             for (name, field) in fields {
-                dict.set_item(name, column_to_py(py, field, single)?)?;
+                dict.set_item(name, column_to_py(py, field)?)?;
             }
             Ok(dict.into_any())
         }
@@ -71,7 +67,7 @@ fn value_to_py(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
         Value::Text(text) => Ok(PyString::new(py, &text).into_any()),
         Value::Bytes(bytes) => Ok(PyBytes::new(py, &bytes).into_any()),
         Value::Decimal(text) => decimal(py)?.call1((text,)),
-        Value::Array(column) => column_to_py(py, *column, true),
+        Value::Array(column) => column_to_py(py, *column),
         Value::Pairs(pairs) => {
             let list = PyList::empty(py);
             for (key, value) in pairs {

@@ -23,7 +23,6 @@ const SIGNAL_CHECK: Duration = Duration::from_millis(25);
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     inner: pipeline::Pipeline,
-    is_single: bool,
 }
 
 #[pymethods]
@@ -35,16 +34,15 @@ impl Pipeline {
             Some(kwargs) => options::parse(kwargs)?,
             None => options::parse(&PyDict::new(py))?,
         };
-        let is_single = options.batch_size.is_none();
         let inner = py.detach_core(move || pipeline::Pipeline::start(options, start))?;
-        Ok(Self { inner, is_single })
+        Ok(Self { inner })
     }
 
     /// `(rows, columns)` of the next element; `None` at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(usize, Bound<'py, PyDict>)>> {
         let element = self.wait(py).and_then(|batch| {
             let Some(batch) = batch else { return Ok(None) };
-            Ok(Some((batch.n_rows, batch_to_dict(py, batch, self.is_single)?)))
+            Ok(Some((batch.n_rows, batch_to_dict(py, batch)?)))
         });
         if element.is_err() {
             // No thread outlives a failed or interrupted call.

@@ -167,10 +167,10 @@ impl Gather<'_> {
                         buf.append(&bits.iter().map(u8::from).collect::<Vec<_>>());
                     } else {
                         let stored = dtype.stored();
-                        let first = data.get(part).map_or(0, |d| d.offset()) + run.start;
-                        let bytes = data.get(part).and_then(|d| d.buffers().first());
-                        let bytes = bytes.and_then(|b| {
-                            b.as_slice().get(first * stored..(first + run.len) * stored)
+                        let bytes = data.get(part).and_then(|data| {
+                            let first = data.offset() + run.start;
+                            let buffer = data.buffers().first()?.as_slice();
+                            buffer.get(first * stored..(first + run.len) * stored)
                         });
                         let bytes = bytes.ok_or_else(|| Error::corrupt("a column is too short"))?;
                         buf.append_widened(bytes, stored, dtype.width);

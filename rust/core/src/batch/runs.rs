@@ -4,7 +4,7 @@
 //! that rows of fixed size, and lists that follow each other, are copied as they lie, whole.
 
 use arrow_array::{
-    Array, ArrayRef,
+    Array, ArrayRef, RunArray,
     cast::AsArray,
     types::{
         Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
@@ -179,7 +179,7 @@ pub(super) fn referred_values(array: &ArrayRef) -> Result<ArrayRef> {
     } else if let Some(runs) = array.as_run_opt::<Int32Type>() {
         Some(runs.values())
     } else {
-        array.as_run_opt::<Int64Type>().map(|runs| runs.values())
+        array.as_run_opt::<Int64Type>().map(RunArray::values)
     };
     found.cloned().ok_or_else(|| Error::corrupt("an encoded column without values"))
 }
