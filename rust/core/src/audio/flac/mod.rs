@@ -1,13 +1,16 @@
-//! FLAC, RFC 9639: own way from frame to frame, frames fed to Symphonia's decoder.
+//! FLAC, RFC 9639: the way from frame to frame, and frames to samples.
 //!
 //! Metadata blocks are walked by their length, and where a length is wrong the first frame is
 //! searched: an odd cue sheet, picture or comment does not cost the recording. The frames have the
 //! last word on everything that STREAMINFO says: it has no checksum, and they have two each.
 
+mod bits;
 mod crc;
 mod decode;
 mod frame;
 mod info;
+mod predict;
+mod subframe;
 mod walk;
 
 use super::{
