@@ -35,7 +35,7 @@ impl Feed {
     pub(in crate::audio) fn push(
         &mut self,
         header: &Header,
-        pts: u64,
+        pts: i64,
         data: &[u8],
         sink: &mut Sink<'_>,
     ) -> Result<(), Reason> {
@@ -62,7 +62,7 @@ impl Feed {
         for (slice, plane) in planes.iter_mut().zip(&self.planes) {
             *slice = plane;
         }
-        sink.push(pts as i64, planes.get(..self.planes.len()).unwrap_or_default());
+        sink.push(pts, planes.get(..self.planes.len()).unwrap_or_default());
         Ok(())
     }
 

@@ -47,6 +47,13 @@ pub(in crate::audio) enum Number {
 impl Header {
     /// The header that `bytes` begin with. Its checksum must be right.
     pub(in crate::audio) fn parse(bytes: &[u8]) -> Option<Self> {
+        let header = Self::read(bytes)?;
+        let end = header.len - 1;
+        (crc_8(bytes.get(..end)?) == u8_at(bytes, end)?).then_some(header)
+    }
+
+    /// The header that `bytes` begin with, whatever its checksum.
+    pub(in crate::audio) fn read(bytes: &[u8]) -> Option<Self> {
         let &[0xFF, sync @ (0xF8 | 0xF9), sizes, kinds, first] = bytes.first_chunk()? else {
             return None;
         };
@@ -95,8 +102,7 @@ impl Header {
             6 => Some(24),
             _ => Some(32),
         };
-        let is_right = n_frames <= 65_535 && crc_8(bytes.get(..at)?) == u8_at(bytes, at)?;
-        is_right.then_some(Self {
+        (n_frames <= 65_535).then_some(Self {
             number,
             n_frames,
             n_channels: if channel_code < 8 { u16::from(channel_code) + 1 } else { 2 },

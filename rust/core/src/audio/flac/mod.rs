@@ -21,6 +21,7 @@ use super::{
 };
 use walk::{Frame, Walk, find};
 
+pub(super) use crc::is_intact;
 pub(super) use decode::Feed;
 pub(super) use frame::Header;
 pub(super) use info::StreamInfo;
@@ -179,5 +180,5 @@ fn feed_frame(feed: &mut Feed, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result
         feed.skip();
         return Ok(());
     }
-    feed.push(&frame.header, frame.pts, frame.data, sink)
+    feed.push(&frame.header, frame.pts as i64, frame.data, sink)
 }
