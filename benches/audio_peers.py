@@ -169,7 +169,13 @@ class Miniaudio:
         kinds = {"flac": "FLAC", "vorbis": "VORBIS", "mp3": "MP3", "wav": "WAV"}
         kind = getattr(miniaudio.FileFormat, kinds[of.codec])
         blocks = miniaudio.stream_any(
-            Source(), kind, miniaudio.SampleFormat.FLOAT32, of.channels, of.rate, n, seek_frame=start
+            Source(),
+            kind,
+            miniaudio.SampleFormat.FLOAT32,
+            of.channels,
+            of.rate,
+            n,
+            seek_frame=start,
         )
         parts, left = [], n
         while left > 0:

@@ -1,8 +1,9 @@
 """Each codec beside its peers, on one thread: `python benches/bench_audio.py [--quick]`.
 
 Whole files and crops of 5 s at random places, from the bytes in memory to float32 at the file's own
-rate and channels, and crops of 44.1 kHz Vorbis at 32 kHz. Peers take turns within a round; ratios are
-taken within a round, and their median counts.
+rate and channels, and crops of 44.1 kHz Vorbis at 32 kHz. Peers take turns within a round; ratios
+are taken within a round, and their median counts. Time is that of the process on the processor, so
+that what else the machine does counts for little.
 """
 
 from __future__ import annotations
@@ -78,14 +79,14 @@ def best_shift(theirs: np.ndarray, ours: np.ndarray) -> int:
 
 
 def turns(jobs: dict[str, Callable[[int], object]], n_rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each job in each round; the first round is not counted."""
+    """Milliseconds of processor time of each job and round; the first round is not counted."""
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for k in range(n_rounds + 1):
         for name, job in jobs.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             job(k)
             if k > 0:
-                times[name].append(1e3 * (time.perf_counter() - begin))
+                times[name].append(1e3 * (time.process_time() - begin))
     return times
 
 
@@ -133,7 +134,9 @@ def crop_job(
     return job
 
 
-def resampled(of: Recording, data: bytes, n_rounds: int, starts: np.ndarray) -> dict[str, list[float]]:
+def resampled(
+    of: Recording, data: bytes, n_rounds: int, starts: np.ndarray
+) -> dict[str, list[float]]:
     """Crops at 32 kHz mono: Gristmill, and what one writes with soundfile and soxr."""
     import soundfile
     import soxr
