@@ -42,7 +42,7 @@ impl<'a> Bits<'a> {
     }
 
     #[inline(always)]
-    fn drop(&mut self, n: u32) {
+    fn advance(&mut self, n: u32) {
         self.word <<= n;
         self.n -= n;
     }
@@ -57,7 +57,7 @@ impl<'a> Bits<'a> {
             }
         }
         let value = (self.word >> 32) >> (32 - n.min(32));
-        self.drop(n);
+        self.advance(n);
         Some(value as u32)
     }
 
@@ -76,7 +76,7 @@ impl<'a> Bits<'a> {
             self.fill();
             let n = self.word.leading_zeros();
             if n < self.n {
-                self.drop(n + 1);
+                self.advance(n + 1);
                 return Some(n_zeros + n);
             }
             if self.n == 0 {

@@ -12,34 +12,34 @@ pub(super) const MAX_ORDER: usize = 32;
 pub(super) fn fixed(order: usize, x: &mut [i32]) {
     // The differences of differences, and so on, of the last samples.
     let mut last = [0i32; 4];
-    let (first, rest) = x.split_at_mut_checked(order).unwrap_or_default();
-    for &x in &*first {
+    let (samples, rest) = x.split_at_mut_checked(order).unwrap_or_default();
+    for &x in &*samples {
         step(&mut last, x);
     }
-    let [mut a, mut b, mut c, mut d] = last;
+    let [mut value, mut first, mut second, mut third] = last;
     match order {
         0 => {}
         1 => rest.iter_mut().for_each(|x| {
-            a = a.wrapping_add(*x);
-            *x = a;
+            value = value.wrapping_add(*x);
+            *x = value;
         }),
         2 => rest.iter_mut().for_each(|x| {
-            b = b.wrapping_add(*x);
-            a = a.wrapping_add(b);
-            *x = a;
+            first = first.wrapping_add(*x);
+            value = value.wrapping_add(first);
+            *x = value;
         }),
         3 => rest.iter_mut().for_each(|x| {
-            c = c.wrapping_add(*x);
-            b = b.wrapping_add(c);
-            a = a.wrapping_add(b);
-            *x = a;
+            second = second.wrapping_add(*x);
+            first = first.wrapping_add(second);
+            value = value.wrapping_add(first);
+            *x = value;
         }),
         _ => rest.iter_mut().for_each(|x| {
-            d = d.wrapping_add(*x);
-            c = c.wrapping_add(d);
-            b = b.wrapping_add(c);
-            a = a.wrapping_add(b);
-            *x = a;
+            third = third.wrapping_add(*x);
+            second = second.wrapping_add(third);
+            first = first.wrapping_add(second);
+            value = value.wrapping_add(first);
+            *x = value;
         }),
     }
 }
@@ -76,13 +76,13 @@ pub(super) fn linear(taps: &[i32], shift: u32, x: &mut [i32]) {
 /// With taps of zero up to `N`, and the last samples in registers.
 #[inline(always)]
 fn linear_of<const N: usize>(taps: &[i32], shift: u32, x: &mut [i32]) {
-    let (first, rest) = x.split_at_mut_checked(taps.len()).unwrap_or_default();
+    let (samples, rest) = x.split_at_mut_checked(taps.len()).unwrap_or_default();
     let mut by = [0i64; N];
     for (to, &tap) in by.iter_mut().zip(taps) {
         *to = i64::from(tap);
     }
     let mut last = [0i64; N];
-    for (to, &x) in last.iter_mut().zip(first.iter().rev()) {
+    for (to, &x) in last.iter_mut().zip(samples.iter().rev()) {
         *to = i64::from(x);
     }
     for x in rest {
