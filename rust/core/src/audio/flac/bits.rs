@@ -29,7 +29,7 @@ impl<'a> Bits<'a> {
         if let Some(next) = self.rest.first_chunk::<8>() {
             self.word |= u64::from_be_bytes(*next) >> self.n;
             self.rest = self.rest.get((63 - self.n as usize) / 8..).unwrap_or_default();
-            self.n |= 56;
+            self.n |= 0x38; // 56 at least, and what was over a whole byte
         } else {
             while let [byte, rest @ ..] = self.rest
                 && self.n < 56

@@ -45,7 +45,9 @@ pub(super) fn decode(bits: &mut Bits<'_>, n_bits: u32, x: &mut [i32]) -> Option<
         _ => return None,
     }
     if n_wasted > 0 {
-        x.iter_mut().for_each(|x| *x = x.wrapping_shl(n_wasted));
+        for x in x {
+            *x = x.wrapping_shl(n_wasted);
+        }
     }
     Some(())
 }
