@@ -48,5 +48,6 @@ def test_short_crops_are_slices(kind: str, rate: int, channels: int) -> None:
 
     crops = list(zip(starts.tolist(), lengths.tolist(), strict=True))
     with ThreadPoolExecutor(2) as pool:
-        wrong = [crop for crop, is_wrong in zip(crops, pool.map(differs, crops)) if is_wrong]
+        verdicts = list(pool.map(differs, crops))
+    wrong = [crop for crop, is_wrong in zip(crops, verdicts, strict=True) if is_wrong]
     assert not wrong, f"{len(wrong)} of {N_CROPS} crops differ, (start, length): {wrong[:5]}"
