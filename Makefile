@@ -27,7 +27,7 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 help: ## List the verbs
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	  /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: run
 run: $(VENV)/.stamp-wheel ## Build and install the wheel, make demo shards, train on them, stop and resume
@@ -60,6 +60,10 @@ format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
 .PHONY: bench
 bench: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure speed and memory, each beside its peer
 	@for bench in benches/bench_*.py; do echo "$$bench"; $(BIN)/python "$$bench" $(ARGS); done
+
+.PHONY: bench-audio
+bench-audio: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure each codec beside its peers, on one thread
+	$(BIN)/python benches/bench_audio.py $(ARGS)
 
 ##@ Build
 

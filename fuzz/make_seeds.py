@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 import soundfile
 
 CORPUS = Path(__file__).parent / "corpus"
+sys.path.insert(0, str(CORPUS.parents[1] / "tests"))
+
+from av_files import write as encode_av  # noqa: E402
 
 
 def signal(n: int, channels: int, seed: int = 0) -> np.ndarray:
@@ -73,6 +76,62 @@ def audio_seeds() -> dict[str, dict[str, bytes]]:
     first = next(iter(mp3.values()))
     mp3["tagged"] = b"ID3\x03\0\0\0\0\0\x05hello" + first + b"TAG" + bytes(125)
     return {"wav": wav, "flac": flac, "ogg_vorbis": vorbis, "mp3": mp3}
+
+
+def container_seeds() -> dict[str, dict[str, bytes]]:
+    """The formats around other codecs, and the codecs that libsndfile does not write."""
+
+    def av(container: str, codec: str, rate: int, channels: int, n: int, **options) -> bytes:
+        return encode_av(signal(n, channels).astype(np.float32), rate, container, codec, **options)
+
+    lossless = {"bit_rate": None, "sample_format": "s16"}
+    planar = {"bit_rate": None, "sample_format": "s16p"}
+    fragments = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "frag_duration": "40000"}
+    low = {"bit_rate": 48_000}
+    return {
+        "opus": {
+            "celt-1": av("ogg", "libopus", 48000, 1, 9600, sample_format="flt", bit_rate=40_000),
+            "celt-2": av("ogg", "libopus", 48000, 2, 9600, sample_format="flt", bit_rate=48_000),
+            "silk-1": av("ogg", "libopus", 16000, 1, 8000, sample_format="flt", bit_rate=12_000),
+        },
+        "ogg_flac": {
+            "s16-1": av("ogg", "flac", 32000, 1, 2500, **lossless),
+            "s16-2": av("ogg", "flac", 44100, 2, 2500, **lossless),
+        },
+        "mp2": {
+            "mono": av("mp2", "mp2", 32000, 1, 5000, sample_format="s16", bit_rate=48_000),
+            "stereo": av("mp2", "mp2", 44100, 2, 4000, sample_format="s16", bit_rate=96_000),
+            "mpeg-2": av("mp2", "mp2", 22050, 1, 4000, sample_format="s16", bit_rate=32_000),
+        },
+        "aiff": {
+            f"{subtype.lower()}-{channels}": encode("AIFF", subtype, 8000, channels, 300)
+            for subtype, channels in [("PCM_16", 1), ("PCM_24", 2), ("FLOAT", 2), ("ULAW", 1)]
+        },
+        "caf": {
+            f"{subtype.lower()}-{channels}": encode("CAF", subtype, 8000, channels, 300)
+            for subtype, channels in [("PCM_16", 2), ("PCM_32", 1), ("DOUBLE", 2), ("ALAW", 1)]
+        },
+        "mp4": {
+            "aac-1": av("mp4", "aac", 32000, 1, 8000, **low),
+            "aac-2": av("mp4", "aac", 44100, 2, 6000, **low),
+            "aac-fragments": av("mp4", "aac", 32000, 1, 8000, flags=fragments, **low),
+            "alac-1": av("mp4", "alac", 32000, 1, 5000, **planar),
+            "alac-2": av("mp4", "alac", 44100, 2, 3000, **planar),
+            "flac-1": av("mp4", "flac", 44100, 1, 3000, flags={"strict": "-2"}, **lossless),
+        },
+        "adts": {
+            "mono": av("adts", "aac", 16000, 1, 8000, **low),
+            "stereo": av("adts", "aac", 44100, 2, 6000, **low),
+        },
+        "matroska": {
+            "aac": av("matroska", "aac", 32000, 1, 6000, **low),
+            "vorbis": av("matroska", "vorbis", 32000, 2, 6000, options={"strict": "-2"}),
+            "mp3": av("matroska", "libmp3lame", 32000, 1, 6000, **low),
+            "flac": av("matroska", "flac", 44100, 2, 2500, **lossless),
+            "alac": av("matroska", "alac", 44100, 1, 3000, **planar),
+            "pcm": av("matroska", "pcm_s16le", 8000, 2, 500, **lossless),
+        },
+    }
 
 
 def silent_flac() -> bytes:
@@ -205,6 +264,7 @@ def main() -> int:
     lengths, order = numeric_seeds()
     folders = {
         **audio,
+        **container_seeds(),
         "probe": probe_seeds(audio),
         "resample_lengths": lengths,
         "order": order,

@@ -11,6 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import gristmill as gm
+
 av = pytest.importorskip("av", reason="PyAV encodes the files for this test")
 
 CONTINUED, FIRST, LAST = 1, 2, 4
@@ -138,3 +140,15 @@ def decode_av(data: bytes, codec: str) -> np.ndarray:
     if frames[0].shape[0] != channels:  # interleaved
         frames = [frame.reshape(-1, channels).T for frame in frames]
     return np.concatenate(frames, axis=1)
+
+
+def whole(data: bytes) -> np.ndarray:
+    """All channels, decoded here."""
+    return gm.decode(data, channels="keep")
+
+
+def reason(data: bytes) -> str:
+    """Why the file does not decode here."""
+    with pytest.raises(gm.DecodeError) as caught:
+        gm.decode(data)
+    return caught.value.reason

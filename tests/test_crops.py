@@ -1,4 +1,7 @@
-"""A crop is the slice of the whole, bit for bit: thousands of them for each codec and rate."""
+"""A crop is the slice of the whole, bit for bit, resampled too.
+
+`test_crops_many.py` has the thousands of short crops at the file's own rate.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ import pytest
 import gristmill as gm
 from signals import encode, field, synthetic
 
-N_CROPS = 2_000
+N_CROPS = 1_000
 CODECS = ["wav16", "wav24", "flac16", "vorbis", "mp3", "mp3vbr"]
 # Rate of the recording, rate of the crop.
-RATES = [(32_000, None), (44_100, None), (44_100, 32_000), (32_000, 48_000), (32_000, 22_050)]
+RATES = [(32_000, None), (44_100, 32_000), (32_000, 48_000), (32_000, 22_050)]
 NAMES = {32_000: "birds_10s.wav", 44_100: "great_plains_toad.wav"}
 
 
@@ -74,7 +77,9 @@ def test_decoding_from_a_start_runs_to_the_end(kind: str) -> None:
         assert gm.decode(data, start=start / 32_000).tobytes() == whole[start:].tobytes()
 
 
-@pytest.mark.parametrize("rate_in", [8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 48_000, 96_000])
+@pytest.mark.parametrize(
+    "rate_in", [8_000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000]
+)
 @pytest.mark.parametrize("rate_out", [16_000, 22_050, 24_000, 32_000, 44_100, 48_000])
 def test_length_and_crops_at_every_ratio(rate_in: int, rate_out: int) -> None:
     n = rate_in + 7

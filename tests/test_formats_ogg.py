@@ -19,7 +19,9 @@ from ogg_files import (
     join,
     opus,
     pages_of,
+    reason,
     replace,
+    whole,
 )
 from signals import encode, synthetic
 
@@ -28,16 +30,6 @@ RATE = 32_000
 
 def vorbis(seconds: float, rate: int = RATE, channels: int = 1, seed: int = 0) -> bytes:
     return encode(synthetic(seconds, rate, channels, seed), rate, "vorbis")
-
-
-def whole(data: bytes) -> np.ndarray:
-    return gm.decode(data, channels="keep")
-
-
-def reason(data: bytes) -> str:
-    with pytest.raises(gm.DecodeError) as caught:
-        gm.decode(data)
-    return caught.value.reason
 
 
 def side_by_side(data: bytes, serial: int, *, head: bytes, other_first: bool) -> bytes:

@@ -18,7 +18,9 @@ from ogg_files import (
     join,
     opus,
     pages_of,
+    reason,
     replace,
+    whole,
     with_head,
 )
 from signals import field, synthetic
@@ -49,16 +51,6 @@ def signal(channels: int, seconds: float = 4) -> np.ndarray:
 
 def libsndfile(data: bytes) -> np.ndarray:
     return soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)[0].T
-
-
-def whole(data: bytes) -> np.ndarray:
-    return gm.decode(data, channels="keep")
-
-
-def reason(data: bytes) -> str:
-    with pytest.raises(gm.DecodeError) as caught:
-        gm.decode(data)
-    return caught.value.reason
 
 
 @pytest.mark.parametrize("channels", [1, 2])

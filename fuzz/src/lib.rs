@@ -22,7 +22,9 @@ mod resample;
 mod run;
 mod shard;
 
-pub use audio::{flac, mp3, ogg_vorbis, probe, wav};
+pub use audio::{
+    adts, aiff, caf, flac, matroska, mp2, mp3, mp4, ogg_flac, ogg_vorbis, opus, probe, wav,
+};
 pub use corpus::{Seed, public_corpora, seeds};
 pub use order::order;
 pub use resample::resample_lengths;
@@ -56,12 +58,20 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "probe", holds: probe, max_memory: 8 << 20 },
     Target { name: "wav", holds: wav, max_memory: AUDIO_MEMORY },
     Target { name: "flac", holds: flac, max_memory: AUDIO_MEMORY },
     Target { name: "ogg_vorbis", holds: ogg_vorbis, max_memory: AUDIO_MEMORY },
     Target { name: "mp3", holds: mp3, max_memory: AUDIO_MEMORY },
+    Target { name: "mp2", holds: mp2, max_memory: AUDIO_MEMORY },
+    Target { name: "opus", holds: opus, max_memory: AUDIO_MEMORY },
+    Target { name: "ogg_flac", holds: ogg_flac, max_memory: AUDIO_MEMORY },
+    Target { name: "aiff", holds: aiff, max_memory: AUDIO_MEMORY },
+    Target { name: "caf", holds: caf, max_memory: AUDIO_MEMORY },
+    Target { name: "mp4", holds: mp4, max_memory: AUDIO_MEMORY },
+    Target { name: "adts", holds: adts, max_memory: AUDIO_MEMORY },
+    Target { name: "matroska", holds: matroska, max_memory: AUDIO_MEMORY },
     Target { name: "resample_lengths", holds: resample_lengths, max_memory: AUDIO_MEMORY },
     Target { name: "shard", holds: shard, max_memory: 64 << 20 },
     Target { name: "order", holds: order, max_memory: 4 << 20 },

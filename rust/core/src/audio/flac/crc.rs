@@ -5,6 +5,11 @@ pub(super) fn crc_8(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |crc, &byte| look_up(&CRC_8, crc ^ byte))
 }
 
+/// Whether the bytes of a frame are those that were written. Zeros behind it do no harm.
+pub(in crate::audio) fn is_intact(frame: &[u8]) -> bool {
+    crc_16(frame) == 0
+}
+
 /// CRC-16 with polynomial 0x8005. Over a whole frame, its own checksum included, it is 0.
 pub(super) fn crc_16(bytes: &[u8]) -> u16 {
     let (words, rest) = bytes.as_chunks::<8>();

@@ -13,14 +13,26 @@ pub(in crate::audio) struct Header {
     /// PCM frames in it.
     pub(in crate::audio) n_frames: u32,
     pub(super) n_channels: u16,
-    /// Whether one of two channels is stored as their difference, which has a bit more.
-    pub(super) has_difference: bool,
+    pub(super) stereo: Stereo,
     /// `None`: what STREAMINFO says.
     pub(super) rate_hz: Option<u32>,
     /// `None`: what STREAMINFO says.
     pub(super) bits: Option<u32>,
     /// Bytes of the header.
     pub(super) len: usize,
+}
+
+/// What the two channels of a frame are, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stereo {
+    /// Channels, however many.
+    Apart,
+    /// The left one, and what the right one is less.
+    LeftSide,
+    /// The same difference, and the right one.
+    SideRight,
+    /// Half the sum, rounded down, and the difference.
+    MidSide,
 }
 
 /// Where a frame lies in the stream. All frames of a stream count the same way.
@@ -35,6 +47,13 @@ pub(in crate::audio) enum Number {
 impl Header {
     /// The header that `bytes` begin with. Its checksum must be right.
     pub(in crate::audio) fn parse(bytes: &[u8]) -> Option<Self> {
+        let header = Self::read(bytes)?;
+        let end = header.len - 1;
+        (crc_8(bytes.get(..end)?) == u8_at(bytes, end)?).then_some(header)
+    }
+
+    /// The header that `bytes` begin with, whatever its checksum.
+    pub(in crate::audio) fn read(bytes: &[u8]) -> Option<Self> {
         let &[0xFF, sync @ (0xF8 | 0xF9), sizes, kinds, first] = bytes.first_chunk()? else {
             return None;
         };
@@ -83,12 +102,16 @@ impl Header {
             6 => Some(24),
             _ => Some(32),
         };
-        let is_right = n_frames <= 65_535 && crc_8(bytes.get(..at)?) == u8_at(bytes, at)?;
-        is_right.then_some(Self {
+        (n_frames <= 65_535).then_some(Self {
             number,
             n_frames,
             n_channels: if channel_code < 8 { u16::from(channel_code) + 1 } else { 2 },
-            has_difference: channel_code >= 8,
+            stereo: match channel_code {
+                8 => Stereo::LeftSide,
+                9 => Stereo::SideRight,
+                10 => Stereo::MidSide,
+                _ => Stereo::Apart,
+            },
             rate_hz,
             bits,
             len: at + 1,
@@ -148,7 +171,7 @@ mod tests {
         let bytes = header(&[0xFF, 0xF8, 0xC9, 0xA8, 0xC4, 0x80]);
         let frame = Header::parse(&bytes).unwrap();
         assert_eq!((frame.number, frame.n_frames), (Number::Block(256), 4096));
-        assert_eq!((frame.n_channels, frame.has_difference), (2, true));
+        assert_eq!((frame.n_channels, frame.stereo), (2, Stereo::MidSide));
         assert_eq!((frame.rate_hz, frame.bits, frame.len), (Some(44_100), Some(16), 7));
         let bytes = header(&[0xFF, 0xF9, 0x7C, 0x50, 0x05, 1, 0, 96]);
         let frame = Header::parse(&bytes).unwrap();

@@ -17,7 +17,7 @@ pub(in crate::audio) struct StreamInfo {
     /// PCM frames in the stream, 0 if unknown.
     pub(in crate::audio) promised: u64,
     /// The fewest and most PCM frames in a block.
-    pub(super) block_lens: [u16; 2],
+    pub(in crate::audio) block_lens: [u16; 2],
 }
 
 impl StreamInfo {
@@ -47,17 +47,6 @@ impl StreamInfo {
             ))),
             _ => Ok(()),
         }
-    }
-
-    /// A block that has nothing in it to trip over, for blocks of up to `n_frames`.
-    pub(super) fn plain(&self, n_frames: u32) -> Box<[u8]> {
-        let packed = u64::from(self.rate_hz) << 44
-            | u64::from(self.n_channels - 1) << 41
-            | u64::from(self.bits - 1) << 36;
-        let most = n_frames.clamp(16, 65_535) as u16;
-        [&16u16.to_be_bytes()[..], &most.to_be_bytes(), &[0; 6], &packed.to_be_bytes(), &[0; 16]]
-            .concat()
-            .into()
     }
 }
 

@@ -1,13 +1,16 @@
-//! FLAC, RFC 9639: own way from frame to frame, frames fed to Symphonia's decoder.
+//! FLAC, RFC 9639: the way from frame to frame, and frames to samples.
 //!
 //! Metadata blocks are walked by their length, and where a length is wrong the first frame is
 //! searched: an odd cue sheet, picture or comment does not cost the recording. The frames have the
 //! last word on everything that STREAMINFO says: it has no checksum, and they have two each.
 
+mod bits;
 mod crc;
 mod decode;
 mod frame;
 mod info;
+mod predict;
+mod subframe;
 mod walk;
 
 use super::{
@@ -18,6 +21,7 @@ use super::{
 };
 use walk::{Frame, Walk, find};
 
+pub(super) use crc::is_intact;
 pub(super) use decode::Feed;
 pub(super) use frame::Header;
 pub(super) use info::StreamInfo;
@@ -176,5 +180,5 @@ fn feed_frame(feed: &mut Feed, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result
         feed.skip();
         return Ok(());
     }
-    feed.push(&frame.header, frame.pts, frame.data, sink)
+    feed.push(&frame.header, frame.pts as i64, frame.data, sink)
 }

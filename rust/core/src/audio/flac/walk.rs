@@ -1,7 +1,7 @@
 //! From frame to frame. A frame does not say how long it is: it ends where the next one begins.
 
 use super::{
-    crc::crc_16,
+    crc::is_intact,
     frame::{Header, MAX_HEADER_LEN, Number},
     info::StreamInfo,
 };
@@ -18,9 +18,9 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Whether the bytes are those that were written. Zeros behind the last frame do no harm.
+    /// Whether the bytes are those that were written.
     pub(super) fn is_intact(&self) -> bool {
-        crc_16(self.data) == 0
+        is_intact(self.data)
     }
 
     /// The PCM frames up to its end.

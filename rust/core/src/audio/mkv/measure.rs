@@ -3,8 +3,8 @@
 use crate::audio::{
     aac,
     error::Reason,
-    mp3, ogg,
-    packets::{Coding, Pcm, Track, flac_block_len},
+    flac, mp3, ogg,
+    packets::{Coding, Pcm, Track},
 };
 
 /// Tells the lengths of a track's packets, which must be asked in order.
@@ -53,7 +53,10 @@ impl Measure {
         match self {
             Self::Fixed(n) => Ok(*n),
             Self::Alac(track) => Ok(track.packet_len(packet)),
-            Self::Flac => flac_block_len(packet).ok_or_else(|| lost("FLAC")),
+            Self::Flac => {
+                let header = flac::Header::read(packet).ok_or_else(|| lost("FLAC"))?;
+                Ok(header.n_frames)
+            }
             Self::Mp3 { rate_hz, n_channels } => {
                 match mp3::packet_shape(packet).ok_or_else(|| lost("MP3"))? {
                     shape if (shape.0, shape.1) != (*rate_hz, *n_channels) => {

@@ -30,6 +30,40 @@ pub(super) struct Header {
     pub(super) len: usize,
 }
 
+/// The headers that a stream can have, worked out once: a walk over a long stream reads many.
+#[derive(Clone, Debug)]
+pub(super) struct Headers {
+    word: u32,
+    /// By the index of the bit rate, without padding.
+    of_rate: [Option<Header>; 16],
+}
+
+impl Headers {
+    /// Sync, version, layer and rate: all that [`Header::agrees_with`] compares.
+    const SAME: u32 = 0xFFFE_0C00;
+
+    /// Headers that agree with the one at `offset`.
+    pub(super) fn like(bytes: &[u8], offset: usize) -> Option<Self> {
+        let word = be_u32(bytes, offset)? & Self::SAME;
+        let of_rate = std::array::from_fn(|i| Header::of(word | (i as u32) << 12).ok());
+        Some(Self { word, of_rate })
+    }
+
+    /// The header at `offset`, if there is one that agrees.
+    pub(super) fn read(&self, bytes: &[u8], offset: usize) -> Option<Header> {
+        let word = be_u32(bytes, offset)?;
+        if word & Self::SAME != self.word {
+            return None;
+        }
+        let mut header = (*self.of_rate.get((word >> 12 & 15) as usize)?)?;
+        let slot = if header.layer == Layer::One { 4 } else { 1 };
+        header.len += slot * (word >> 9 & 1) as usize;
+        header.has_crc = word >> 16 & 1 == 0;
+        header.is_mono = word >> 6 & 3 == 3;
+        Some(header)
+    }
+}
+
 /// Why four bytes are no usable header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoHeader {
@@ -56,7 +90,10 @@ const KBITS: [[[u32; 15]; 3]; 2] = [
 impl Header {
     /// The header at `offset`.
     pub(super) fn read(bytes: &[u8], offset: usize) -> Result<Self, NoHeader> {
-        let word = be_u32(bytes, offset).ok_or(NoHeader::Other)?;
+        Self::of(be_u32(bytes, offset).ok_or(NoHeader::Other)?)
+    }
+
+    fn of(word: u32) -> Result<Self, NoHeader> {
         if word >> 21 != 0x7FF {
             return Err(NoHeader::Other);
         }
@@ -159,6 +196,28 @@ impl Header {
             (Layer::One | Layer::Two, _) => 0,
             (Layer::Three, Version::Mpeg1) => 511,
             (Layer::Three, _) => 255,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_that_are_worked_out_equal_those_that_are_read() {
+        for first in (0..1u32 << 9).map(|bits| 0xFFE0_1000 | (bits & 0x1F) << 16 | bits >> 5 << 8) {
+            let first = first.to_be_bytes();
+            let Ok(header) = Header::read(&first, 0) else { continue };
+            let headers = Headers::like(&first, 0).unwrap();
+            for bits in 0..1u32 << 21 {
+                if bits & 0x3F != 0 {
+                    continue; // emphasis and the like
+                }
+                let word = (0xFFE0_0000 | bits).to_be_bytes();
+                let read = Header::read(&word, 0).ok().filter(|h| h.agrees_with(&header));
+                assert_eq!(headers.read(&word, 0), read);
+            }
         }
     }
 }

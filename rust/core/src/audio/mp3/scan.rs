@@ -4,7 +4,7 @@
 //! without a header decoders guess. The walk costs about 17 us a megabyte.
 
 use super::{
-    header::{Header, Layer, NoHeader},
+    header::{Header, Headers, Layer, NoHeader},
     tag::Tag,
 };
 use crate::audio::{Codec, bytes::from, error::Reason, probe::id3v2_size};
@@ -100,7 +100,8 @@ pub(in crate::audio) fn open(
     }
     let frame = bytes.get(offset..offset + first.len).filter(|_| first.layer == Layer::Three);
     let tag = Tag::read(frame.unwrap_or_default(), &first);
-    let mut walk = Walk { bytes, first, at: offset, n_gaps: 0, mixed: false };
+    let headers = Headers::like(bytes, offset).ok_or_else(no_frame)?;
+    let mut walk = Walk { bytes, first, headers, at: offset, n_gaps: 0, mixed: false };
     if tag.is_some() {
         walk.at += first.len;
     }
@@ -136,6 +137,7 @@ pub(in crate::audio) fn open(
 struct Walk<'a> {
     bytes: &'a [u8],
     first: Header,
+    headers: Headers,
     at: usize,
     n_gaps: u64,
     mixed: bool,
@@ -144,8 +146,8 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn next(&mut self) -> Option<Frame> {
         loop {
-            match Header::read(self.bytes, self.at) {
-                Ok(header) if header.agrees_with(&self.first) => {
+            match self.headers.read(self.bytes, self.at) {
+                Some(header) => {
                     let offset = self.at;
                     self.at += header.len;
                     // Without a Xing header nothing is promised, and many streams, the standard's
@@ -160,7 +162,7 @@ impl Walk<'_> {
                         main_data_len: header.main_data_len() as u16,
                     });
                 }
-                _ => self.resync()?,
+                None => self.resync()?,
             }
         }
     }
@@ -175,10 +177,8 @@ impl Walk<'_> {
         if rest.is_empty() || is_tail(rest) {
             return None;
         }
-        let next = (self.at + 1..self.bytes.len()).find(|&at| {
-            Header::read(self.bytes, at).is_ok_and(|h| h.agrees_with(&self.first))
-                && is_run(self.bytes, at, 3)
-        })?;
+        let next = (self.at + 1..self.bytes.len())
+            .find(|&at| self.headers.read(self.bytes, at).is_some() && is_run(self.bytes, at, 3))?;
         self.n_gaps += 1;
         self.at = next;
         Some(())

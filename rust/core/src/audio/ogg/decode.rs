@@ -14,6 +14,7 @@ use symphonia::{
 
 use super::{
     chain::Place,
+    packets::Joiner,
     page::{Page, PageRef},
     stream::Layout,
     walk::{Group, Walk},
@@ -77,72 +78,15 @@ pub(super) fn decode(
     place: &mut Place<'_, '_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
-    let result = decode_cached(bytes, layout, group, entry, cache, place, cancel);
+    let result = cache.get(&layout.headers).and_then(|decoder| {
+        let position = layout.origin;
+        let mut run = Run { layout, decoder, is_primed: false, position, n_corrupt: 0 };
+        run.pages(bytes, group, entry, place, cancel)
+    });
     if result.is_err() {
-        cache.0.pop();
+        cache.drop_last();
     }
     result
-}
-
-fn decode_cached(
-    bytes: &[u8],
-    layout: &Layout,
-    group: Group,
-    entry: Option<PageRef>,
-    cache: &mut VorbisCache,
-    place: &mut Place<'_, '_>,
-    cancel: &Cancel,
-) -> Result<(), Reason> {
-    let mut run = Run {
-        layout,
-        decoder: cache.get(&layout.headers)?,
-        is_primed: false,
-        position: layout.origin,
-        n_corrupt: 0,
-    };
-    let at = entry.map_or(layout.audio, |page| page.offset);
-    let mut walk = Walk::new(bytes, group, Some(at));
-    let mut skip = match entry {
-        Some(page) => run.enter(bytes, page.offset, place.next())?,
-        None => 0,
-    };
-    let mut carry = Vec::new();
-    let mut carries = false;
-    while let Ok(page) = walk.next() {
-        cancel.check()?;
-        if !page.is_intact() {
-            return Err(Reason::CorruptPackets { count: page.n_packets().max(1) as u64 });
-        }
-        for (i, (piece, ends)) in page.pieces().enumerate() {
-            let continues = i == 0 && page.is_continued();
-            if continues && !carries {
-                continue; // the end of a packet that began before the entry
-            }
-            if carries || !ends {
-                if !continues {
-                    carry.clear();
-                }
-                carry.extend_from_slice(piece);
-                carries = !ends;
-                if carries {
-                    continue;
-                }
-            }
-            if skip > 0 {
-                skip -= 1;
-                continue;
-            }
-            run.packet(if continues { &carry } else { piece }, place);
-            if place.is_full() {
-                return run.finish();
-            }
-        }
-        run.page_end(&page)?;
-        if page.is_last() {
-            break;
-        }
-    }
-    run.finish()
 }
 
 struct Run<'a> {
@@ -156,6 +100,45 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    fn pages(
+        &mut self,
+        bytes: &[u8],
+        group: Group,
+        entry: Option<PageRef>,
+        place: &mut Place<'_, '_>,
+        cancel: &Cancel,
+    ) -> Result<(), Reason> {
+        let at = entry.map_or(self.layout.audio, |page| page.offset);
+        let mut walk = Walk::new(bytes, group, Some(at));
+        let mut skip = match entry {
+            Some(page) => self.enter(bytes, page.offset, place.next())?,
+            None => 0,
+        };
+        let mut joiner = Joiner::default();
+        while let Ok(page) = walk.next() {
+            cancel.check()?;
+            if !page.is_intact() {
+                return Err(Reason::CorruptPackets { count: page.n_packets().max(1) as u64 });
+            }
+            for (i, piece) in page.pieces().enumerate() {
+                let Some(packet) = joiner.add(&page, i, piece) else { continue };
+                if skip > 0 {
+                    skip -= 1;
+                    continue;
+                }
+                self.packet(packet, place);
+                if place.is_full() {
+                    return self.finish();
+                }
+            }
+            self.page_end(&page)?;
+            if page.is_last() {
+                break;
+            }
+        }
+        self.finish()
+    }
+
     /// Finds out how many of the packets that begin on the entry page are not needed, and where
     /// the first one that is decoded leaves off. The page's granule is where its last packet ends.
     fn enter(&mut self, bytes: &[u8], at: usize, wanted: u64) -> Result<usize, Reason> {

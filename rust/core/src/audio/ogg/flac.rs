@@ -143,7 +143,7 @@ pub(in crate::audio) fn decode_flac(
             continue;
         }
         if packet.is_intact {
-            feed.push(&header, pts, packet.data, sink)?;
+            feed.push(&header, pts as i64, packet.data, sink)?;
         } else {
             feed.skip();
         }

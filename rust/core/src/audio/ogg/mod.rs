@@ -5,6 +5,7 @@ mod crc;
 mod decode;
 mod flac;
 mod opus;
+mod packets;
 mod page;
 mod setup;
 mod stream;

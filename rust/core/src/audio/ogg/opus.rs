@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{
     chain::Place,
+    packets::Joiner,
     page::{NoPage, Page, PageRef},
     walk::{Group, Walk},
 };
@@ -175,30 +176,15 @@ impl Layout {
         let mut position = entry.map_or(self.origin, |e| e.end);
         // Packets that end before the pre-roll are not decoded, unless decoding is from the start.
         let needed = entry.map_or(0, |_| place.next().saturating_sub(self.pre_roll));
-        let mut carry = Vec::new();
-        let mut carries = false;
+        let mut joiner = Joiner::default();
         let mut n_corrupt = 0;
         'pages: while let Ok(page) = walk.next() {
             cancel.check()?;
             if !page.is_intact() {
                 return Err(Reason::CorruptPackets { count: page.n_packets().max(1) as u64 });
             }
-            for (i, (piece, ends)) in page.pieces().enumerate() {
-                let continues = i == 0 && page.is_continued();
-                if continues && !carries {
-                    continue; // the end of a packet that began before the entry
-                }
-                if carries || !ends {
-                    if !continues {
-                        carry.clear();
-                    }
-                    carry.extend_from_slice(piece);
-                    carries = !ends;
-                    if carries {
-                        continue;
-                    }
-                }
-                let packet = if continues { &carry } else { piece };
+            for (i, piece) in page.pieces().enumerate() {
+                let Some(packet) = joiner.add(&page, i, piece) else { continue };
                 let end = position + packet_len(packet).map_or(0, u64::from);
                 if end > needed {
                     match decoder.decode(packet) {

@@ -5,19 +5,20 @@ use symphonia::{
         audio::{Audio, AudioBuffer, Channels, GenericAudioBufferRef},
         codecs::audio::{
             AudioCodecParameters, AudioDecoder, AudioDecoderOptions,
-            well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_FLAC, CODEC_ID_MP3},
+            well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_MP3},
         },
         packet::PacketRef,
         units::{Duration, Timestamp},
     },
-    default::codecs::{AacDecoder, AlacDecoder, FlacDecoder, MpaDecoder},
+    default::codecs::{AacDecoder, AlacDecoder, MpaDecoder},
 };
 
-use super::{Coding, Entry, Layout, Packet, flac, track};
+use super::{Coding, Entry, Layout, Packet, track};
 use crate::audio::{
     aac,
     cancel::Cancel,
     error::Reason,
+    flac,
     ogg::VorbisCache,
     sink::{Sample, Sink},
     spec::MAX_CHANNELS,
@@ -48,10 +49,7 @@ pub(in crate::audio) fn decode(
             params.for_codec(CODEC_ID_ALAC).with_extra_data(cookie.clone());
             run.packets(&mut AlacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
         }
-        Coding::Flac(info) => {
-            params.for_codec(CODEC_ID_FLAC).with_extra_data(info.clone());
-            run.packets(&mut FlacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
-        }
+        Coding::Flac(info) => run.flac(*info, sink),
         Coding::Mp3 => {
             params.for_codec(CODEC_ID_MP3);
             run.packets(&mut MpaDecoder::try_new(&params, &options).map_err(malformed)?, sink)
@@ -95,7 +93,6 @@ impl Run<'_> {
             let is_sound = match self.layout.coding {
                 Coding::Aac => aac::check_block(data, self.layout.n_channels),
                 Coding::Alac(_) => track::is_alac(data, self.layout.n_channels),
-                Coding::Flac(_) => flac::is_intact(data),
                 _ => true,
             };
             let frame = PacketRef::new(0, Timestamp::new(pts), Duration::new(0), data);
@@ -135,6 +132,23 @@ impl Run<'_> {
         }
         sink.push(self.pts(packet), planes.get(..n_channels).unwrap_or_default());
         true
+    }
+
+    fn flac(&mut self, info: flac::StreamInfo, sink: &mut Sink<'_>) -> Result<(), Reason> {
+        let mut feed = flac::Feed::new(info);
+        for packet in &self.entry.packets {
+            if sink.is_full() {
+                break;
+            }
+            self.cancel.check()?;
+            let data = packet.data(self.bytes).unwrap_or_default();
+            let header = flac::Header::parse(data).filter(|h| h.n_frames == packet.n_frames);
+            match header.filter(|_| flac::is_intact(data)) {
+                Some(header) => feed.push(&header, self.pts(packet), data, sink)?,
+                None => feed.skip(),
+            }
+        }
+        feed.finish()
     }
 
     fn pcm(&mut self, sink: &mut Sink<'_>) -> Result<(), Reason> {

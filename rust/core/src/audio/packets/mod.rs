@@ -4,14 +4,15 @@
 //! for all.
 
 mod decode;
-mod flac;
 mod pcm;
 mod track;
 
-use super::error::{Codec, Reason};
+use super::{
+    error::{Codec, Reason},
+    flac::StreamInfo,
+};
 
 pub(super) use decode::decode;
-pub(super) use flac::block_len as flac_block_len;
 pub(super) use pcm::Pcm;
 pub(super) use track::{Track, limited};
 
@@ -138,8 +139,7 @@ pub(super) enum Coding {
     Aac,
     /// The magic cookie.
     Alac(Box<[u8]>),
-    /// STREAMINFO.
-    Flac(Box<[u8]>),
+    Flac(StreamInfo),
     /// Identification and setup header.
     Vorbis(Box<[u8]>),
     Mp3,

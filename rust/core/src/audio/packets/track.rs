@@ -1,11 +1,12 @@
 //! Codec configurations, as containers carry them.
 
-use super::{Coding, flac};
+use super::Coding;
 use crate::audio::{
     aac::{self, Config},
     bits::BitReader,
-    bytes::{be_u16, be_u32, u8_at},
+    bytes::{be_u32, u8_at},
     error::{Codec, Reason},
+    flac::{Header, StreamInfo},
     spec::MAX_CHANNELS,
 };
 
@@ -47,13 +48,15 @@ impl Track {
 
     /// FLAC, from its STREAMINFO.
     pub(in crate::audio) fn flac(info: &[u8]) -> Result<Self, Reason> {
-        let (Some(info), Some(packed)) = (info.get(..34), be_u32(info, 10)) else {
-            return Err(Reason::malformed("there is no STREAMINFO"));
-        };
-        let n_channels = (packed >> 9 & 7) as u16 + 1;
-        let (rate_hz, coding) = (packed >> 12, Coding::Flac(info.into()));
-        let frame_len = be_u16(info, 2).map_or(0, u32::from);
-        Ok(Self { codec: Codec::Flac, rate_hz, n_channels, coding, frame_len })
+        let info = StreamInfo::parse(info);
+        let info = info.ok_or_else(|| Reason::malformed("there is no STREAMINFO"))?;
+        Ok(Self {
+            codec: Codec::Flac,
+            rate_hz: info.rate_hz,
+            n_channels: info.n_channels,
+            coding: Coding::Flac(info),
+            frame_len: u32::from(info.block_lens[1]),
+        })
     }
 
     /// The frames of a packet: what it says, or as many as the others have.
@@ -75,7 +78,7 @@ impl Coding {
     /// The frames that a packet says it has. Most do not say it: `None`.
     pub(super) fn packet_len(&self, data: &[u8]) -> Option<u32> {
         match self {
-            Self::Flac(_) => flac::block_len(data),
+            Self::Flac(_) => Header::read(data).map(|header| header.n_frames),
             Self::Alac(_) => alac_len(data),
             _ => None,
         }
