@@ -198,7 +198,7 @@ fn render(
 ) -> Result<Rendered, String> {
     let result = decoder.plan(data, spec, draw).and_then(|plan| {
         let mut out = vec![f32::NAN; plan.n_samples()];
-        decoder.render(data, &plan, &mut out).map(|()| (plan, out))
+        decoder.render(data, &plan, &mut out).map(|_| (plan, out))
     });
     match &result {
         Ok((_, out)) => {

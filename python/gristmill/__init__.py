@@ -1,7 +1,7 @@
 """Feeds JAX from Arrow shards of audio, at the speed of the codec."""
 
 from gristmill._core import __version__
-from gristmill.audio import AudioInfo, decode, probe
+from gristmill.audio import AudioInfo, decode, decode_with_report, probe
 from gristmill.config import Audio, CenterCrop, RandomCrop, ReadOptions, Shuffle, StartCrop
 from gristmill.dataset import ArrowIterator, ArrowIterDataset
 from gristmill.errors import (
@@ -13,6 +13,8 @@ from gristmill.errors import (
     SchemaError,
     UnsupportedCodecError,
 )
+from gristmill.limits import Limits
+from gristmill.report import DamagedRow, DecodeReport
 
 __all__ = [
     "ArrowIterDataset",
@@ -21,10 +23,13 @@ __all__ = [
     "AudioInfo",
     "CenterCrop",
     "CorruptShardError",
+    "DamagedRow",
     "DecodeError",
+    "DecodeReport",
     "GristmillError",
     "InternalError",
     "LimitError",
+    "Limits",
     "RandomCrop",
     "ReadOptions",
     "SchemaError",
@@ -33,5 +38,6 @@ __all__ = [
     "UnsupportedCodecError",
     "__version__",
     "decode",
+    "decode_with_report",
     "probe",
 ]

@@ -1,8 +1,12 @@
 """The native core. Private: `gristmill`'s own modules are its only callers."""
 
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
+
+from gristmill.limits import Limits
+
+_Report: TypeAlias = tuple[str, int, int, int, dict[str, int]]
 
 __version__: str
 
@@ -15,10 +19,12 @@ def decode(
     seconds: float | None,
     resampler: str,
     dtype: str,
-) -> np.ndarray[Any, np.dtype[Any]]:
-    """Decodes one recording, or the part from `start` on for `seconds`."""
+    strict: bool,
+    limits: Limits,
+) -> tuple[np.ndarray[Any, np.dtype[Any]], _Report]:
+    """Decodes one recording, or the part from `start` on for `seconds`; with what came of it."""
 
-def probe(data: bytes | bytearray) -> tuple[str, int, int, int]:
+def probe(data: bytes | bytearray, *, limits: Limits) -> tuple[str, int, int, int]:
     """`(codec, sample_rate, channels, frames)` from the headers alone."""
 
 def element_spec(**kwargs: Any) -> dict[str, Any]:
@@ -50,6 +56,9 @@ class Pipeline:
 
     def reads(self) -> tuple[int, int]:
         """`(requests, bytes)` read so far."""
+
+    def take_damaged(self) -> list[tuple[str, int, _Report]]:
+        """The damaged rows among those delivered since the last call: shard, row, report."""
 
     def close(self) -> None:
         """Ends all threads and waits for them. Safe to call again, and from any thread."""

@@ -9,8 +9,11 @@ import numpy as np
 
 from gristmill import _core
 from gristmill.config import Dtype, Resampler, check_dtype
+from gristmill.limits import Limits
+from gristmill.report import DecodeReport
 
 _Data = bytes | bytearray | memoryview
+_DEFAULT = Limits()
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,13 @@ def decode(
     seconds: float | None = None,
     resampler: Resampler = "hq",
     dtype: Dtype = "float32",
+    strict: bool = True,
+    limits: Limits | None = None,
 ) -> np.ndarray[Any, np.dtype[Any]]:
     """Decodes a recording, or a part of it.
 
     Args:
-        data: A whole WAV, AIFF, CAF, FLAC, Ogg Vorbis or MP3 file.
+        data: A whole file, in any of the formats of `docs/formats.md`.
         sample_rate: Target rate in Hz; `None` keeps the file's own.
         channels: As in `Audio`.
         start: Where the part begins, in seconds, rounded to a frame at the target rate.
@@ -57,6 +62,9 @@ def decode(
             is short, or empty.
         resampler: As in `Audio`.
         dtype: As in `Audio`.
+        strict: Whether damage is an error. If not, the result is as long as the headers promise,
+            with zeros where nothing could be decoded; `decode_with_report` tells where from.
+        limits: What the recording may ask for; `None` is `Limits()`.
 
     Returns:
         Samples, `(frames,)` for `"mono"`, else `(channels, frames)`. Floats are nominally within
@@ -64,13 +72,46 @@ def decode(
 
     Raises:
         DecodeError: The bytes are damaged or in no known format.
+        LimitError: The recording asks for more than `limits` allow.
         ValueError: An option is out of range.
         ImportError: `dtype="bfloat16"` without `ml_dtypes`.
 
     Runs without the GIL, and may be called from many threads at once.
     """
+    return decode_with_report(
+        data,
+        sample_rate=sample_rate,
+        channels=channels,
+        start=start,
+        seconds=seconds,
+        resampler=resampler,
+        dtype=dtype,
+        strict=strict,
+        limits=limits,
+    )[0]
+
+
+def decode_with_report(
+    data: _Data,
+    *,
+    sample_rate: int | None = None,
+    channels: Literal["mono", "keep"] | int = "mono",
+    start: float = 0.0,
+    seconds: float | None = None,
+    resampler: Resampler = "hq",
+    dtype: Dtype = "float32",
+    strict: bool = False,
+    limits: Limits | None = None,
+) -> tuple[np.ndarray[Any, np.dtype[Any]], DecodeReport]:
+    """The same as `decode`, with what came of the recording; damage is no error by default.
+
+    Example:
+        >>> audio, report = gm.decode_with_report(data)  # doctest: +SKIP
+        >>> report.frames_promised, report.frames_missing, dict(report.damage)  # doctest: +SKIP
+        (132300, 4096, {'checksums': 1, 'gaps': 1})
+    """
     check_dtype(dtype)
-    return _core.decode(
+    samples, report = _core.decode(
         _as_bytes(data),
         sample_rate=sample_rate,
         channels=channels,
@@ -78,16 +119,20 @@ def decode(
         seconds=seconds,
         resampler=resampler,
         dtype=dtype,
+        strict=strict,
+        limits=limits or _DEFAULT,
     )
+    return samples, DecodeReport(*report)
 
 
-def probe(data: _Data) -> AudioInfo:
+def probe(data: _Data, *, limits: Limits | None = None) -> AudioInfo:
     """Codec, rate, channels and length of a recording, without decoding it.
 
     Raises:
         DecodeError: The bytes are damaged or in no known format.
+        LimitError: The recording asks for more than `limits` allow.
     """
-    return AudioInfo(*_core.probe(_as_bytes(data)))
+    return AudioInfo(*_core.probe(_as_bytes(data), limits=limits or _DEFAULT))
 
 
 def _as_bytes(data: _Data) -> bytes | bytearray:

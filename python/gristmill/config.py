@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias, get_args
+
+from gristmill.limits import Limits
 
 Resampler: TypeAlias = Literal["hq", "fast", "torchaudio", "best"]
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16", "int16"]
@@ -84,6 +86,10 @@ class Audio:
             the nearest; `"int16"`, times 32,768, rounded to the nearest and held within its range,
             so that 16-bit files keep their numbers. `"bfloat16"` needs the package `ml_dtypes`,
             which comes with JAX.
+        strict: Whether a damaged recording raises `DecodeError`. If not, zeros stand where nothing
+            could be decoded, its length is what its headers promise, and `damaged_rows()` of the
+            iterator tells what was wrong. What is in no known format is an error either way.
+        limits: What a recording may ask for before it is refused.
 
     Whatever the dtype, everything is computed in float32. A crop equals the same slice of the
     whole decoded and resampled recording, bit for bit.
@@ -96,6 +102,8 @@ class Audio:
     pad: Literal["zero", "repeat"] | None = "zero"
     resampler: Resampler = "hq"
     dtype: Dtype = "float32"
+    strict: bool = True
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         if self.sample_rate is not None and not 1 <= self.sample_rate <= 768_000:

@@ -14,9 +14,12 @@ from gristmill import paths as _paths
 from gristmill._grain import ElementSpec, recorded
 from gristmill.columns import FillValue, Ragged, native_fill, native_ragged
 from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
+from gristmill.report import DamagedRow, DecodeReport
 from gristmill.state import Position
 
 Element = dict[str, Any]
+
+MAX_DAMAGED_ROWS = 10_000
 
 
 class ArrowIterDataset(grain.IterDataset[Element]):
@@ -204,6 +207,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._pid = 0
         self._rows_per_epoch: int | None = None
         self._ended = False
+        self._damaged: dict[tuple[str, int], DamagedRow] = {}
 
     @recorded
     def __next__(self) -> Element:
@@ -222,6 +226,8 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                 self._learn(pipeline)
             if delivered is not None:
                 n_rows, element = delivered
+                for shard, row, report in pipeline.take_damaged():
+                    self._remember(DamagedRow(shard, row, DecodeReport(*report)))
                 position = self._position.after(n_rows, self._rows_per_epoch or 1)
                 state = position.to_state()
                 self._position, self._state = position, state
@@ -256,6 +262,23 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         if opened is not None:
             self._rows_per_epoch, fingerprint = opened
             self._position = self._position.normalized(self._rows_per_epoch, fingerprint)
+
+    def _remember(self, damaged: DamagedRow) -> None:
+        key = (damaged.shard, damaged.row)
+        self._damaged.pop(key, None)
+        self._damaged[key] = damaged
+        if len(self._damaged) > MAX_DAMAGED_ROWS:
+            del self._damaged[next(iter(self._damaged))]
+
+    def damaged_rows(self) -> list[DamagedRow]:
+        """The damaged rows that this iterator delivered: one record a row, the latest last.
+
+        With `Audio(strict=False)` these are rows with zeros where nothing could be decoded. With
+        `strict=True` they can only be MPEG streams that end inside a frame. Rows that are read
+        ahead and not delivered yet are not among them. Of more than 10,000 rows the latest are
+        kept. In Grain's worker processes each has its own list, out of reach of the main process.
+        """
+        return list(self._damaged.values())
 
     def get_state(self) -> dict[str, Any]:
         """The position, as plain integers and one string: safe for JSON, always of one shape."""

@@ -65,7 +65,19 @@ class UnsupportedCodecError(DecodeError):
 
 
 class LimitError(GristmillError):
-    """A limit would have been exceeded: raise the limit, or leave the data out."""
+    """A limit would have been exceeded: raise the limit, or leave the data out.
+
+    Attributes:
+        shard: Path of the shard; `None` for bytes that came from elsewhere.
+        row: Index of the row in its shard, likewise.
+        codec: As in `AudioInfo`; `None` if it is not known yet.
+        limit: The field of `gm.Limits` that holds it, such as `"max_seconds"`.
+    """
+
+    shard: str | None = None
+    row: int | None = None
+    codec: str | None = None
+    limit: str = ""
 
 
 class InternalError(GristmillError):

@@ -5,15 +5,18 @@ use std::cell::RefCell;
 
 use gristmill_core::{
     Error,
-    audio::{self, AudioSpec, Channels, Crop, Decoder, Pad, Resampler, SampleType},
+    audio::{
+        self, AudioSpec, Channels, Codec, Crop, DecodeReport, Decoder, Limits, Pad, Resampler,
+        SampleType,
+    },
     batch::{AlignedBuf, PooledBuf},
 };
-use pyo3::{prelude::*, pybacked::PyBackedBytes};
+use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyDict};
 
 use crate::{
     convert::samples_to_array,
     detach::Detach,
-    options::{self, ChannelsArg},
+    options::{self, ChannelsArg, LimitsArg},
 };
 
 thread_local! {
@@ -21,9 +24,28 @@ thread_local! {
     static DECODER: RefCell<Decoder> = RefCell::default();
 }
 
-/// Decodes one recording, or the part from `start` on for `seconds`.
+/// `(codec, frames promised, wanted and decoded, {damage: count})`.
+pub(crate) type Report<'py> = (&'static str, u64, u64, u64, Bound<'py, PyDict>);
+
+/// The report as Python's constructors take it.
+pub(crate) fn report_to_py(
+    py: Python<'_>,
+    codec: Codec,
+    report: DecodeReport,
+) -> PyResult<Report<'_>> {
+    let damage = PyDict::new(py);
+    for (kind, count) in report.damage.iter() {
+        damage.set_item(kind, count)?;
+    }
+    let DecodeReport { frames_promised, frames_wanted, frames_decoded, .. } = report;
+    Ok((codec.key(), frames_promised, frames_wanted, frames_decoded, damage))
+}
+
+/// Decodes one recording, or the part from `start` on for `seconds`; with what came of it.
 #[pyfunction]
-#[pyo3(signature = (data, *, sample_rate, channels, start, seconds, resampler, dtype))]
+#[pyo3(signature = (
+    data, *, sample_rate, channels, start, seconds, resampler, dtype, strict, limits
+))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments, one an option")]
 pub(crate) fn decode(
     py: Python<'_>,
@@ -34,7 +56,9 @@ pub(crate) fn decode(
     seconds: Option<f64>,
     #[pyo3(from_py_with = resampler_arg)] resampler: Resampler,
     #[pyo3(from_py_with = dtype_arg)] dtype: SampleType,
-) -> PyResult<Bound<'_, PyAny>> {
+    strict: bool,
+    #[pyo3(from_py_with = limits_arg)] limits: Limits,
+) -> PyResult<(Bound<'_, PyAny>, Report<'_>)> {
     let crop = Crop::At { start, seconds };
     let spec = AudioSpec {
         rate_hz: sample_rate,
@@ -43,21 +67,24 @@ pub(crate) fn decode(
         pad: Pad::None,
         resampler,
         sample_type: dtype,
+        strict,
+        limits,
     };
-    let (buf, shape) = py.detach_core(|| {
+    let (buf, shape, codec, report) = py.detach_core(|| {
         spec.validate().map_err(Error::config)?;
         DECODER.with_borrow_mut(|decoder| {
             let plan = decoder.plan(&data, &spec, 0)?;
             let mut buf = AlignedBuf::zeroed(plan.n_bytes());
-            decoder.render_bytes(&data, &plan, buf.as_bytes_mut())?;
+            let report = decoder.render_bytes(&data, &plan, buf.as_bytes_mut())?;
             let shape = match channels {
                 Channels::Mono => vec![plan.n_frames()],
                 _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
             };
-            Ok((buf, shape))
+            Ok((buf, shape, plan.info().codec, report))
         })
     })?;
-    samples_to_array(py, PooledBuf::free_standing(buf), dtype, &shape)
+    let samples = samples_to_array(py, PooledBuf::free_standing(buf), dtype, &shape)?;
+    Ok((samples, report_to_py(py, codec, report)?))
 }
 
 fn channels_arg(arg: &Bound<'_, PyAny>) -> PyResult<Channels> {
@@ -68,16 +95,22 @@ fn resampler_arg(arg: &Bound<'_, PyAny>) -> PyResult<Resampler> {
     options::resampler(&arg.extract::<String>()?)
 }
 
+fn limits_arg(arg: &Bound<'_, PyAny>) -> PyResult<Limits> {
+    arg.extract::<LimitsArg>()?.parse()
+}
+
 fn dtype_arg(arg: &Bound<'_, PyAny>) -> PyResult<SampleType> {
     options::sample_type(&arg.extract::<String>()?)
 }
 
 /// `(codec, sample_rate, channels, frames)` from the headers alone.
 #[pyfunction]
+#[pyo3(signature = (data, *, limits))]
 pub(crate) fn probe(
     py: Python<'_>,
     data: PyBackedBytes,
+    #[pyo3(from_py_with = limits_arg)] limits: Limits,
 ) -> PyResult<(&'static str, u32, u16, u64)> {
-    let info = py.detach_core(|| Ok(audio::probe(&data)?))?;
+    let info = py.detach_core(|| Ok(audio::probe_within(&data, limits)?))?;
     Ok((info.codec.key(), info.rate_hz, info.n_channels, info.n_frames))
 }

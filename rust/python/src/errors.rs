@@ -49,12 +49,16 @@ fn ours(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             "SchemaError"
         }
         ErrorKind::Decode(DecodeError { codec, reason }) => {
+            if let Reason::Limit(exceeded) = reason {
+                attributes.set_item("limit", exceeded.limit)?;
+            }
             attributes.set_item("shard", at.shard.as_deref())?;
             attributes.set_item("row", at.row)?;
             attributes.set_item("codec", codec.map(gristmill_core::audio::Codec::key))?;
             attributes.set_item("reason", reason.key())?;
             match reason {
                 Reason::UnsupportedCodec(_) => "UnsupportedCodecError",
+                Reason::Limit(_) => "LimitError",
                 _ => "DecodeError",
             }
         }

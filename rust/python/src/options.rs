@@ -1,9 +1,9 @@
 //! The keyword arguments of `_core.Pipeline` become the core's options.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use gristmill_core::{
-    audio::{AudioSpec, Channels, Crop, Pad, Resampler, SampleType},
+    audio::{AudioSpec, Channels, Crop, Limits, Pad, Resampler, SampleType},
     batch::{FillValue, Ragged, Style, Styles},
     order::Slice,
     pipeline::{AudioRequest, Options, Start},
@@ -27,6 +27,42 @@ struct AudioArg {
     pad: Option<String>,
     resampler: String,
     dtype: String,
+    strict: bool,
+    limits: LimitsArg,
+}
+
+/// The limits, by the attributes of `gristmill.Limits`.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct LimitsArg {
+    max_bytes: u64,
+    max_sample_rate: u32,
+    max_channels: u16,
+    max_seconds: f64,
+    max_frames_per_byte: u64,
+    max_decode_seconds: Option<f64>,
+}
+
+impl LimitsArg {
+    /// The limits that it names.
+    pub(crate) fn parse(self) -> PyResult<Limits> {
+        let max_decode_time = match self.max_decode_seconds.map(Duration::try_from_secs_f64) {
+            Some(Err(_)) => {
+                return Err(PyValueError::new_err("max_decode_seconds is no time"));
+            }
+            Some(Ok(time)) => Some(time),
+            None => None,
+        };
+        let limits = Limits {
+            max_bytes: self.max_bytes,
+            max_sample_rate: self.max_sample_rate,
+            max_channels: self.max_channels,
+            max_seconds: self.max_seconds,
+            max_frames_per_byte: self.max_frames_per_byte,
+            max_decode_time,
+        };
+        limits.validate().map_err(PyValueError::new_err)?;
+        Ok(limits)
+    }
 }
 
 #[derive(Debug, FromPyObject)]
@@ -187,6 +223,8 @@ impl AudioArg {
             pad,
             resampler: resampler(&self.resampler)?,
             sample_type: sample_type(&self.dtype)?,
+            strict: self.strict,
+            limits: self.limits.parse()?,
         };
         Ok(AudioRequest::Decode { column: self.column, spec })
     }

@@ -1,14 +1,18 @@
 //! `gristmill._core.Pipeline`: a running stream of batches.
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use gristmill_core::{
-    batch::Batch,
+    batch::{Batch, DamagedRow},
     pipeline::{self, Next, describe},
 };
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
+    audio::{Report, report_to_py},
     convert::{batch_to_dict, described_to_py},
     detach::Detach,
     options,
@@ -23,6 +27,8 @@ const SIGNAL_CHECK: Duration = Duration::from_millis(25);
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     inner: pipeline::Pipeline,
+    /// Damaged rows that were delivered and not yet asked for: those of one batch, as a rule.
+    damaged: Mutex<Vec<DamagedRow>>,
 }
 
 #[pymethods]
@@ -35,13 +41,14 @@ impl Pipeline {
             None => options::parse(&PyDict::new(py))?,
         };
         let inner = py.detach_core(move || pipeline::Pipeline::start(options, start))?;
-        Ok(Self { inner })
+        Ok(Self { inner, damaged: Mutex::default() })
     }
 
     /// `(rows, columns)` of the next element; `None` at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(usize, Bound<'py, PyDict>)>> {
         let element = self.wait(py).and_then(|batch| {
-            let Some(batch) = batch else { return Ok(None) };
+            let Some(mut batch) = batch else { return Ok(None) };
+            self.lock_damaged().append(&mut batch.damaged);
             Ok(Some((batch.n_rows, batch_to_dict(py, batch)?)))
         });
         if element.is_err() {
@@ -70,6 +77,15 @@ impl Pipeline {
         self.inner.reads()
     }
 
+    /// The damaged rows among those delivered since the last call: `(shard, row, report)`.
+    fn take_damaged<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, u64, Report<'py>)>> {
+        let taken = std::mem::take(&mut *self.lock_damaged());
+        let row = |DamagedRow { shard, row, codec, report }| {
+            Ok((str::to_owned(&*shard), row, report_to_py(py, codec, report)?))
+        };
+        taken.into_iter().map(row).collect()
+    }
+
     /// Ends all threads and waits for them.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.inner.close());
@@ -77,6 +93,10 @@ impl Pipeline {
 }
 
 impl Pipeline {
+    fn lock_damaged(&self) -> MutexGuard<'_, Vec<DamagedRow>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn wait(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         loop {
             match py.detach_core(|| self.inner.next(SIGNAL_CHECK))? {

@@ -2,19 +2,20 @@
 
 use super::{
     bytes::{be_u16, be_u32, be_u64, from},
-    error::Reason,
+    error::{Exceeded, Reason},
     pcm::{
         Encoding,
         Endian::{Big, Little},
         Format, Layout,
     },
+    report::Ledger,
 };
 
 /// Reads the chunks of the file at `offset`. They come in any order.
 ///
 /// The number of frames is that of the COMM chunk. Where it is 0 or 0xFFFFFFFF, as writers to a
 /// pipe leave it, it is what the SSND chunk holds, and that of an unknown length goes to the end.
-pub(super) fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+pub(super) fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<Layout, Reason> {
     let is_aifc =
         bytes.get(offset.saturating_add(8)..).is_some_and(|form| form.starts_with(b"AIFC"));
     let mut at = offset.saturating_add(12);
@@ -38,7 +39,7 @@ pub(super) fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
     let Some((body, len)) = sound else {
         // A file without frames need not have the chunk.
         return match common.n_frames {
-            0 => common.format.layout(&[], 0, Some(0)),
+            0 => common.format.layout(&[], 0, Some(0), None, ledger),
             _ => Err(Reason::malformed("there is no SSND chunk")),
         };
     };
@@ -50,12 +51,9 @@ pub(super) fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
     };
     let n_frames = match (u64::from(common.n_frames), held) {
         (0 | 0xFFFF_FFFF, held) => held,
-        (promised, Some(held)) if promised > held => {
-            return Err(Reason::Truncated { decoded: held, expected: Some(promised) });
-        }
         (promised, _) => Some(promised),
     };
-    common.format.layout(bytes, data, n_frames)
+    common.format.layout(bytes, data, n_frames, held, ledger)
 }
 
 struct Common {
@@ -117,7 +115,7 @@ fn rate_hz(sign_and_exponent: u16, mantissa: u64) -> Result<u32, Reason> {
         Some(exponent) => {
             let halves = mantissa >> (62 - exponent);
             u32::try_from(halves.div_ceil(2))
-                .map_err(|_| Reason::Limit("a rate above 2^32 Hz".to_owned()))
+                .map_err(|_| Exceeded::fixed("max_sample_rate", "a rate above 2^32 Hz"))
         }
         None => Err(Reason::malformed("the rate is no frequency")),
     }
@@ -126,6 +124,10 @@ fn rate_hz(sign_and_exponent: u16, mantissa: u64) -> Result<u32, Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+        super::open(bytes, offset, &mut Ledger::default())
+    }
 
     fn chunk(id: [u8; 4], body: &[u8]) -> Vec<u8> {
         let pad = vec![0; body.len() & 1];

@@ -5,6 +5,7 @@ use super::{
     bytes::{be_u32, be_u64, from},
     error::Reason,
     pcm::{Encoding, Endian, Format, Layout},
+    report::Ledger,
 };
 
 const IS_FLOAT: u32 = 1;
@@ -12,7 +13,7 @@ const IS_LITTLE_ENDIAN: u32 = 2;
 
 /// Reads the chunks of the file at `offset`, up to the samples. A data chunk of length -1 goes to
 /// the end.
-pub(super) fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+pub(super) fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<Layout, Reason> {
     let mut at = offset.saturating_add(8);
     let mut format = None;
     while let (Some(id), Some(len)) = (from(bytes, at).first_chunk::<4>(), be_u64(bytes, at + 4)) {
@@ -30,7 +31,7 @@ pub(super) fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
                     }
                     len => Some((len - 4) / format.block()),
                 };
-                return format.layout(bytes, body + 4, n_frames);
+                return format.layout(bytes, body + 4, n_frames, None, ledger);
             }
             _ => {}
         }
@@ -99,6 +100,10 @@ fn kind_name(kind: [u8; 4]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+        super::open(bytes, offset, &mut Ledger::default())
+    }
 
     fn chunk(id: [u8; 4], len: i64, body: &[u8]) -> Vec<u8> {
         [&id[..], &len.to_be_bytes(), body].concat()

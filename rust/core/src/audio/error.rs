@@ -88,8 +88,8 @@ pub enum Reason {
     ParamsChanged,
     /// NaN or infinite samples came out.
     NonFinite,
-    /// A limit on rate, channels or frames was exceeded.
-    Limit(String),
+    /// A limit was exceeded.
+    Limit(Box<Exceeded>),
     /// The file has fewer channels than wanted, and is not mono. Ask for fewer channels.
     TooFewChannels {
         /// Channels in the file.
@@ -108,6 +108,40 @@ pub enum Reason {
     },
     /// The cancel flag was set. Nothing is known about the row.
     Cancelled,
+}
+
+/// A limit that was exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// The field of [`Limits`](super::Limits) that holds it.
+    pub limit: &'static str,
+    /// What was found, and what is allowed.
+    pub what: String,
+    /// Whether the limit cannot be raised so far.
+    pub is_fixed: bool,
+}
+
+impl Exceeded {
+    /// A limit that the caller may raise.
+    pub(super) fn new(limit: &'static str, what: impl Into<String>) -> Reason {
+        Reason::Limit(Box::new(Self { limit, what: what.into(), is_fixed: false }))
+    }
+
+    /// A limit that is as high as it can be.
+    pub(super) fn fixed(limit: &'static str, what: impl Into<String>) -> Reason {
+        Reason::Limit(Box::new(Self { limit, what: what.into(), is_fixed: true }))
+    }
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, what, is_fixed } = self;
+        if *is_fixed {
+            write!(f, "{what}; exclude the row")
+        } else {
+            write!(f, "{what}; raise it with Limits({limit}=...) or exclude the row")
+        }
+    }
 }
 
 impl fmt::Display for Reason {
@@ -135,7 +169,7 @@ impl fmt::Display for Reason {
             }
             Self::ParamsChanged => f.write_str("rate or channels change in mid-stream"),
             Self::NonFinite => f.write_str("samples are not finite; exclude the row"),
-            Self::Limit(why) => write!(f, "{why}; raise the limit or exclude the row"),
+            Self::Limit(exceeded) => exceeded.fmt(f),
             Self::DecoderPanic(message) => {
                 write!(f, "the decoder panicked ({message}); exclude the row and report it")
             }
@@ -161,6 +195,19 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Reason {
+    /// Whether something may be left of the recording all the same.
+    pub(super) fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Truncated { .. }
+                | Self::CorruptPackets { .. }
+                | Self::MalformedHeader(_)
+                | Self::ParamsChanged
+                | Self::NonFinite
+                | Self::DecoderPanic(_)
+        )
+    }
+
     /// This reason, for a row of this codec.
     pub(crate) fn of(self, codec: Codec) -> DecodeError {
         DecodeError { codec: Some(codec), reason: self }

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::{error::Reason, resampler::Resampler};
+use super::{
+    error::{Exceeded, Reason},
+    resampler::Resampler,
+};
 
 /// Taps come in groups of this many, one for each lane of the inner product.
 pub(super) const LANES: usize = 16;
@@ -32,7 +35,7 @@ impl Ratio {
         if up > down * MAX_RATIO || down > up * MAX_RATIO {
             let why =
                 format!("resampling {from_hz} Hz to {to_hz} Hz exceeds a ratio of {MAX_RATIO}");
-            return Err(Reason::Limit(why));
+            return Err(Exceeded::fixed("resampling_ratio", why));
         }
         let divisor = gcd(up, down);
         Ok(Some(Self { up: up / divisor, down: down / divisor }))

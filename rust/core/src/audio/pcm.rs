@@ -6,8 +6,9 @@
 use super::{
     bytes::from,
     cancel::Cancel,
-    error::Reason,
+    error::{Exceeded, Reason},
     g711::{A_LAW, MU_LAW},
+    report::{Damage, Ledger},
     sink::Sink,
     spec::MAX_CHANNELS,
 };
@@ -74,6 +75,8 @@ pub(super) struct Layout {
     pub(super) n_frames: u64,
     encoding: Encoding,
     data: usize,
+    /// Behind the last frame that is there.
+    end: usize,
 }
 
 /// What a header says of the samples before it says where they are.
@@ -89,9 +92,7 @@ impl Format {
     pub(super) fn new(rate_hz: u32, n_channels: u32, encoding: Encoding) -> Result<Self, Reason> {
         match u16::try_from(n_channels) {
             Ok(n_channels @ 1..=MAX_CHANNELS) => Ok(Self { rate_hz, n_channels, encoding }),
-            _ => Err(Reason::Limit(format!(
-                "{n_channels} channels are not within 1 and {MAX_CHANNELS}"
-            ))),
+            _ => Err(Exceeded::channels(n_channels)),
         }
     }
 
@@ -100,7 +101,8 @@ impl Format {
         (self.encoding.n_bytes() * usize::from(self.n_channels)) as u64
     }
 
-    /// Samples from byte `data` on: `n_frames` of them, or all that there are.
+    /// Samples from byte `data` on: `n_frames` of them, or all that there are. `held`: those that
+    /// the chunk has room for, where it says so.
     ///
     /// # Errors
     /// Fewer frames are there than are promised.
@@ -109,14 +111,19 @@ impl Format {
         bytes: &[u8],
         data: usize,
         n_frames: Option<u64>,
+        held: Option<u64>,
+        ledger: &mut Ledger,
     ) -> Result<Layout, Reason> {
         let present = from(bytes, data).len() as u64 / self.block();
+        let present = held.map_or(present, |held| held.min(present));
         let n_frames = n_frames.unwrap_or(present);
         if n_frames > present {
-            return Err(Reason::Truncated { decoded: present, expected: Some(n_frames) });
+            let reason = Reason::Truncated { decoded: present, expected: Some(n_frames) };
+            ledger.note(Damage::Truncated, 1, reason)?;
         }
+        let end = data.saturating_add((present.min(n_frames) * self.block()) as usize);
         let Self { rate_hz, n_channels, encoding } = self;
-        Ok(Layout { rate_hz, n_channels, n_frames, encoding, data })
+        Ok(Layout { rate_hz, n_channels, n_frames, encoding, data, end })
     }
 }
 
@@ -179,7 +186,8 @@ impl Run<'_, '_> {
         let mut planes = [[0.0; BLOCK]; MAX_CHANNELS as usize];
         let mut pts = self.sink.next();
         let start = self.layout.data + pts as usize * n_channels * W;
-        for block in from(self.bytes, start).chunks(BLOCK * n_channels * W) {
+        let present = self.bytes.get(start..self.layout.end).unwrap_or_default();
+        for block in present.chunks(BLOCK * n_channels * W) {
             self.cancel.check()?;
             let (samples, _) = block.as_chunks::<W>();
             let n_frames = samples.len() / n_channels;

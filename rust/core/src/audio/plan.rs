@@ -1,17 +1,18 @@
 //! From headers and wishes to the frames that must be decoded.
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 use super::{
     Codec,
-    error::Reason,
+    error::{Exceeded, Reason},
     flac,
     kernel::{Filter, Ratio},
     mp3, ogg, packets, pcm,
+    report::DecodeReport,
     resample::input_window,
     sample_type::SampleType,
     sink::Mix,
-    spec::{AudioSpec, Crop, MAX_SECONDS, Pad, RATES_HZ, frames_of},
+    spec::{AudioSpec, Crop, Pad, frames_of},
 };
 
 /// What the headers say of a recording.
@@ -31,17 +32,6 @@ impl AudioInfo {
     /// Length in seconds.
     pub fn duration_s(&self) -> f64 {
         self.n_frames as f64 / f64::from(self.rate_hz)
-    }
-
-    /// Refuses what lies outside the limits.
-    pub(super) fn check(self) -> Result<Self, Reason> {
-        if !RATES_HZ.contains(&self.rate_hz) {
-            return Err(Reason::Limit(format!("a rate of {} Hz", self.rate_hz)));
-        }
-        if self.duration_s() > MAX_SECONDS {
-            return Err(Reason::Limit(format!("{} frames are more than a day", self.n_frames)));
-        }
-        Ok(self)
     }
 }
 
@@ -69,6 +59,13 @@ pub struct Plan {
     pub(super) pad: Pad,
     pub(super) mix: Mix,
     pub(super) sample_type: SampleType,
+    /// Whether damage is passed over, and whether some was already.
+    pub(super) is_lenient: bool,
+    pub(super) is_salvaged: bool,
+    /// What planning found; rendering adds to it.
+    pub(super) report: DecodeReport,
+    /// What is left of the time that the row may take.
+    pub(super) time_left: Option<Duration>,
 }
 
 /// The numbers of a plan, all in frames.
@@ -106,7 +103,8 @@ impl Frames {
             (Some(wanted), Pad::Zero | Pad::Repeat) => wanted,
             _ => end - start,
         };
-        let n_out = usize::try_from(n_out).map_err(|_| Reason::Limit(format!("{n_out} frames")))?;
+        let n_out = usize::try_from(n_out)
+            .map_err(|_| Exceeded::fixed("max_seconds", format!("{n_out} frames")))?;
         let filter = ratio.map(|ratio| Filter { ratio, resampler: spec.resampler });
         let (input, zeros) = match filter {
             Some(filter) if start < end => {

@@ -4,6 +4,7 @@ use super::{
     decoder::Decoder,
     error::{DecodeError, Reason},
     plan::Plan,
+    report::DecodeReport,
 };
 
 /// What samples are stored as.
@@ -60,7 +61,7 @@ impl Decoder {
         bytes: &[u8],
         plan: &Plan,
         out: &mut [u8],
-    ) -> Result<(), DecodeError> {
+    ) -> Result<DecodeReport, DecodeError> {
         let found = out.len() / plan.sample_type.n_bytes();
         let wrong = || Reason::WrongSlot { expected: plan.n_samples(), found }.of(plan.info.codec);
         if plan.sample_type == SampleType::F32 {
@@ -73,12 +74,12 @@ impl Decoder {
         }
         let mut samples = std::mem::take(&mut self.samples);
         samples.resize(plan.n_samples(), 0.0);
-        self.render(bytes, plan, &mut samples)?;
+        let report = self.render(bytes, plan, &mut samples)?;
         convert(&samples, plan.sample_type, out);
         if samples.len() <= MAX_KEPT_SAMPLES {
             self.samples = samples;
         }
-        Ok(())
+        Ok(report)
     }
 }
 

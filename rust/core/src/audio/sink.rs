@@ -1,6 +1,10 @@
 //! Where decoded frames go: into their place by number, mixed to the wanted channels on the way.
 
-use super::{error::Reason, spec::Channels};
+use super::{
+    error::Reason,
+    report::{Damage, Ledger},
+    spec::Channels,
+};
 
 /// How the channels of a file become those that are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,11 @@ pub(super) struct Sink<'a> {
     len: usize,
     filled: usize,
     gap: bool,
+    /// Frames among the filled ones that nothing came for.
+    n_missing: usize,
+    /// Where the last of their stretches ends.
+    gap_end: Option<usize>,
+    ledger: Ledger,
 }
 
 impl<'a> Sink<'a> {
@@ -68,7 +77,69 @@ impl<'a> Sink<'a> {
         first: u64,
         len: usize,
     ) -> Self {
-        Self { planes, stride, mix, first, len, filled: 0, gap: false }
+        let ledger = Ledger::default();
+        let (gap, gap_end) = (false, None);
+        Self { planes, stride, mix, first, len, filled: 0, gap, n_missing: 0, gap_end, ledger }
+    }
+
+    /// The same, with zeros for frames that do not come.
+    pub(super) fn lenient(self) -> Self {
+        Self { ledger: Ledger::LENIENT, ..self }
+    }
+
+    /// Whether damage is passed over.
+    pub(super) fn is_lenient(&self) -> bool {
+        self.ledger.is_lenient()
+    }
+
+    /// The damage that was met while decoding.
+    pub(super) fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    /// Meets damage: an error, or a count.
+    pub(super) fn note(
+        &mut self,
+        damage: Damage,
+        count: u64,
+        reason: Reason,
+    ) -> Result<(), Reason> {
+        self.ledger.note(damage, count, reason)
+    }
+
+    /// Counts packets that did not decode, if there are any.
+    pub(super) fn note_corrupt(&mut self, count: u64) -> Result<(), Reason> {
+        match count {
+            0 => Ok(()),
+            _ => self.note(Damage::CorruptPackets, count, Reason::CorruptPackets { count }),
+        }
+    }
+
+    /// Frames that came.
+    pub(super) fn n_decoded(&self) -> u64 {
+        (self.filled - self.n_missing) as u64
+    }
+
+    /// Fills up with zeros.
+    pub(super) fn fill_rest(&mut self) {
+        self.skip(self.len - self.filled);
+    }
+
+    /// Zeros for the next `n_frames`.
+    fn skip(&mut self, n_frames: usize) {
+        if n_frames == 0 {
+            return;
+        }
+        let range = self.filled..self.filled + n_frames;
+        for plane in self.planes.chunks_mut(self.stride.max(1)) {
+            plane.get_mut(range.clone()).unwrap_or_default().fill(0.0);
+        }
+        self.filled += n_frames;
+        self.n_missing += n_frames;
+        if self.gap_end != Some(range.start) {
+            self.ledger.mark(Damage::Gaps, 1);
+        }
+        self.gap_end = Some(self.filled);
     }
 
     /// The next frame that is missing.
@@ -88,8 +159,9 @@ impl<'a> Sink<'a> {
 
     /// Forgets what came so far.
     pub(super) fn restart(&mut self) {
-        self.filled = 0;
-        self.gap = false;
+        (self.filled, self.n_missing) = (0, 0);
+        (self.gap, self.gap_end) = (false, None);
+        self.ledger = if self.is_lenient() { Ledger::LENIENT } else { Ledger::default() };
     }
 
     /// Takes the frames from `pts` on, one slice a channel; what lies outside the window is
@@ -101,9 +173,18 @@ impl<'a> Sink<'a> {
         if end <= next || self.is_full() {
             return;
         }
+        let mut next = next;
         if pts > next {
             self.gap = true;
-            return;
+            if !self.is_lenient() {
+                return;
+            }
+            let n_missing = u64::try_from(pts - next).unwrap_or_default();
+            self.skip((self.len - self.filled).min(n_missing as usize));
+            if self.is_full() {
+                return;
+            }
+            next = pts;
         }
         let skip = (next - pts) as usize;
         let take = (n_frames - skip).min(self.len - self.filled);

@@ -1,6 +1,6 @@
 //! What the caller wants of a recording.
 
-use super::{Resampler, SampleType};
+use super::{Limits, Resampler, SampleType};
 
 /// The wanted rate, channels, crop and padding: the same for every row of a pipeline.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,11 @@ pub struct AudioSpec {
     pub resampler: Resampler,
     /// What samples are stored as.
     pub sample_type: SampleType,
+    /// Whether damage is an error. If not, what cannot be decoded comes out as zeros, and is
+    /// counted.
+    pub strict: bool,
+    /// What a recording may ask for.
+    pub limits: Limits,
 }
 
 /// The lowest and highest rate, in Hz, of files and of targets.
@@ -37,6 +42,8 @@ impl AudioSpec {
         pad: Pad::None,
         resampler: Resampler::Hq,
         sample_type: SampleType::F32,
+        strict: true,
+        limits: Limits::DEFAULT,
     };
 
     /// Checks that the options make sense by themselves, before any row is seen.
@@ -44,6 +51,7 @@ impl AudioSpec {
     /// # Errors
     /// What is wrong, as a sentence for the user.
     pub fn validate(&self) -> Result<(), String> {
+        self.limits.validate()?;
         if let Some(rate) = self.rate_hz
             && !RATES_HZ.contains(&rate)
         {

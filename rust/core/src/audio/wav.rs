@@ -4,6 +4,7 @@ use super::{
     bytes::{from, le_u16, le_u32, le_u64},
     error::Reason,
     pcm::{Encoding, Endian::Little, Format, Layout},
+    report::Ledger,
 };
 
 const PCM: u16 = 1;
@@ -19,7 +20,7 @@ const SOX_UNKNOWN: u64 = 0x7FFF_F000;
 ///
 /// A data chunk of length 0 that is followed by bytes, of 0xFFFFFFFF or of what `SoX` gives was
 /// written to a pipe: it goes to the end. One that promises more than there is counts as truncated.
-pub(super) fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+pub(super) fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<Layout, Reason> {
     let mut at = offset.saturating_add(12);
     let mut format = None;
     let mut sizes = None;
@@ -48,7 +49,7 @@ pub(super) fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
                     Some(len) if len > SOX_UNKNOWN - block && len <= SOX_UNKNOWN => None,
                     len => len,
                 };
-                return format.layout(bytes, body, len.map(|len| len / block));
+                return format.layout(bytes, body, len.map(|len| len / block), None, ledger);
             }
             _ => {}
         }
@@ -154,6 +155,10 @@ fn tag_name(tag: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+        super::open(bytes, offset, &mut Ledger::default())
+    }
 
     fn chunk(id: [u8; 4], body: &[u8]) -> Vec<u8> {
         let pad = vec![0; body.len() & 1];

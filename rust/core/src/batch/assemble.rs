@@ -6,7 +6,8 @@ use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::FieldRef;
 
 use super::{
-    AlignedBuf, Batch, BufferPool, Column, Dtype, Limit, PooledBuf, Style, Styles, Value,
+    AlignedBuf, Batch, BufferPool, Column, DamagedRow, Dtype, Limit, PooledBuf, Style, Styles,
+    Value,
     gather::{Fault, Gather},
     runs::{Origin, Runs},
     value,
@@ -45,6 +46,8 @@ pub(crate) struct Row {
     /// The row's index in the table.
     pub(crate) place: usize,
     pub(crate) blobs: Vec<BlobValue>,
+    /// What is wrong with its audio, if something is.
+    pub(crate) damage: Option<Box<DamagedRow>>,
 }
 
 /// What became of one blob of a row.
@@ -100,7 +103,8 @@ pub(crate) fn assemble(
     if layout.with_row_id {
         columns.extend(row_id_columns(&rows, single));
     }
-    Ok(Batch { n_rows: rows.len(), columns })
+    let damaged = rows.iter_mut().filter_map(|row| row.damage.take()).map(|row| *row).collect();
+    Ok(Batch { n_rows: rows.len(), columns, damaged })
 }
 
 /// What holds for all columns of an element.

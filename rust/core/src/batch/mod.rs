@@ -12,9 +12,14 @@ mod runs;
 mod style;
 mod value;
 
+use std::sync::Arc;
+
 use arrow_array::ArrayRef;
 
-use crate::{audio::SampleType, error::Result};
+use crate::{
+    audio::{Codec, DecodeReport, SampleType},
+    error::Result,
+};
 
 pub(crate) use assemble::{BlobValue, Layout, Row, Slots, Source, assemble};
 pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool, PooledBuf};
@@ -32,6 +37,21 @@ pub struct Batch {
     pub n_rows: usize,
     /// The columns in schema order, by name.
     pub columns: Vec<(String, Column)>,
+    /// Its rows that are damaged, in their order.
+    pub damaged: Vec<DamagedRow>,
+}
+
+/// A row that was delivered though its audio is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedRow {
+    /// The shard's path.
+    pub shard: Arc<str>,
+    /// The row's index in its shard.
+    pub row: u64,
+    /// The codec.
+    pub codec: Codec,
+    /// What came of it.
+    pub report: DecodeReport,
 }
 
 /// The values of one column, for all rows of a batch.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
 use crate::{
-    audio::{AudioSpec, Channels, DecodeError, Decoder, Reason},
-    batch::{AlignedBuf, BlobValue, Row, Slots, assemble},
+    audio::{AudioSpec, Channels, Codec, DecodeError, DecodeReport, Decoder, Reason},
+    batch::{AlignedBuf, BlobValue, DamagedRow, Row, Slots, assemble},
     error::{Error, Result},
     order::hash::hash,
     shard::Shard,
@@ -65,6 +65,7 @@ impl Shared {
         let shard = dataset.shards.get(id.shard as usize);
         let mut values = Vec::with_capacity(blobs.len());
         let mut own = job.kept;
+        let mut damage = None;
         for (k, blob) in blobs.iter().enumerate() {
             let value = match (&dataset.audio, blob.as_slice()) {
                 (Some((audio, spec)), bytes) if *audio == k => {
@@ -74,13 +75,19 @@ impl Shared {
                         Some(bytes) => decode(decoder, bytes, spec, draw, slot.take()),
                         None => Err(DecodeError { codec: None, reason: Reason::Null }),
                     };
-                    value.map_err(|e| {
+                    let (value, codec, report) = value.map_err(|e| {
                         let error = Error::from(e).in_row(id.row);
                         match shard {
                             Some(shard) => error.in_shard(shard.name()),
                             None => error,
                         }
-                    })?
+                    })?;
+                    if !report.damage.is_empty() {
+                        let shard = shard.map(|shard| Arc::clone(shard.name())).unwrap_or_default();
+                        let row = id.row;
+                        damage = Some(Box::new(DamagedRow { shard, row, codec, report }));
+                    }
+                    value
                 }
                 (_, Some(bytes)) => BlobValue::Bytes(bytes.to_vec()),
                 (_, None) => BlobValue::Null,
@@ -93,28 +100,30 @@ impl Shared {
             values.push(value);
         }
         let (table, place) = (job.table, job.place);
-        Ok((Row { id, table, place, blobs: values }, own))
+        Ok((Row { id, table, place, blobs: values, damage }, own))
     }
 }
 
-/// Decodes into the slot, or without one into a buffer of the recording's own size.
+/// Decodes into the slot, or without one into a buffer of the recording's own size; with the codec
+/// and what came of it.
 fn decode(
     decoder: &mut Decoder,
     bytes: &[u8],
     spec: &AudioSpec,
     draw: u64,
     slot: Option<AlignedBuf>,
-) -> Result<BlobValue, DecodeError> {
+) -> Result<(BlobValue, Codec, DecodeReport), DecodeError> {
     let plan = decoder.plan(bytes, spec, draw)?;
+    let codec = plan.info().codec;
     if let Some(mut slot) = slot {
-        decoder.render_bytes(bytes, &plan, slot.as_bytes_mut())?;
-        return Ok(BlobValue::Slot(slot));
+        let report = decoder.render_bytes(bytes, &plan, slot.as_bytes_mut())?;
+        return Ok((BlobValue::Slot(slot), codec, report));
     }
     let shape = match spec.channels {
         Channels::Mono => vec![plan.n_frames()],
         _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
     };
     let mut buf = AlignedBuf::zeroed(plan.n_bytes());
-    decoder.render_bytes(bytes, &plan, buf.as_bytes_mut())?;
-    Ok(BlobValue::Own(buf, shape))
+    let report = decoder.render_bytes(bytes, &plan, buf.as_bytes_mut())?;
+    Ok((BlobValue::Own(buf, shape), codec, report))
 }

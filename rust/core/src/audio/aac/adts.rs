@@ -10,6 +10,7 @@ use crate::audio::{
     error::{Codec, Reason},
     packets::{Coding, Layout, List, Packet},
     probe::id3v2_size,
+    report::{Damage, Ledger},
 };
 
 /// One header.
@@ -83,10 +84,14 @@ fn is_tail(rest: &[u8]) -> bool {
 /// Lists the packets of the stream at `offset`.
 ///
 /// Nothing tells how much of it is encoder delay, so nothing is trimmed.
+///
+/// Where bytes between packets are lost, as many packets are taken for lost as fit them at the mean
+/// length of those before.
 pub(in crate::audio) fn open(
     bytes: &[u8],
     offset: usize,
     packets: &mut Vec<Packet>,
+    ledger: &mut Ledger,
 ) -> Result<Layout, Reason> {
     let first = Header::read(bytes, offset);
     let first = first.ok_or_else(|| Reason::malformed("there is no ADTS header"))?;
@@ -127,19 +132,21 @@ pub(in crate::audio) fn open(
                     && !other.agrees_with(&first)
                     && is_run(bytes, at, 3)
                 {
-                    return Err(Reason::ParamsChanged);
+                    ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
                 }
                 let Some(next) = next else { break };
                 n_gaps += 1;
+                let (n_bytes, mean) = (next - at, list.mean_len() + first.body);
+                list.skip(((n_bytes + mean / 2) / mean).max(1) as u64 * u64::from(FRAME_LEN));
                 at = next;
             }
         }
     }
     if n_gaps > 0 {
-        return Err(Reason::CorruptPackets { count: n_gaps });
+        ledger.note(Damage::Junk, n_gaps, Reason::CorruptPackets { count: n_gaps })?;
     }
     let n_frames = list.n_frames();
-    list.check(None)?;
+    list.check(None, ledger)?;
     super::refuse_sbr(bytes, packets)?;
     Ok(Layout {
         codec: Codec::Aac,
@@ -168,7 +175,7 @@ mod tests {
     }
 
     fn open(bytes: &[u8]) -> Result<Layout, Reason> {
-        super::open(bytes, 0, &mut Vec::new())
+        super::open(bytes, 0, &mut Vec::new(), &mut Ledger::default())
     }
 
     #[test]
@@ -213,7 +220,7 @@ mod tests {
             let mut packets = Vec::new();
             for at in 0..bytes.len() {
                 if is_adts(&bytes, at) {
-                    let _ = super::open(&bytes, at, &mut packets);
+                    let _ = super::open(&bytes, at, &mut packets, &mut Ledger::default());
                     prop_assert!(packets.len() <= bytes.len());
                 }
             }

@@ -11,24 +11,26 @@ use super::{
     info::StreamInfo,
     subframe,
 };
-use crate::audio::{error::Reason, sink::Sink, spec::MAX_CHANNELS};
+use crate::audio::{error::Reason, report::Damage, sink::Sink, spec::MAX_CHANNELS};
 
 /// Decodes frames one by one; they need nothing of each other.
 pub(in crate::audio) struct Feed {
     info: StreamInfo,
     arch: pulp::Arch,
     planes: Vec<Vec<i32>>,
+    n_damaged: u64,
     n_corrupt: u64,
 }
 
 impl Feed {
     pub(in crate::audio) fn new(info: StreamInfo) -> Self {
-        Self { info, arch: pulp::Arch::new(), planes: Vec::new(), n_corrupt: 0 }
+        let arch = pulp::Arch::new();
+        Self { info, arch, planes: Vec::new(), n_damaged: 0, n_corrupt: 0 }
     }
 
     /// Counts a frame whose bytes are damaged.
     pub(in crate::audio) fn skip(&mut self) {
-        self.n_corrupt += 1;
+        self.n_damaged += 1;
     }
 
     /// Decodes a frame whose bytes are as they were written.
@@ -42,7 +44,7 @@ impl Feed {
         let is_rate = header.rate_hz.is_none_or(|rate| rate == self.info.rate_hz);
         let n_bits = header.bits.unwrap_or(self.info.bits);
         if header.n_channels != self.info.n_channels || !is_rate {
-            return Err(Reason::ParamsChanged);
+            return sink.note(Damage::ParamsChanged, 1, Reason::ParamsChanged);
         }
         if n_bits == 32 && header.stereo != Stereo::Apart {
             let what = "FLAC of 32 bits with stereo differences".to_owned();
@@ -67,11 +69,12 @@ impl Feed {
     }
 
     /// The error, if frames were damaged.
-    pub(in crate::audio) fn finish(&self) -> Result<(), Reason> {
-        match self.n_corrupt {
-            0 => Ok(()),
-            count => Err(Reason::CorruptPackets { count }),
+    pub(in crate::audio) fn finish(&self, sink: &mut Sink<'_>) -> Result<(), Reason> {
+        let count = self.n_damaged + self.n_corrupt;
+        if self.n_damaged > 0 {
+            sink.note(Damage::Checksums, self.n_damaged, Reason::CorruptPackets { count })?;
         }
+        sink.note_corrupt(self.n_corrupt)
     }
 }
 

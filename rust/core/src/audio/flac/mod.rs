@@ -17,6 +17,7 @@ use super::{
     bytes::{from, le_u32},
     cancel::Cancel,
     error::Reason,
+    report::{Damage, Ledger},
     sink::Sink,
 };
 use walk::{Frame, Walk, find};
@@ -45,7 +46,12 @@ pub(super) struct Layout {
 const PLAUSIBLE_FRAMES_PER_BYTE: u64 = 8;
 
 /// Reads the metadata of the stream at `offset`, and its first and last frame.
-pub(super) fn open(bytes: &[u8], offset: usize, cancel: &Cancel) -> Result<Layout, Reason> {
+pub(super) fn open(
+    bytes: &[u8],
+    offset: usize,
+    cancel: &Cancel,
+    ledger: &mut Ledger,
+) -> Result<Layout, Reason> {
     let (mut info, behind, audio) = info::read(bytes, offset)?;
     let bytes = without_tags(bytes, behind);
     let promised = info.promised;
@@ -56,14 +62,14 @@ pub(super) fn open(bytes: &[u8], offset: usize, cancel: &Cancel) -> Result<Layou
             0 if audio.is_none_or(|at| at < bytes.len()) => {
                 Err(Reason::malformed("no audio follows"))
             }
-            0 => Ok(Layout {
-                info,
-                n_frames: 0,
-                timeline: Timeline::Numbered,
-                audio: behind,
-                end: behind,
-            }),
-            _ => Err(Reason::Truncated { decoded: 0, expected: Some(promised) }),
+            _ => {
+                if promised > 0 {
+                    let reason = Reason::Truncated { decoded: 0, expected: Some(promised) };
+                    ledger.note(Damage::Truncated, 1, reason)?;
+                }
+                let (n_frames, timeline) = (promised, Timeline::Numbered);
+                Ok(Layout { info, n_frames, timeline, audio: behind, end: behind })
+            }
         };
     };
     info.agree(&header)?;
@@ -78,9 +84,11 @@ pub(super) fn open(bytes: &[u8], offset: usize, cancel: &Cancel) -> Result<Layou
         0 if is_sure => last.end(),
         _ if is_sure && last.end() == promised => promised,
         // Something is wrong: what counts is what is there.
-        _ => match layout.count(bytes, cancel)? {
+        _ => match layout.count(bytes, cancel, ledger)? {
             decoded if decoded < promised => {
-                return Err(Reason::Truncated { decoded, expected: Some(promised) });
+                let reason = Reason::Truncated { decoded, expected: Some(promised) };
+                ledger.note(Damage::Truncated, 1, reason)?;
+                promised
             }
             n_frames => n_frames,
         },
@@ -94,7 +102,7 @@ impl Layout {
     }
 
     /// Where the last undamaged frame ends.
-    fn count(&self, bytes: &[u8], cancel: &Cancel) -> Result<u64, Reason> {
+    fn count(&self, bytes: &[u8], cancel: &Cancel, ledger: &mut Ledger) -> Result<u64, Reason> {
         let mut end = 0;
         let mut n_frames = 0;
         let Some(mut walk) = self.walk(bytes) else { return Ok(0) };
@@ -110,7 +118,8 @@ impl Layout {
         if is_plausible || end / 2 <= n_frames {
             Ok(end)
         } else {
-            Err(Reason::CorruptPackets { count: 1 })
+            ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+            Ok(n_frames)
         }
     }
 }
@@ -169,7 +178,7 @@ pub(super) fn decode(
         let Some(frame) = walk.next() else { break };
         feed_frame(&mut feed, &frame, sink)?;
     }
-    feed.finish()
+    feed.finish(sink)
 }
 
 fn feed_frame(feed: &mut Feed, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result<(), Reason> {

@@ -17,6 +17,7 @@ use super::{
     aac,
     error::Reason,
     packets::{Coding, Layout, List, Packet, Track},
+    report::{Damage, Ledger},
 };
 
 mod id {
@@ -39,6 +40,7 @@ mod id {
     pub(super) const ENCODING: u32 = 0x6240;
     pub(super) const ENCRYPTION: u32 = 0x5035;
     pub(super) const CLUSTER: u32 = 0x1F43_B675;
+    pub(super) const CUES: u32 = 0x1C53_BB6B;
     pub(super) const CLUSTER_TIME: u32 = 0xE7;
     pub(super) const SIMPLE_BLOCK: u32 = 0xA3;
     pub(super) const BLOCK_GROUP: u32 = 0xA0;
@@ -61,8 +63,15 @@ const ENTERED: [u32; 9] = [
 ];
 
 /// Lists the packets of the first audio track.
-pub(super) fn open(bytes: &[u8], listed: &mut Vec<Packet>) -> Result<Layout, Reason> {
-    let mut walk = Walk::new(List::new(listed, bytes));
+///
+/// Where elements do not parse, the walk goes on with the next block or cluster. The times of blocks then
+/// tell how many packets are lost between two.
+pub(super) fn open(
+    bytes: &[u8],
+    listed: &mut Vec<Packet>,
+    ledger: &mut Ledger,
+) -> Result<Layout, Reason> {
+    let mut walk = Walk::new(List::new(listed, bytes), ledger);
     let is_cut = walk.run(bytes)?;
     let Some(stream) = walk.stream else {
         return Err(if is_cut {
@@ -71,13 +80,18 @@ pub(super) fn open(bytes: &[u8], listed: &mut Vec<Packet>) -> Result<Layout, Rea
             Reason::malformed("there is no audio track")
         });
     };
-    let list = walk.list;
-    list.check(None)?;
+    let (mut list, ledger) = (walk.list, walk.ledger);
+    list.check(None, ledger)?;
     if is_cut {
-        return Err(Reason::Truncated { decoded: list.n_frames(), expected: None });
+        let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
+        ledger.note(Damage::Truncated, 1, reason)?;
     }
     if walk.n_gaps > 0 {
-        return Err(Reason::CorruptPackets { count: walk.n_gaps });
+        ledger.note(
+            Damage::Timeline,
+            walk.n_gaps,
+            Reason::CorruptPackets { count: walk.n_gaps },
+        )?;
     }
     let rate_hz = stream.track.rate_hz;
     let frames = |ns: u64| {
@@ -85,11 +99,13 @@ pub(super) fn open(bytes: &[u8], listed: &mut Vec<Packet>) -> Result<Layout, Rea
         u64::try_from(frames).unwrap_or(u64::MAX)
     };
     // Half a second covers what the other tracks of a film last longer.
+    let slack = if is_cut { 0 } else { u64::from(rate_hz / 2) };
     let promised = frames(walk.duration_ns.unwrap_or(0));
     let n_coded = list.n_frames();
-    if walk.n_tracks == 1 && promised > n_coded.saturating_add(u64::from(rate_hz / 2)) {
-        list.check(Some(promised))?;
+    if walk.n_tracks == 1 && promised > n_coded.saturating_add(slack) {
+        list.check(Some(promised), ledger)?;
     }
+    let n_coded = list.n_frames();
     // In Vorbis it stands for what the first packet does not give, and FFmpeg passes it over too.
     let is_vorbis = matches!(stream.track.coding, Coding::Vorbis(_));
     let delay = if is_vorbis { 0 } else { frames(stream.delay_ns).min(n_coded) };
@@ -111,6 +127,7 @@ struct Stream {
 
 struct Walk<'a, 'l> {
     list: List<'l>,
+    ledger: &'l mut Ledger,
     scale_ns: u64,
     duration_ns: Option<u64>,
     entry: Option<Entry<'a>>,
@@ -125,9 +142,10 @@ struct Walk<'a, 'l> {
 }
 
 impl<'a, 'l> Walk<'a, 'l> {
-    fn new(list: List<'l>) -> Self {
+    fn new(list: List<'l>, ledger: &'l mut Ledger) -> Self {
         Self {
             list,
+            ledger,
             scale_ns: 1_000_000,
             duration_ns: None,
             entry: None,
@@ -149,7 +167,9 @@ impl<'a, 'l> Walk<'a, 'l> {
                 // Fewer bytes than a header has, or something else behind the segment.
                 let is_behind = segment_end.is_some_and(|end| at >= end);
                 if !is_behind && bytes.len() - at >= 12 {
-                    return Err(Reason::CorruptPackets { count: 1 });
+                    self.ledger.note(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
+                    at = self.resync(bytes, at + 1);
+                    continue;
                 }
                 return Ok(!is_behind);
             };
@@ -165,13 +185,57 @@ impl<'a, 'l> Walk<'a, 'l> {
                 continue;
             }
             let Some(end) = element.end().filter(|&end| end <= bytes.len()) else {
+                let next = self.resync(bytes, at + 1);
+                if self.ledger.is_lenient() && next < bytes.len() {
+                    self.ledger.mark(Damage::Junk, 1);
+                    at = next;
+                    continue;
+                }
                 return Ok(true);
             };
-            self.element(bytes, &element)?;
+            match self.element(bytes, &element) {
+                Err(reason) if reason.is_damage() => {
+                    self.ledger.note(Damage::CorruptPackets, 1, reason)?;
+                }
+                result => result?,
+            }
             at = end;
         }
         self.leave_entry()?;
         Ok(segment_end.is_some_and(|end| end != usize::MAX && end > bytes.len()))
+    }
+
+    /// Where the walk can go on from `at`: a cluster, or a block of the track with another element
+    /// or the end behind it. The end of the bytes if there is none.
+    fn resync(&self, bytes: &[u8], at: usize) -> usize {
+        let mut places = at..bytes.len();
+        let track = self.stream.as_ref().map(|stream| stream.number);
+        let is_place = |&at: &usize| {
+            let Some(element) = Element::read(bytes, at) else { return false };
+            match element.id {
+                id::CLUSTER => true,
+                id::SIMPLE_BLOCK => {
+                    let Some(end) = element.end().filter(|&end| end <= bytes.len()) else {
+                        return false;
+                    };
+                    let follows = Element::read(bytes, end).map(|next| next.id);
+                    let is_known = match follows {
+                        Some(id) => {
+                            matches!(
+                                id,
+                                id::SIMPLE_BLOCK | id::BLOCK_GROUP | id::CLUSTER | id::CUES
+                            )
+                        }
+                        None => end == bytes.len(),
+                    };
+                    is_known
+                        && Block::read(element.data(bytes))
+                            .is_ok_and(|block| Some(block.track) == track)
+                }
+                _ => false,
+            }
+        };
+        places.find(is_place).unwrap_or(bytes.len())
     }
 
     fn enter(&mut self, id: u32) -> Result<(), Reason> {
@@ -238,6 +302,7 @@ impl<'a, 'l> Walk<'a, 'l> {
 
     fn block(&mut self, bytes: &[u8], element: &Element) -> Result<(), Reason> {
         let block = Block::read(element.data(bytes))?;
+        let is_lenient = self.ledger.is_lenient();
         let Some(stream) = self.stream.as_mut().filter(|s| s.number == block.track) else {
             return Ok(());
         };
@@ -248,20 +313,28 @@ impl<'a, 'l> Walk<'a, 'l> {
             self.first_time = time;
         }
         let mut at = element.body + block.payload;
+        let mut packets = Vec::with_capacity(block.lens.len());
         for len in block.lens {
             let packet = bytes.get(at..at + len).unwrap_or_default();
-            let n_frames = stream.measure.frames(packet)?;
-            self.list.push(at, len, n_frames)?;
+            packets.push((at, len, stream.measure.frames(packet)?));
             at += len;
         }
         // A block that comes later than what came before it lasts, by more than rounding and half
         // of its own length, follows one that is missing.
+        let rate_hz = i128::from(stream.track.rate_hz.max(1));
+        let own = packets.iter().map(|&(.., n_frames)| i128::from(n_frames)).sum::<i128>();
         let ns = i128::from(time.saturating_sub(self.first_time)) * i128::from(self.scale_ns);
-        let due = i128::from(before) * 1_000_000_000 / i128::from(stream.track.rate_hz.max(1));
-        let own = i128::from(self.list.n_frames() - before) * 500_000_000;
-        let slack = 2 * i128::from(self.scale_ns) + own / i128::from(stream.track.rate_hz.max(1));
-        if ns > due + slack + 3_000_000 && self.n_gaps == 0 {
-            self.n_gaps = 1;
+        let due = i128::from(before) * 1_000_000_000 / rate_hz;
+        let slack = 2 * i128::from(self.scale_ns) + own * 500_000_000 / rate_hz;
+        if ns > due + slack + 3_000_000 && (self.n_gaps == 0 || is_lenient) {
+            self.n_gaps += 1;
+            // Blocks have one length as a rule, and times are rounded: whole blocks are missing.
+            let lost = (ns - due) * rate_hz / 1_000_000_000;
+            let n_blocks = (lost + own / 2) / own.max(1);
+            self.list.skip(u64::try_from(n_blocks * own.max(1)).unwrap_or(u64::MAX));
+        }
+        for (at, len, n_frames) in packets {
+            self.list.push(at, len, n_frames)?;
         }
         Ok(())
     }

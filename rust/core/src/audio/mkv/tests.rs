@@ -50,7 +50,7 @@ fn good() -> Vec<u8> {
 }
 
 fn open(bytes: &[u8]) -> Result<Layout, Reason> {
-    super::open(bytes, &mut Vec::new())
+    super::open(bytes, &mut Vec::new(), &mut Ledger::default())
 }
 
 #[test]
@@ -120,7 +120,7 @@ proptest! {
         }
         bytes.extend(tail);
         let mut packets = Vec::new();
-        let _ = super::open(&bytes, &mut packets);
+        let _ = super::open(&bytes, &mut packets, &mut Ledger::default());
         prop_assert!(packets.len() <= bytes.len());
         prop_assert!(packets.iter().all(|packet| packet.data(&bytes).is_some()));
     }

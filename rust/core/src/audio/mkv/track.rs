@@ -2,7 +2,7 @@
 
 use crate::audio::{
     bytes::{from, u8_at},
-    error::{Codec, Reason},
+    error::{Codec, Exceeded, Reason},
     ogg,
     packets::{Coding, Pcm, Track, limited},
 };
@@ -56,7 +56,7 @@ impl Entry<'_> {
     fn plain(&self, codec: Codec, coding: Coding) -> Result<Track, Reason> {
         let rate = self.rate_hz.unwrap_or(8000.0);
         if !(1.0..=4e9).contains(&rate) {
-            return Err(Reason::Limit(format!("a rate of {rate} Hz")));
+            return Err(Exceeded::fixed("max_sample_rate", format!("a rate of {rate} Hz")));
         }
         let n_channels = limited(self.n_channels.unwrap_or(1))?;
         Ok(Track { codec, rate_hz: rate.round() as u32, n_channels, coding, frame_len: 0 })

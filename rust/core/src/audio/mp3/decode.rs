@@ -17,7 +17,7 @@ use super::{
     header::Header,
     scan::{Frame, Layout},
 };
-use crate::audio::{Codec, cancel::Cancel, error::Reason, sink::Sink};
+use crate::audio::{Codec, cancel::Cancel, error::Reason, report::Damage, sink::Sink};
 
 /// The MPEG frames that a window needs.
 #[derive(Clone, Debug)]
@@ -101,9 +101,11 @@ pub(in crate::audio) fn decode(
             Ok(GenericAudioBufferRef::F32(pcm)) if pcm.frames() as u64 == layout.frame_len => {
                 // What only warms up ends before the window, so the sink drops it.
                 match (pcm.plane(0), pcm.plane(1)) {
-                    (Some(left), Some(right)) => sink.push(pts, &[left, right]),
-                    (Some(mono), None) => sink.push(pts, &[mono]),
-                    _ => {}
+                    (Some(left), Some(right)) if layout.n_channels == 2 => {
+                        sink.push(pts, &[left, right]);
+                    }
+                    (Some(mono), None) if layout.n_channels == 1 => sink.push(pts, &[mono]),
+                    _ => sink.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?,
                 }
             }
             // A frame that only warms up may lack its reservoir, which is further back.
@@ -112,8 +114,5 @@ pub(in crate::audio) fn decode(
         }
         pts += layout.frame_len as i64;
     }
-    match n_corrupt {
-        0 => Ok(()),
-        count => Err(Reason::CorruptPackets { count }),
-    }
+    sink.note_corrupt(n_corrupt)
 }

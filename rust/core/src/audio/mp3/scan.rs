@@ -7,7 +7,13 @@ use super::{
     header::{Header, Headers, Layer, NoHeader},
     tag::Tag,
 };
-use crate::audio::{Codec, bytes::from, error::Reason, probe::id3v2_size};
+use crate::audio::{
+    Codec,
+    bytes::from,
+    error::Reason,
+    probe::id3v2_size,
+    report::{Damage, Ledger},
+};
 
 /// How far in the first frame may lie behind junk.
 const MAX_JUNK: usize = 64 * 1024;
@@ -85,10 +91,14 @@ fn is_tail(rest: &[u8]) -> bool {
 }
 
 /// Walks the whole stream from its first frame on and lists the audio frames in `frames`.
+///
+/// Where bytes between frames are lost, as many frames are taken for lost as fit them at the mean
+/// length of those that are there: empty ones stand in their places.
 pub(in crate::audio) fn open(
     bytes: &[u8],
     offset: usize,
     frames: &mut Vec<Frame>,
+    ledger: &mut Ledger,
 ) -> Result<Layout, Reason> {
     frames.clear();
     let no_frame = || Reason::malformed("there is no MPEG frame");
@@ -101,37 +111,79 @@ pub(in crate::audio) fn open(
     let frame = bytes.get(offset..offset + first.len).filter(|_| first.layer == Layer::Three);
     let tag = Tag::read(frame.unwrap_or_default(), &first);
     let headers = Headers::like(bytes, offset).ok_or_else(no_frame)?;
-    let mut walk = Walk { bytes, first, headers, at: offset, n_gaps: 0, mixed: false };
+    let mut walk = Walk {
+        bytes,
+        first,
+        headers,
+        at: offset,
+        gaps: Vec::new(),
+        n_found: 0,
+        mixed: false,
+        is_cut: false,
+    };
     if tag.is_some() {
         walk.at += first.len;
     }
     while let Some(frame) = walk.next() {
         frames.push(frame);
     }
-    if walk.mixed {
-        return Err(Reason::ParamsChanged);
+    let Walk { gaps, mixed, is_cut, .. } = walk;
+    if mixed {
+        ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
     }
-    if walk.n_gaps > 0 {
-        return Err(Reason::CorruptPackets { count: walk.n_gaps });
+    if !gaps.is_empty() {
+        let count = gaps.len() as u64;
+        ledger.note(Damage::Junk, count, Reason::CorruptPackets { count })?;
+        fill(frames, &gaps);
     }
+    let is_counted = tag.as_ref().is_some_and(|tag| tag.n_mpeg_frames.is_some());
     let tag = tag.unwrap_or_default();
     let found = frames.len() as u64;
     let frame_len = first.n_frames();
     // Some old writers count the frame that holds the tag; LAME does not.
     let slack = u64::from(tag.trim.is_none());
+    let mut n_mpeg_frames = found;
     if let Some(n) = tag.n_mpeg_frames.filter(|&n| n > found + slack) {
         let expected = Some(n * frame_len);
-        return Err(Reason::Truncated { decoded: found * frame_len, expected });
+        let reason = Reason::Truncated { decoded: found * frame_len, expected };
+        ledger.note(Damage::Truncated, 1, reason)?;
+        n_mpeg_frames = n;
+    } else if is_cut && !is_counted {
+        ledger.mark(Damage::PartialFrame, 1);
     }
     let (delay, padding) = tag.trim.unwrap_or((0, 0));
     Ok(Layout {
         codec: first.codec(),
         rate_hz: first.rate_hz,
         n_channels: first.n_channels(),
-        n_frames: (found * frame_len).saturating_sub(delay + padding),
+        n_frames: (n_mpeg_frames * frame_len).saturating_sub(delay + padding),
         delay,
         frame_len,
     })
+}
+
+/// Bytes between two frames that are none.
+struct Gap {
+    /// Frames before it.
+    at: usize,
+    n_bytes: usize,
+}
+
+/// Puts empty frames where frames were lost. There are fewer of them than bytes.
+fn fill(frames: &mut Vec<Frame>, gaps: &[Gap]) {
+    let n_bytes: usize = frames.iter().map(|frame| usize::from(frame.len)).sum();
+    let mean = (n_bytes / frames.len().max(1)).max(1);
+    let mut filled = Vec::with_capacity(frames.len());
+    let mut done = 0;
+    for gap in gaps {
+        filled.extend_from_slice(frames.get(done..gap.at).unwrap_or_default());
+        done = gap.at;
+        // A gap swallowed a frame at least, or what is left of one.
+        let n_lost = ((gap.n_bytes + mean / 2) / mean).max(1);
+        filled.resize(filled.len() + n_lost, Frame { offset: 0, len: 0, main_data_len: 0 });
+    }
+    filled.extend_from_slice(frames.get(done..).unwrap_or_default());
+    *frames = filled;
 }
 
 struct Walk<'a> {
@@ -139,8 +191,11 @@ struct Walk<'a> {
     first: Header,
     headers: Headers,
     at: usize,
-    n_gaps: u64,
+    gaps: Vec<Gap>,
+    n_found: usize,
     mixed: bool,
+    /// Whether the file ends within a frame.
+    is_cut: bool,
 }
 
 impl Walk<'_> {
@@ -153,8 +208,10 @@ impl Walk<'_> {
                     // Without a Xing header nothing is promised, and many streams, the standard's
                     // own among them, end within a frame.
                     if self.at > self.bytes.len() {
+                        self.is_cut = true;
                         return None;
                     }
+                    self.n_found += 1;
                     self.mixed |= header.is_mono != self.first.is_mono;
                     return Some(Frame {
                         offset,
@@ -179,7 +236,7 @@ impl Walk<'_> {
         }
         let next = (self.at + 1..self.bytes.len())
             .find(|&at| self.headers.read(self.bytes, at).is_some() && is_run(self.bytes, at, 3))?;
-        self.n_gaps += 1;
+        self.gaps.push(Gap { at: self.n_found, n_bytes: next - self.at });
         self.at = next;
         Some(())
     }
@@ -215,7 +272,7 @@ mod tests {
 
     fn layout(bytes: &[u8]) -> Result<Layout, Reason> {
         let first = find_first(bytes, 0).expect("a frame");
-        open(bytes, first, &mut Vec::new())
+        open(bytes, first, &mut Vec::new(), &mut Ledger::default())
     }
 
     #[test]
@@ -299,7 +356,9 @@ mod tests {
             let mut frames = Vec::new();
             for offset in [0, bytes.len() / 2, bytes.len()] {
                 let Some(first) = find_first(&bytes, offset) else { continue };
-                let Ok(layout) = open(&bytes, first, &mut frames) else { continue };
+                let Ok(layout) = open(&bytes, first, &mut frames, &mut Ledger::default()) else {
+                    continue;
+                };
                 prop_assert!(frames.len() <= bytes.len() / 24);
                 prop_assert!(layout.n_frames <= frames.len() as u64 * 1152);
                 let entry = Entry::find(&bytes, &layout, &frames, start, 5000);

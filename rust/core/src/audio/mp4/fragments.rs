@@ -72,6 +72,9 @@ pub(super) fn list(
                 && time > u64::saturating_add(expected, slack)
             {
                 sum.is_gappy = true;
+                let n_packets = (time - expected) / slack;
+                list.skip(n_packets.saturating_mul(u64::from(frame_len)));
+                sum.duration = sum.duration.saturating_add(time - expected);
             }
             let mut duration = 0;
             for trun in Boxes::new(traf.body).filter(|item| &item.kind == b"trun") {

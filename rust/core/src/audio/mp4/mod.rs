@@ -18,6 +18,7 @@ use super::{
     bytes::{be_u32, be_u64, from, u8_at},
     error::Reason,
     packets::{self, Coding, Layout, List, Packet},
+    report::{Damage, Ledger},
 };
 
 /// Whether a file may begin with a box of this kind.
@@ -40,7 +41,11 @@ struct Track<'a> {
 }
 
 /// Lists the packets of the first audio track.
-pub(super) fn open(bytes: &[u8], listed: &mut Vec<Packet>) -> Result<Layout, Reason> {
+pub(super) fn open(
+    bytes: &[u8],
+    listed: &mut Vec<Packet>,
+    ledger: &mut Ledger,
+) -> Result<Layout, Reason> {
     let mut is_cut = false;
     let mut moov = None;
     let mut is_fragmented = false;
@@ -67,7 +72,7 @@ pub(super) fn open(bytes: &[u8], listed: &mut Vec<Packet>) -> Result<Layout, Rea
     if is_fragmented {
         let defaults = fragments::Defaults::find(moov, track.id);
         let run = fragments::list(bytes, track.id, defaults, entry.frame_len, &mut list)?;
-        duration += run.duration;
+        duration = duration.saturating_add(run.duration);
         is_gappy = run.is_gappy;
     }
     let n_packets = list.len();
@@ -79,22 +84,24 @@ pub(super) fn open(bytes: &[u8], listed: &mut Vec<Packet>) -> Result<Layout, Rea
             Reason::malformed("the audio track has no packets")
         });
     }
-    list.measure(bytes, &entry)?;
-    let timeline = Timeline {
+    list.measure(bytes, &entry, ledger)?;
+    let mut timeline = Timeline {
         rate_hz: entry.rate_hz,
         timescale: track.timescale,
         n_coded: list.n_frames(),
         frame_len: entry.frame_len,
         duration,
     };
-    list.check(None)?;
+    list.check(None, ledger)?;
     if is_gappy {
-        return Err(Reason::CorruptPackets { count: 1 });
+        ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
     }
     if is_cut && is_fragmented {
-        return Err(Reason::Truncated { decoded: list.n_frames(), expected: None });
+        let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
+        ledger.note(Damage::Truncated, 1, reason)?;
     }
-    list.check(timeline.missing(track.duration))?;
+    list.check(timeline.missing(track.duration), ledger)?;
+    timeline.n_coded = list.n_frames();
     let gapless = find_gapless(moov);
     let (delay, n_frames) = timeline.playable(track.edits.as_ref(), gapless.as_ref());
     if matches!(entry.coding, Coding::Aac) {

@@ -64,7 +64,7 @@ const STTS: [u32; 4] = [0, 1, N_PACKETS, 1024];
 const STSZ: [u32; 3] = [0, PACKET, N_PACKETS];
 
 fn open(bytes: &[u8]) -> Result<Layout, Reason> {
-    super::open(bytes, &mut Vec::new())
+    super::open(bytes, &mut Vec::new(), &mut Ledger::default())
 }
 
 fn shape(bytes: &[u8]) -> (u64, u64) {
@@ -204,7 +204,7 @@ proptest! {
             bytes.truncate(cut.index(bytes.len()));
         }
         let mut packets = Vec::new();
-        let _ = super::open(&bytes, &mut packets);
+        let _ = super::open(&bytes, &mut packets, &mut Ledger::default());
         prop_assert!(packets.len() <= bytes.len());
         prop_assert!(packets.iter().all(|packet| packet.data(&bytes).is_some()));
     }

@@ -7,7 +7,14 @@ use super::{
     stream,
     walk::{Group, Walk},
 };
-use crate::audio::{Codec, cancel::Cancel, error::Reason, sink::Sink, spec::MAX_CHANNELS};
+use crate::audio::{
+    Codec,
+    cancel::Cancel,
+    error::Reason,
+    report::{Damage, Ledger},
+    sink::Sink,
+    spec::MAX_CHANNELS,
+};
 
 /// What the walk over all pages found.
 #[derive(Clone, Debug)]
@@ -67,6 +74,7 @@ pub(in crate::audio) fn open(
     bytes: &[u8],
     offset: usize,
     pages: &mut Vec<PageRef>,
+    ledger: &mut Ledger,
 ) -> Result<Layout, Reason> {
     pages.clear();
     let mut links: Vec<Link> = Vec::new();
@@ -76,9 +84,11 @@ pub(in crate::audio) fn open(
         let (group, codec) = find_group(bytes, at)?;
         let first_page = pages.len();
         let mut walk = Walk::new(bytes, group, None);
-        let stream = match codec {
-            Codec::Opus => opus::open(&mut walk, pages).map(Stream::Opus),
-            _ => stream::open(&mut walk, pages).map(Stream::Vorbis),
+        let stream = match (codec, ledger.is_lenient()) {
+            (Codec::Opus, false) => opus::open(&mut walk, pages).map(Stream::Opus),
+            (Codec::Opus, true) => opus::salvage(&mut walk, ledger).map(Stream::Opus),
+            (_, false) => stream::open(&mut walk, pages).map(Stream::Vorbis),
+            (_, true) => stream::salvage(&mut walk, ledger).map(Stream::Vorbis),
         };
         let stream = stream.map_err(|reason| match reason {
             // Frames are counted from the start of the file.
@@ -87,14 +97,23 @@ pub(in crate::audio) fn open(
                 expected: expected.map(|n| n.saturating_add(n_frames)),
             },
             other => other,
-        })?;
+        });
+        let stream = match stream {
+            // What comes before it is there all the same.
+            Err(reason) if !links.is_empty() && reason.is_damage() => {
+                ledger.note(Damage::Truncated, 1, reason)?;
+                break;
+            }
+            stream => stream?,
+        };
         if links.first().is_some_and(|link| link.stream.params() != stream.params()) {
-            return Err(Reason::ParamsChanged);
+            ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+            break;
         }
         let (first, pages) = (n_frames, first_page..pages.len());
         n_frames += stream.n_frames();
         links.push(Link { first, n_frames: stream.n_frames(), group, pages, stream });
-        next = walk.next_group(n_frames)?;
+        next = walk.next_group(n_frames, ledger)?;
     }
     let (codec, rate_hz, n_channels) = links
         .first()
@@ -186,7 +205,7 @@ pub(in crate::audio) fn decode(
                 s.decode(bytes, link.group, page, &mut place, cancel)?;
             }
         }
-        if sink.is_full() || sink.next() < end {
+        if sink.is_full() || sink.next() < end && !sink.is_lenient() {
             break; // what is missing, the caller sees
         }
     }
@@ -201,6 +220,16 @@ pub(super) struct Place<'a, 'b> {
 }
 
 impl Place<'_, '_> {
+    /// Whether damage is passed over.
+    pub(super) fn is_lenient(&self) -> bool {
+        self.sink.is_lenient()
+    }
+
+    /// The damage that was met while decoding.
+    pub(super) fn ledger(&mut self) -> &mut Ledger {
+        self.sink.ledger()
+    }
+
     /// The granule of the next frame that is missing.
     pub(super) fn next(&self) -> u64 {
         self.sink.next().saturating_sub(self.first) + self.played.start

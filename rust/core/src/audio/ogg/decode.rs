@@ -2,7 +2,7 @@
 
 use symphonia::{
     core::{
-        audio::{Audio, GenericAudioBufferRef},
+        audio::{Audio, AudioBuffer, GenericAudioBufferRef},
         codecs::audio::{
             AudioCodecParameters, AudioDecoder, AudioDecoderOptions, well_known::CODEC_ID_VORBIS,
         },
@@ -16,7 +16,8 @@ use super::{
     chain::Place,
     packets::Joiner,
     page::{Page, PageRef},
-    stream::Layout,
+    salvage::{self, Intact, Packets},
+    stream::{Layout, Measure},
     walk::{Group, Walk},
 };
 use crate::audio::{cancel::Cancel, error::Reason, spec::MAX_CHANNELS};
@@ -78,15 +79,81 @@ pub(super) fn decode(
     place: &mut Place<'_, '_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
-    let result = cache.get(&layout.headers).and_then(|decoder| {
-        let position = layout.origin;
-        let mut run = Run { layout, decoder, is_primed: false, position, n_corrupt: 0 };
-        run.pages(bytes, group, entry, place, cancel)
-    });
-    if result.is_err() {
+    let result = if place.is_lenient() {
+        salvage_cached(bytes, layout, group, cache, place, cancel)
+    } else {
+        cache.get(&layout.headers).and_then(|decoder| {
+            let position = layout.origin;
+            let mut run = Run { layout, decoder, is_primed: false, position, n_corrupt: 0 };
+            run.pages(bytes, group, entry, place, cancel)
+        })
+    };
+    if result.is_err() || place.is_lenient() {
         cache.drop_last();
     }
     result
+}
+
+fn salvage_cached(
+    bytes: &[u8],
+    layout: &Layout,
+    group: Group,
+    cache: &mut VorbisCache,
+    place: &mut Place<'_, '_>,
+    cancel: &Cancel,
+) -> Result<(), Reason> {
+    let mut salvage = Salvage {
+        decoder: cache.get(&layout.headers)?,
+        measure: Measure::new(layout),
+        is_primed: false,
+    };
+    let mut walk = Walk::new(bytes, group, None);
+    walk.headers(3)?;
+    let (intact, counts) = (Intact::behind(&walk), !layout.is_salvaged);
+    salvage::decode(intact, &mut salvage, layout.origin, counts, place, cancel)
+}
+
+/// Decodes a damaged stream.
+struct Salvage<'a> {
+    decoder: &'a mut VorbisDecoder,
+    measure: Measure,
+    is_primed: bool,
+}
+
+impl Packets for Salvage<'_> {
+    fn reset(&mut self) {
+        self.decoder.reset();
+        self.measure.reset();
+        self.is_primed = false;
+    }
+
+    fn measure(&mut self, packet: &[u8]) -> Option<u64> {
+        self.measure.measure(packet)
+    }
+
+    fn decode(&mut self, packet: &[u8], granule: i64, place: &mut Place<'_, '_>) -> Option<u64> {
+        // Packets that are empty or no audio carry no time.
+        if packet.first().is_none_or(|first| first & 1 != 0) {
+            return Some(0);
+        }
+        let packet = PacketRef::new(0, Timestamp::new(granule), Duration::new(0), packet);
+        let Ok(GenericAudioBufferRef::F32(pcm)) = self.decoder.decode_ref(&packet) else {
+            return None;
+        };
+        if !std::mem::replace(&mut self.is_primed, true) {
+            return Some(0);
+        }
+        push(granule, pcm, place);
+        Some(pcm.frames() as u64)
+    }
+}
+
+fn push(granule: i64, pcm: &AudioBuffer<f32>, place: &mut Place<'_, '_>) {
+    let mut planes = [&[][..]; MAX_CHANNELS as usize];
+    for (slice, plane) in planes.iter_mut().zip(pcm.iter_planes()) {
+        *slice = plane;
+    }
+    place.push(granule, planes.get(..pcm.num_planes()).unwrap_or_default());
 }
 
 struct Run<'a> {
@@ -177,12 +244,7 @@ impl Run<'_> {
         if !std::mem::replace(&mut self.is_primed, true) {
             return;
         }
-        let mut planes = [&[][..]; MAX_CHANNELS as usize];
-        for (slice, plane) in planes.iter_mut().zip(pcm.iter_planes()) {
-            *slice = plane;
-        }
-        let planes = planes.get(..pcm.num_planes()).unwrap_or_default();
-        place.push(self.position, planes);
+        push(self.position, pcm, place);
         self.position += pcm.frames() as i64;
     }
 

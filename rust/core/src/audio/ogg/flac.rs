@@ -12,6 +12,7 @@ use crate::audio::{
     cancel::Cancel,
     error::Reason,
     flac::{Feed, Header, StreamInfo, Timeline},
+    report::{Damage, Ledger},
     sink::Sink,
 };
 
@@ -50,8 +51,13 @@ pub(in crate::audio) fn open_flac(
     offset: usize,
     serial: u32,
     cancel: &Cancel,
+    ledger: &mut Ledger,
 ) -> Result<FlacLayout, Reason> {
     let mut packets = Packets::new(bytes, offset, serial);
+    if ledger.is_lenient() {
+        // What damaged pages say of time is not to be believed.
+        packets.check = |page| page.is_intact();
+    }
     let head =
         packets.next().map_err(|_| Reason::malformed("the first Ogg page does not parse"))?;
     // Signature, version 1.x, a count of headers, the marker of native FLAC, a block header.
@@ -74,7 +80,8 @@ pub(in crate::audio) fn open_flac(
         if timeline.is_none() && packet.data.first() != Some(&0xFF) {
             continue;
         }
-        let Some(header) = Header::parse(packet.data) else {
+        let header = Header::parse(packet.data).filter(|_| packet.is_intact);
+        let Some(header) = header else {
             n_lost += 1;
             continue;
         };
@@ -93,22 +100,20 @@ pub(in crate::audio) fn open_flac(
     };
     n_lost += packets.walk.n_lost;
     let expected = Some(info.promised).filter(|&promised| promised > 0);
-    match no_page {
-        NoPage::Cut(_) => return Err(Reason::Truncated { decoded: end, expected }),
-        _ if n_lost > 0 => return Err(Reason::CorruptPackets { count: n_lost }),
-        _ if !packets.ended && expected != Some(end) => {
-            return Err(Reason::Truncated { decoded: end, expected });
-        }
-        _ if packets.walk.is_chained() => {
-            return Err(Reason::UnsupportedCodec("a chain of several Ogg streams".to_owned()));
-        }
-        _ => {}
+    let is_cut = matches!(no_page, NoPage::Cut(_));
+    if n_lost > 0 && !is_cut {
+        ledger.note(Damage::LostPages, n_lost, Reason::CorruptPackets { count: n_lost })?;
     }
-    if expected.is_some_and(|promised| promised > end) {
-        return Err(Reason::Truncated { decoded: end, expected });
+    let has_no_end = !packets.ended && expected != Some(end);
+    if is_cut || has_no_end || expected.is_some_and(|promised| promised > end) {
+        ledger.note(Damage::Truncated, 1, Reason::Truncated { decoded: end, expected })?;
     }
+    if !is_cut && packets.walk.is_chained() {
+        return Err(Reason::UnsupportedCodec("a chain of several Ogg streams".to_owned()));
+    }
+    let n_frames = if ledger.is_lenient() { end.max(info.promised) } else { end };
     let timeline = timeline.unwrap_or(Timeline::Counted);
-    Ok(FlacLayout { info, n_frames: end, timeline, serial, pages })
+    Ok(FlacLayout { info, n_frames, timeline, serial, pages })
 }
 
 /// Decodes from PCM frame `start` until the sink is full.
@@ -148,7 +153,7 @@ pub(in crate::audio) fn decode_flac(
             feed.skip();
         }
     }
-    feed.finish()
+    feed.finish(sink)
 }
 
 /// The packets of one stream, put together where they cross pages.
@@ -260,7 +265,7 @@ mod tests {
 
     fn open(bytes: &[u8]) -> Result<FlacLayout, Reason> {
         let serial = find_flac(bytes, 0).expect("a first page");
-        open_flac(bytes, 0, serial, &Cancel::default())
+        open_flac(bytes, 0, serial, &Cancel::default(), &mut Ledger::default())
     }
 
     #[test]
@@ -309,7 +314,7 @@ mod tests {
             }
             bytes.truncate(bytes.len().saturating_sub(cut));
             let Some(serial) = find_flac(&bytes, 0) else { return Ok(()) };
-            if let Ok(layout) = open_flac(&bytes, 0, serial, &Cancel::default()) {
+            if let Ok(layout) = open_flac(&bytes, 0, serial, &Cancel::default(), &mut Ledger::default()) {
                 proptest::prop_assert!(layout.n_frames <= 65_536 * bytes.len() as u64);
                 let mut out = [0.0; 8 * 300];
                 let mut sink = Sink::new(&mut out, 300, Mix::Take, 300, 300);

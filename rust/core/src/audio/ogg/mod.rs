@@ -7,6 +7,7 @@ mod flac;
 mod opus;
 mod packets;
 mod page;
+mod salvage;
 mod setup;
 mod stream;
 #[cfg(test)]

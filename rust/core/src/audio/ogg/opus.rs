@@ -6,12 +6,14 @@ use super::{
     chain::Place,
     packets::Joiner,
     page::{NoPage, Page, PageRef},
+    salvage::{self, Intact, Packets, survey},
     walk::{Group, Walk},
 };
 use crate::audio::{
     cancel::Cancel,
     error::Reason,
     opus::{Head, PRE_ROLL, PRE_ROLL_SILK, PacketDecoder, has_silk, packet_len},
+    report::Ledger,
 };
 
 /// What the walk over the pages of a stream found.
@@ -26,15 +28,76 @@ pub(super) struct Layout {
     pub(super) played: Range<u64>,
     /// Frames to decode before the wanted ones.
     pre_roll: u64,
+    /// Whether this is what is left of a damaged stream.
+    is_salvaged: bool,
 }
 
-/// Walks all pages of the stream; its audio pages are listed in `pages`.
-pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layout, Reason> {
+/// The header, behind which audio begins.
+fn begin(walk: &mut Walk<'_>) -> Result<Head, Reason> {
     let headers = walk.headers(2)?;
     let head = Head::read(headers.first().map_or(&[][..], |packet| packet))?;
     if !headers.get(1).is_some_and(|tags| tags.starts_with(b"OpusTags")) {
         return Err(Reason::malformed("the Opus headers are out of order"));
     }
+    Ok(head)
+}
+
+/// What is left of a damaged stream.
+pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<Layout, Reason> {
+    let head = begin(walk)?;
+    let audio = walk.at;
+    let mut intact = Intact::behind(walk);
+    let found = survey(&mut intact, &mut Lengths, has_silk, ledger)?;
+    walk.at = intact.at;
+    let origin = found.origin.unwrap_or(0).max(0) as u64;
+    let start = origin + head.pre_skip;
+    let pre_roll = if found.has_silk || head.is_surround { PRE_ROLL_SILK } else { PRE_ROLL };
+    let played = start.min(found.end)..found.end;
+    Ok(Layout { head, audio, origin, played, pre_roll, is_salvaged: true })
+}
+
+/// Tells the lengths of packets without decoding them.
+struct Lengths;
+
+impl Packets for Lengths {
+    fn reset(&mut self) {}
+
+    fn measure(&mut self, packet: &[u8]) -> Option<u64> {
+        packet_len(packet).map(u64::from)
+    }
+
+    fn decode(&mut self, packet: &[u8], _: i64, _: &mut Place<'_, '_>) -> Option<u64> {
+        self.measure(packet)
+    }
+}
+
+/// Decodes a damaged stream.
+struct Salvage<'a> {
+    head: &'a Head,
+    decoder: PacketDecoder,
+}
+
+impl Packets for Salvage<'_> {
+    fn reset(&mut self) {
+        // One could be made for this header before.
+        if let Ok(decoder) = PacketDecoder::new(self.head) {
+            self.decoder = decoder;
+        }
+    }
+
+    fn measure(&mut self, packet: &[u8]) -> Option<u64> {
+        Lengths.measure(packet)
+    }
+
+    fn decode(&mut self, packet: &[u8], granule: i64, place: &mut Place<'_, '_>) -> Option<u64> {
+        place.push(granule, self.decoder.decode(packet)?);
+        self.measure(packet)
+    }
+}
+
+/// Walks all pages of the stream; its audio pages are listed in `pages`.
+pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layout, Reason> {
+    let head = begin(walk)?;
     let audio = walk.at;
     let first_page = pages.len();
     let mut time = Time::default();
@@ -74,7 +137,8 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     }
     // Of the streams of a surround packet only the first shows what it is.
     let pre_roll = if time.has_silk || head.is_surround { PRE_ROLL_SILK } else { PRE_ROLL };
-    Ok(Layout { head, audio, origin, played: start.min(end)..end, pre_roll })
+    let played = start.min(end)..end;
+    Ok(Layout { head, audio, origin, played, pre_roll, is_salvaged: false })
 }
 
 /// Adds up the lengths of packets and holds them against the granules of pages.
@@ -172,6 +236,14 @@ impl Layout {
         cancel: &Cancel,
     ) -> Result<(), Reason> {
         let mut decoder = PacketDecoder::new(&self.head)?;
+        if place.is_lenient() {
+            let mut walk = Walk::new(bytes, group, None);
+            walk.headers(2)?;
+            let mut salvage = Salvage { head: &self.head, decoder };
+            let (intact, counts) = (Intact::behind(&walk), !self.is_salvaged);
+            let origin = self.origin as i64;
+            return salvage::decode(intact, &mut salvage, origin, counts, place, cancel);
+        }
         let mut walk = Walk::new(bytes, group, Some(entry.map_or(self.audio, |e| e.offset)));
         let mut position = entry.map_or(self.origin, |e| e.end);
         // Packets that end before the pre-roll are not decoded, unless decoding is from the start.

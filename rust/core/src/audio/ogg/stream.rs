@@ -3,11 +3,17 @@
 use std::ops::Range;
 
 use super::{
+    chain::Place,
     page::{NoPage, Page, PageRef},
+    salvage::{Intact, Packets, survey},
     setup::{Ident, Modes},
     walk::Walk,
 };
-use crate::audio::{error::Reason, spec::MAX_CHANNELS};
+use crate::audio::{
+    error::{Exceeded, Reason},
+    report::Ledger,
+    spec::MAX_CHANNELS,
+};
 
 /// What the walk over the pages of a stream found.
 #[derive(Clone, Debug)]
@@ -22,18 +28,14 @@ pub(super) struct Layout {
     pub(super) origin: i64,
     /// The granule range that can be played.
     pub(super) played: Range<u64>,
+    /// Whether this is what is left of a damaged stream.
+    pub(super) is_salvaged: bool,
 }
 
 /// Walks all pages of the stream; its audio pages are listed in `pages`.
 pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layout, Reason> {
-    let (ident_packet, setup) = headers(walk)?;
-    let ident = Ident::read(&ident_packet)?;
-    if ident.n_channels == 0 || ident.n_channels > MAX_CHANNELS {
-        let n = ident.n_channels;
-        return Err(Reason::Limit(format!("{n} channels are not within 1 and {MAX_CHANNELS}")));
-    }
-    let modes = Modes::read(&setup);
-    let audio = walk.at;
+    let mut layout = begin(walk)?;
+    let Layout { ident, modes, .. } = layout;
     let mut time = Time::default();
     let mut n_packets = 0u64;
     let mut is_monotonic = true;
@@ -78,14 +80,67 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     if !is_monotonic || end.saturating_sub(start) > n_packets * u64::from(long / 2) {
         return Err(Reason::malformed("the page granules are impossible"));
     }
+    (layout.origin, layout.played) = (origin, start.min(end)..end);
+    Ok(layout)
+}
+
+/// What the headers say, with nothing to be played yet.
+fn begin(walk: &mut Walk<'_>) -> Result<Layout, Reason> {
+    let (ident_packet, setup) = headers(walk)?;
+    let ident = Ident::read(&ident_packet)?;
+    if ident.n_channels == 0 || ident.n_channels > MAX_CHANNELS {
+        return Err(Exceeded::channels(ident.n_channels));
+    }
     Ok(Layout {
         ident,
-        modes,
+        modes: Modes::read(&setup),
         headers: [ident_packet, setup].concat().into(),
-        audio,
-        origin,
-        played: start.min(end)..end,
+        audio: walk.at,
+        origin: 0,
+        played: 0..0,
+        is_salvaged: false,
     })
+}
+
+/// What is left of a damaged stream.
+pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<Layout, Reason> {
+    let layout = begin(walk)?;
+    let mut intact = Intact::behind(walk);
+    let found = survey(&mut intact, &mut Measure::new(&layout), |_| false, ledger)?;
+    walk.at = intact.at;
+    let origin = found.origin.unwrap_or(0);
+    let start = origin.max(0) as u64;
+    Ok(Layout { origin, played: start.min(found.end)..found.end, is_salvaged: true, ..layout })
+}
+
+/// Tells the lengths of packets without decoding them.
+pub(super) struct Measure {
+    ident: Ident,
+    modes: Option<Modes>,
+    previous: Option<u32>,
+}
+
+impl Measure {
+    pub(super) fn new(layout: &Layout) -> Self {
+        Self { ident: layout.ident, modes: layout.modes, previous: None }
+    }
+}
+
+impl Packets for Measure {
+    fn reset(&mut self) {
+        self.previous = None;
+    }
+
+    fn measure(&mut self, packet: &[u8]) -> Option<u64> {
+        // What is no audio packet adds nothing.
+        let Some(len) = self.modes?.block_len(packet, &self.ident) else { return Some(0) };
+        let previous = self.previous.replace(len);
+        Some(previous.map_or(0, |previous| u64::from((previous + len) / 4)))
+    }
+
+    fn decode(&mut self, packet: &[u8], _: i64, _: &mut Place<'_, '_>) -> Option<u64> {
+        self.measure(packet)
+    }
 }
 
 /// Identification and setup header.

@@ -5,10 +5,10 @@ use super::{
     page::PageRef,
     setup::{Ident, Modes},
 };
-use crate::audio::{Codec, Reason};
+use crate::audio::{Codec, Reason, report::Ledger};
 
 fn open(bytes: &[u8], offset: usize, pages: &mut Vec<PageRef>) -> Result<super::Layout, Reason> {
-    super::open(bytes, offset, pages)
+    super::open(bytes, offset, pages, &mut Ledger::default())
 }
 
 const FIRST: u8 = 2;
@@ -155,7 +155,7 @@ fn opus(pages: &[(u8, u64, &[&[u8]])]) -> Result<u64, Reason> {
     for (i, (flags, granule, packets)) in pages.iter().enumerate() {
         bytes.extend(page(2 + i as u32, *flags, *granule, packets));
     }
-    let layout = super::open(&bytes, 0, &mut Vec::new())?;
+    let layout = super::open(&bytes, 0, &mut Vec::new(), &mut Ledger::default())?;
     assert_eq!((layout.codec, layout.rate_hz, layout.n_channels), (Codec::Opus, 48_000, 1));
     Ok(layout.n_frames)
 }

@@ -1,7 +1,10 @@
 //! From page to page of one logical stream.
 
 use super::page::{NoPage, Page, find_capture};
-use crate::audio::error::Reason;
+use crate::audio::{
+    error::Reason,
+    report::{Damage, Ledger},
+};
 
 /// Logical streams that begin together, and the one among them that is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +19,10 @@ pub(super) struct Group {
 
 /// The pages of one logical stream; those of others between them are passed over.
 pub(super) struct Walk<'a> {
-    bytes: &'a [u8],
-    group: Group,
+    pub(super) bytes: &'a [u8],
+    pub(super) group: Group,
     pub(super) at: usize,
-    sequence: Option<u32>,
+    pub(super) sequence: Option<u32>,
     /// Pages that are missing or unreadable.
     pub(super) n_lost: u64,
 }
@@ -86,18 +89,26 @@ impl<'a> Walk<'a> {
     }
 
     /// Where the next group begins, once this stream has ended. `decoded` is for the error.
-    pub(super) fn next_group(mut self, decoded: u64) -> Result<Option<usize>, Reason> {
+    pub(super) fn next_group(
+        mut self,
+        decoded: u64,
+        ledger: &mut Ledger,
+    ) -> Result<Option<usize>, Reason> {
         let mut is_torn = false;
         loop {
             match Page::read(self.bytes, self.at) {
-                Ok(page) if page.is_first() && is_torn => {
-                    return Err(Reason::CorruptPackets { count: 1 });
+                Ok(page) if page.is_first() => {
+                    if is_torn {
+                        ledger.note(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
+                    }
+                    return Ok(Some(page.offset));
                 }
-                Ok(page) if page.is_first() => return Ok(Some(page.offset)),
                 Ok(page) => self.at = page.end(),
                 // A group that breaks off in its first page; other streams may end as they like.
                 Err(NoPage::Cut(_)) if self.bytes.get(self.at + 5).is_none_or(|f| f & 2 != 0) => {
-                    return Err(Reason::Truncated { decoded, expected: None });
+                    let reason = Reason::Truncated { decoded, expected: None };
+                    ledger.note(Damage::Truncated, 1, reason)?;
+                    return Ok(None);
                 }
                 Err(NoPage::End | NoPage::Cut(_)) => return Ok(None),
                 Err(NoPage::Junk) => {

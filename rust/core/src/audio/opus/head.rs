@@ -4,7 +4,7 @@ use opus_pure::ChannelLayout;
 
 use crate::audio::{
     bytes::{from, le_u16, le_u32, u8_at},
-    error::Reason,
+    error::{Exceeded, Reason},
     spec::MAX_CHANNELS,
 };
 
@@ -43,9 +43,7 @@ impl Head {
             return Err(Reason::UnsupportedCodec(format!("Opus with mapping family {family}")));
         }
         if n_channels == 0 || u16::from(n_channels) > MAX_CHANNELS {
-            return Err(Reason::Limit(format!(
-                "{n_channels} channels are not within 1 and {MAX_CHANNELS}"
-            )));
+            return Err(Exceeded::channels(n_channels));
         }
         let layout = ChannelLayout::surround(usize::from(n_channels), family)
             .map_err(|e| Reason::malformed(e.to_string()))?;

@@ -56,7 +56,7 @@ pub(in crate::audio) fn decode(
         }
         Coding::Vorbis(headers) => {
             let result = run.packets(vorbis.get(headers)?, sink);
-            if result.is_err() {
+            if result.is_err() || sink.is_lenient() {
                 vorbis.drop_last();
             }
             result
@@ -83,11 +83,15 @@ impl Run<'_> {
         sink: &mut Sink<'_>,
     ) -> Result<(), Reason> {
         let mut n_corrupt = 0;
+        let mut end = None;
         for (i, packet) in self.entry.packets.iter().enumerate() {
             if sink.is_full() {
                 break;
             }
             self.cancel.check()?;
+            if end.replace(packet.end()).is_some_and(|end| end != packet.start) {
+                decoder.reset(); // packets are lost before this one
+            }
             let pts = self.pts(packet);
             let data = packet.data(self.bytes).unwrap_or_default();
             let is_sound = match self.layout.coding {
@@ -104,15 +108,17 @@ impl Run<'_> {
                 Some(GenericAudioBufferRef::S32(pcm)) => self.push(packet, pcm, sink),
                 _ => false,
             };
-            // What warms up may itself lack what came before it.
-            if !came && (i >= self.entry.n_warm_up || self.layout.coding.n_warm_up().is_none()) {
+            if !came {
+                // What it left behind has nothing to do with the next packet.
+                decoder.reset();
+            }
+            // What warms up may itself lack what came before it, but for the last, which overlaps.
+            if !came && (i + 1 >= self.entry.n_warm_up || self.layout.coding.n_warm_up().is_none())
+            {
                 n_corrupt += 1;
             }
         }
-        match n_corrupt {
-            0 => Ok(()),
-            count => Err(Reason::CorruptPackets { count }),
-        }
+        sink.note_corrupt(n_corrupt)
     }
 
     /// Hands over what a packet gave, if it is what was promised.
@@ -148,7 +154,7 @@ impl Run<'_> {
                 None => feed.skip(),
             }
         }
-        feed.finish()
+        feed.finish(sink)
     }
 
     fn pcm(&mut self, sink: &mut Sink<'_>) -> Result<(), Reason> {

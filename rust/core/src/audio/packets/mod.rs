@@ -10,6 +10,7 @@ mod track;
 use super::{
     error::{Codec, Reason},
     flac::StreamInfo,
+    report::{Damage, Ledger},
 };
 
 pub(super) use decode::decode;
@@ -27,6 +28,11 @@ pub(super) struct Packet {
 }
 
 impl Packet {
+    /// Frames before the next packet, if none is lost.
+    fn end(&self) -> u64 {
+        self.start + u64::from(self.n_frames)
+    }
+
     /// Its bytes, if they are all there.
     pub(super) fn data<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         bytes.get(self.offset..self.offset.checked_add(self.len as usize)?)
@@ -70,7 +76,8 @@ impl<'a> List<'a> {
             }
             self.n_missing += 1;
             // Tables of packets outside the file are bounded by their own bytes or by this.
-            return if self.n_missing > self.n_bytes as u64 { self.check(None) } else { Ok(()) };
+            let is_absurd = self.n_missing > self.n_bytes as u64;
+            return if is_absurd { Err(self.truncated(None)) } else { Ok(()) };
         }
         let Some(spare) = self.spare.checked_sub(len) else {
             return Err(Reason::malformed("packets overlap"));
@@ -78,6 +85,16 @@ impl<'a> List<'a> {
         self.spare = spare;
         self.packets.push(Packet { offset, len: len as u32, n_frames, start });
         Ok(())
+    }
+
+    /// Leaves a place for frames whose packets are lost.
+    pub(super) fn skip(&mut self, n_frames: u64) {
+        self.n_frames = self.n_frames.saturating_add(n_frames);
+    }
+
+    /// Bytes in the mean of the packets, at least 1.
+    pub(super) fn mean_len(&self) -> usize {
+        ((self.n_bytes - self.spare) / self.packets.len().max(1)).max(1)
     }
 
     /// How many packets are listed.
@@ -92,7 +109,12 @@ impl<'a> List<'a> {
 
     /// Lets packets say how long they are: in FLAC each does, in ALAC one that is shorter than
     /// the others does, which only the last one may be.
-    pub(super) fn measure(&mut self, bytes: &[u8], track: &Track) -> Result<(), Reason> {
+    pub(super) fn measure(
+        &mut self,
+        bytes: &[u8],
+        track: &Track,
+        ledger: &mut Ledger,
+    ) -> Result<(), Reason> {
         if self.n_missing > 0 {
             return Ok(());
         }
@@ -101,10 +123,17 @@ impl<'a> List<'a> {
         match coding {
             Coding::Flac(_) => {
                 self.n_frames = 0;
+                let mut behind = 0;
                 for packet in self.packets.iter_mut() {
+                    self.n_frames += packet.start.saturating_sub(behind); // what was skipped
+                    behind = packet.end();
                     packet.start = self.n_frames;
                     let data = packet.data(bytes).unwrap_or_default();
-                    packet.n_frames = coding.packet_len(data).ok_or_else(malformed)?;
+                    match coding.packet_len(data) {
+                        Some(n_frames) => packet.n_frames = n_frames,
+                        // It keeps the length of the others.
+                        None => ledger.note(Damage::CorruptPackets, 1, malformed())?,
+                    }
                     self.n_frames += u64::from(packet.n_frames);
                 }
             }
@@ -113,8 +142,9 @@ impl<'a> List<'a> {
                 let n_frames = last.data(bytes).and_then(|data| coding.packet_len(data));
                 let n_frames = n_frames.unwrap_or(track.frame_len);
                 if n_frames > track.frame_len {
-                    return Err(malformed());
+                    ledger.note(Damage::CorruptPackets, 1, malformed())?;
                 }
+                let n_frames = n_frames.min(track.frame_len);
                 last.n_frames = n_frames;
                 self.n_frames = last.start + u64::from(n_frames);
             }
@@ -124,12 +154,23 @@ impl<'a> List<'a> {
     }
 
     /// Whether everything is in the file. `promised`: the frames that headers speak of, if more.
-    pub(super) fn check(&self, promised: Option<u64>) -> Result<(), Reason> {
+    /// They get a place as well.
+    pub(super) fn check(
+        &mut self,
+        promised: Option<u64>,
+        ledger: &mut Ledger,
+    ) -> Result<(), Reason> {
         if self.n_missing == 0 && promised.is_none() {
             return Ok(());
         }
+        ledger.note(Damage::Truncated, 1, self.truncated(promised))?;
+        self.n_frames = self.n_frames.max(promised.unwrap_or(0));
+        Ok(())
+    }
+
+    fn truncated(&self, promised: Option<u64>) -> Reason {
         let decoded = if self.n_missing == 0 { self.n_frames } else { self.whole };
-        Err(Reason::Truncated { decoded, expected: Some(promised.unwrap_or(self.n_frames)) })
+        Reason::Truncated { decoded, expected: Some(promised.unwrap_or(self.n_frames)) }
     }
 }
 
@@ -184,7 +225,7 @@ impl Entry {
     pub(super) fn find(layout: &Layout, packets: &[Packet], start: u64, len: u64) -> Self {
         let from = start.saturating_add(layout.delay);
         let end = packets.partition_point(|p| p.start < from.saturating_add(len));
-        let wanted = packets.partition_point(|p| p.start + u64::from(p.n_frames) <= from).min(end);
+        let wanted = packets.partition_point(|p| p.end() <= from).min(end);
         let n_warm_up = layout.coding.n_warm_up().map_or(wanted, |n| n.min(wanted));
         let packets = packets.get(wanted - n_warm_up..end).unwrap_or_default().to_vec();
         Self { packets, n_warm_up }
@@ -209,7 +250,8 @@ mod tests {
         list.push(90, 10, 7).unwrap();
         list.push(95, 10, 7).unwrap();
         list.push(usize::MAX, 10, 7).unwrap();
-        assert_eq!(list.check(None), Err(Reason::Truncated { decoded: 7, expected: Some(21) }));
+        let found = list.check(None, &mut Ledger::default());
+        assert_eq!(found, Err(Reason::Truncated { decoded: 7, expected: Some(21) }));
         assert!((0..200).any(|_| list.push(1000, 1, 1).is_err()));
     }
 

@@ -5,7 +5,7 @@ use crate::audio::{
     aac::{self, Config},
     bits::BitReader,
     bytes::{be_u32, u8_at},
-    error::{Codec, Reason},
+    error::{Codec, Exceeded, Reason},
     flac::{Header, StreamInfo},
     spec::MAX_CHANNELS,
 };
@@ -71,7 +71,7 @@ pub(in crate::audio) fn limited(n_channels: impl Into<u64>) -> Result<u16, Reaso
     if (1..=u64::from(MAX_CHANNELS)).contains(&n) {
         return Ok(n as u16);
     }
-    Err(Reason::Limit(format!("{n} channels are not within 1 and {MAX_CHANNELS}")))
+    Err(Exceeded::channels(n))
 }
 
 impl Coding {

@@ -1,0 +1,45 @@
+"""What a recording may ask for before it is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a recording may ask for before `LimitError` refuses it. Nothing is decoded by then.
+
+    Args:
+        max_bytes: Bytes of the encoded recording.
+        max_sample_rate: Its rate in Hz, at most 768,000.
+        max_channels: Its channels, at most 8.
+        max_seconds: Its length in seconds, at most 30 days.
+        max_frames_per_byte: Frames that its headers promise, for each byte that is there. Sound
+            has 1 to 30 of them, digital silence in FLAC or Opus up to 300. Recordings of at most
+            16,777,216 frames are exempt.
+        max_decode_seconds: Time that decoding one recording may take, looked at between packets.
+            `None` is any: a limit makes what comes out depend on how fast and how busy a machine
+            is, so there is none unless it is asked for.
+    """
+
+    max_bytes: int = 1 << 30
+    max_sample_rate: int = 768_000
+    max_channels: int = 8
+    max_seconds: float = 86_400.0
+    max_frames_per_byte: int = 1_000
+    max_decode_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, most in (
+            ("max_bytes", 2**64 - 1),
+            ("max_sample_rate", 768_000),
+            ("max_channels", 8),
+            ("max_frames_per_byte", 2**64 - 1),
+        ):
+            if not 1 <= getattr(self, name) <= most:
+                raise ValueError(f"{name} is 1 to {most}, not {getattr(self, name)!r}")
+        if not 0 < self.max_seconds <= 2_592_000:
+            raise ValueError(f"max_seconds is above 0, up to 2592000, not {self.max_seconds!r}")
+        seconds = self.max_decode_seconds
+        if seconds is not None and not 0 < seconds <= 1e9:
+            raise ValueError(f"max_decode_seconds is above 0 or None, not {seconds!r}")

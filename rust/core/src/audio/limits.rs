@@ -1,0 +1,186 @@
+//! What a recording may ask for before it is refused. All limits of decoding are here.
+//!
+//! A forged header must cost a typed error and nothing else: no memory is sized by it, and no loop
+//! counts up to it.
+
+use std::time::Duration;
+
+use super::{
+    error::{Exceeded, Reason},
+    plan::AudioInfo,
+    spec::{MAX_CHANNELS, RATES_HZ},
+};
+
+/// The limits. Each is checked before anything is allocated or decoded, but for the time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Bytes of the encoded recording.
+    pub max_bytes: u64,
+    /// Frames a second.
+    pub max_sample_rate: u32,
+    /// Channels, 1 to [`MAX_CHANNELS`].
+    pub max_channels: u16,
+    /// Length of the recording in seconds.
+    pub max_seconds: f64,
+    /// Frames that headers promise, for each byte present. Recordings of at most
+    /// [`FREE_FRAMES`] are exempt.
+    pub max_frames_per_byte: u64,
+    /// Time that planning and rendering a row may take, looked at between packets. `None`: any.
+    /// What a row comes to must not depend on how busy a machine is, so there is none by default.
+    pub max_decode_time: Option<Duration>,
+}
+
+/// Recordings of so few frames are never suspected of promising too much: 6 minutes of 44.1 kHz.
+pub const FREE_FRAMES: u64 = 1 << 24;
+
+impl Limits {
+    /// What holds unless something else is asked for.
+    ///
+    /// A byte holds 1 to 30 frames of recordings as they are, 100 to 300 of digital silence in
+    /// FLAC, AAC or Opus, and 50 times as many where 2 % of a file are left.
+    pub const DEFAULT: Self = Self {
+        max_bytes: 1 << 30,
+        max_sample_rate: *RATES_HZ.end(),
+        max_channels: MAX_CHANNELS,
+        max_seconds: 86_400.0,
+        max_frames_per_byte: 1000,
+        max_decode_time: None,
+    };
+
+    /// Checks that the limits make sense by themselves.
+    ///
+    /// # Errors
+    /// What is wrong, as a sentence for the user.
+    pub fn validate(&self) -> Result<(), String> {
+        if !(1..=MAX_CHANNELS).contains(&self.max_channels) {
+            return Err(format!("max_channels is 1 to {MAX_CHANNELS}, not {}", self.max_channels));
+        }
+        if !RATES_HZ.contains(&self.max_sample_rate) {
+            return Err(format!("max_sample_rate is 1 to 768000, not {}", self.max_sample_rate));
+        }
+        if !(self.max_seconds > 0.0 && self.max_seconds <= Self::LONGEST_S) {
+            let most = Self::LONGEST_S;
+            return Err(format!("max_seconds is above 0, up to {most}, not {}", self.max_seconds));
+        }
+        Ok(())
+    }
+
+    /// The most that [`Self::max_seconds`] can be: 30 days, so that counts of frames stay far from
+    /// overflow.
+    pub const LONGEST_S: f64 = 2_592_000.0;
+
+    /// Refuses rows of too many bytes.
+    pub(super) fn check_bytes(&self, bytes: &[u8]) -> Result<(), Reason> {
+        let (found, most) = (bytes.len() as u64, self.max_bytes);
+        if found > most {
+            let what = format!("the recording has {found} bytes, {most} are allowed");
+            return Err(Exceeded::new("max_bytes", what));
+        }
+        Ok(())
+    }
+
+    /// Refuses a recording whose headers say too much.
+    pub(super) fn check(&self, info: AudioInfo, bytes: &[u8]) -> Result<AudioInfo, Reason> {
+        if info.rate_hz == 0 {
+            return Err(Exceeded::fixed("max_sample_rate", "a rate of 0 Hz"));
+        }
+        if info.rate_hz > self.max_sample_rate {
+            let (found, most) = (info.rate_hz, self.max_sample_rate);
+            let what = format!("the rate is {found} Hz, {most} are allowed");
+            return Err(Exceeded::rated(what, most));
+        }
+        if info.n_channels > self.max_channels {
+            let (found, most) = (info.n_channels, self.max_channels);
+            let what = format!("the recording has {found} channels, {most} are allowed");
+            return Err(Exceeded::new("max_channels", what));
+        }
+        if info.duration_s() > self.max_seconds {
+            let (found, most) = (info.duration_s(), self.max_seconds);
+            let what = format!("the recording is {found:.0} s long, {most} are allowed");
+            return Err(Exceeded::new("max_seconds", what));
+        }
+        let (found, n_bytes) = (info.n_frames, bytes.len() as u64);
+        if found > FREE_FRAMES && found > self.max_frames_per_byte.saturating_mul(n_bytes) {
+            let most = self.max_frames_per_byte;
+            let what = format!(
+                "the headers promise {found} frames in {n_bytes} bytes, {most} for each byte are \
+                 allowed"
+            );
+            return Err(Exceeded::new("max_frames_per_byte", what));
+        }
+        Ok(info)
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl Exceeded {
+    fn rated(what: String, most: u32) -> Reason {
+        if most == *RATES_HZ.end() {
+            Self::fixed("max_sample_rate", what)
+        } else {
+            Self::new("max_sample_rate", what)
+        }
+    }
+
+    /// More or fewer channels than any limit can allow.
+    pub(super) fn channels(found: impl std::fmt::Display) -> Reason {
+        let what = format!("{found} channels are not within 1 and {MAX_CHANNELS}");
+        Self::fixed("max_channels", what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audio::Codec;
+
+    fn exceeded(info: AudioInfo, limits: Limits, n_bytes: usize) -> Option<&'static str> {
+        match limits.check(info, &vec![0; n_bytes]) {
+            Ok(_) => None,
+            Err(Reason::Limit(exceeded)) => Some(exceeded.limit),
+            Err(reason) => panic!("{reason}"),
+        }
+    }
+
+    #[test]
+    fn each_limit_holds_at_its_edge_and_not_beyond() {
+        let info =
+            AudioInfo { codec: Codec::Flac, rate_hz: 48_000, n_channels: 2, n_frames: 48_000 };
+        let all = Limits::DEFAULT;
+        assert_eq!(exceeded(info, all, 1), None);
+        let rate = |max_sample_rate| Limits { max_sample_rate, ..all };
+        assert_eq!(exceeded(info, rate(48_000), 1), None);
+        assert_eq!(exceeded(info, rate(47_999), 1), Some("max_sample_rate"));
+        let one = Limits { max_channels: 1, ..all };
+        assert_eq!(exceeded(info, one, 1), Some("max_channels"));
+        let short = |max_seconds| Limits { max_seconds, ..all };
+        assert_eq!(exceeded(info, short(1.0), 1), None);
+        assert_eq!(exceeded(info, short(0.999), 1), Some("max_seconds"));
+        let long = AudioInfo { n_frames: FREE_FRAMES + 1, ..info };
+        assert_eq!(exceeded(AudioInfo { n_frames: FREE_FRAMES, ..info }, all, 1), None);
+        assert_eq!(exceeded(long, all, 1), Some("max_frames_per_byte"));
+        assert_eq!(exceeded(long, all, 16_778), None);
+        assert_eq!(exceeded(long, all, 16_777), Some("max_frames_per_byte"));
+        assert!(all.check_bytes(&[0; 9]).is_ok());
+        assert!(Limits { max_bytes: 8, ..all }.check_bytes(&[0; 9]).is_err());
+    }
+
+    #[test]
+    fn what_is_no_limit_is_refused() {
+        assert!(Limits::DEFAULT.validate().is_ok());
+        for limits in [
+            Limits { max_channels: 0, ..Limits::DEFAULT },
+            Limits { max_channels: 9, ..Limits::DEFAULT },
+            Limits { max_sample_rate: 0, ..Limits::DEFAULT },
+            Limits { max_seconds: f64::NAN, ..Limits::DEFAULT },
+            Limits { max_seconds: 0.0, ..Limits::DEFAULT },
+        ] {
+            assert!(limits.validate().is_err(), "{limits:?}");
+        }
+    }
+}

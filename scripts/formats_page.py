@@ -1,0 +1,84 @@
+"""Writes the tables of `docs/formats.md` from what the tests assert.
+
+python scripts/formats_page.py           # rewrites the page
+python scripts/formats_page.py --check   # fails if that would change it
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "formats.md"
+sys.path.insert(0, str(ROOT / "tests"))
+
+import formats_table  # noqa: E402  (beside the tests that assert what it says)
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def formats() -> str:
+    """What is decoded."""
+    head = ("format", "grade", "crop", "not supported")
+    return table(head, [(f.name, f.grade, f.crop, f.missing) for f in formats_table.FORMATS])
+
+
+def cell(strict: str, lenient: str) -> str:
+    """A field of the table of damage."""
+    if lenient in {"unseen", "marked"}:
+        return f"*{lenient}*" if lenient == "unseen" else lenient
+    return f"`{strict}`, {lenient}"
+
+
+def damage() -> str:
+    """What damage does to each format."""
+    kinds = formats_table.KINDS
+    rows: list[tuple[str, ...]] = []
+    for name, row in formats_table.OUTCOMES.items():
+        flips = sorted(cell(o.strict, o.lenient) for o in formats_table.FLIPS[name])
+        cells = {kind: cell(o.strict, o.lenient) for kind, o in row.items()}
+        cells["20 flipped bytes"] = " or ".join(flips)
+        rows.append((name, *(cells.get(kind, "-") for kind in kinds)))
+    return table(("", *kinds), rows)
+
+
+def words() -> str:
+    """The words of that table."""
+    return "".join(f"- *{word}*: {text}.\n" for word, text in formats_table.WORDS.items())
+
+
+def counters() -> str:
+    """The kinds of damage that a report counts."""
+    rows = [(f"`{kind}`", text) for kind, text in formats_table.COUNTERS.items()]
+    return table(("counter", "what it counts"), rows)
+
+
+TABLES = {"formats": formats, "words": words, "damage": damage, "counters": counters}
+
+
+def generated(page: str) -> str:
+    """The page with its tables made anew, each between two comments."""
+    for name, make in TABLES.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        before, _, rest = page.partition(begin)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise ValueError(f"{PAGE} has no place for {name}")
+        page = f"{before}{begin}\n{make()}\n{end}{after}"
+    return page
+
+
+def main() -> int:
+    """Rewrites the page, or says whether it would change."""
+    page = PAGE.read_text(encoding="utf-8")
+    if "--check" in sys.argv[1:]:
+        return int(generated(page) != page)
+    PAGE.write_text(generated(page), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""What comes of a damaged file, in the words of the table in `docs/formats.md`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import gristmill as gm
+
+
+@dataclass(frozen=True)
+class Seen:
+    """`strict` is the reason of the error, or `""`; `lenient` is one of the words below."""
+
+    strict: str
+    lenient: str
+
+
+WORDS = {
+    "refused": "the same error: nothing is left that could be placed",
+    "whole": "the promised length, zeros where nothing could be decoded, counted",
+    "shorter": "what the file still holds, counted; nothing in it tells how much there was",
+    "longer": "the length of the lie: what is there, then zeros, counted",
+    "marked": "what the file still holds; the report says that it ends inside a frame",
+    "unseen": "plays as if nothing had happened: nothing in the file tells",
+}
+
+
+def reason_of(error: gm.GristmillError) -> str:
+    return getattr(error, "reason", None) or "limit"
+
+
+def look(data: bytes, n_good: int) -> tuple[Seen, np.ndarray | None, gm.DecodeReport | None]:
+    """What `strict` says, and what comes without it: samples and report, if any."""
+    try:
+        loud, strict_report = gm.decode_with_report(data, strict=True)
+        reason = ""
+    except gm.GristmillError as error:
+        reason = reason_of(error)
+    try:
+        audio, report = gm.decode_with_report(data, strict=False)
+    except gm.GristmillError as error:
+        # Where strict saw nothing, this is in no table.
+        return Seen(reason, f"refused{'' if reason_of(error) == reason else '!'}"), None, None
+    if not reason:
+        # What strict lets pass, lenient gives bit for bit, and the same marks.
+        assert loud.tobytes() == audio.tobytes()
+        assert strict_report == report
+        assert report.frames_missing == 0
+        return Seen("", "marked" if report.is_damaged else "unseen"), audio, report
+    assert report.is_damaged, "damage that strict refuses must be counted"
+    n = report.frames_promised
+    word = "whole" if n == n_good else "shorter" if n < n_good else "longer"
+    return Seen(reason, word), audio, report

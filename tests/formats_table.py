@@ -1,0 +1,147 @@
+"""What the page of formats says and the tests assert: grades, and what damage does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from damage_seen import WORDS, Seen
+
+__all__ = ["COUNTERS", "FLIPS", "FORMATS", "KINDS", "OUTCOMES", "WORDS"]
+
+KINDS = [
+    "cut at 1 %",
+    "cut at 50 %",
+    "cut at 99 %",
+    "20 flipped bytes",
+    "2 KB hole",
+    "no header",
+    "lying header",
+]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A row of the table of formats.
+
+    `made` names files of `damaged_files`, which are compared with `reference` ("soundfile" or
+    "PyAV"): every sample within `tolerance`, and crops with slices of the whole within
+    `crop_tolerance`.
+    """
+
+    name: str
+    made: tuple[str, ...]
+    reference: str
+    tolerance: float
+    crop: str
+    missing: str
+    crop_tolerance: float = 0.0
+
+    @property
+    def grade(self) -> str:
+        if self.tolerance == 0:
+            return "exact"
+        return f"within {self.tolerance:.0e} of {self.reference}".replace("e-0", "e-")
+
+
+FORMATS = [
+    Format(
+        "WAV, RF64, BW64: 8 to 32-bit integers, 32 and 64-bit float, A-law, mu-law",
+        ("WAV",),
+        "soundfile",
+        0.0,
+        "reads its own bytes only",
+        "ADPCM, GSM 6.10, MPEG and other codecs in WAV",
+    ),
+    Format(
+        "AIFF, AIFF-C, CAF: the same, in both byte orders",
+        ("AIFF", "CAF"),
+        "soundfile",
+        0.0,
+        "reads its own bytes only",
+        "compressed kinds",
+    ),
+    Format(
+        "FLAC, native and in Ogg: up to 8 channels, 4 to 32 bits",
+        ("FLAC", "FLAC in Ogg"),
+        "soundfile",
+        0.0,
+        "from the frame that holds it",
+        "32 bits with stereo differences; chains of FLAC in Ogg",
+    ),
+    Format(
+        "Ogg Vorbis, also in chains and beside other streams",
+        ("Ogg Vorbis",),
+        "soundfile",
+        1e-6,
+        "from the page before it",
+        "chains whose rate or channels change",
+    ),
+    Format(
+        "Ogg Opus: mono, stereo, surround",
+        ("Ogg Opus",),
+        "soundfile",
+        1e-4,
+        "1 s earlier (5 s with SILK); within 1e-6 (2e-2 with SILK) of the slice",
+        "ambisonics, channel mappings of its own",
+        1e-6,
+    ),
+    Format(
+        "MP3, with and without Xing, Info, VBRI and LAME headers",
+        ("MP3", "MP3 without a count"),
+        "soundfile",
+        2e-6,
+        "as many frames earlier as the bit reservoir asks for, 2 to 10",
+        "a free bit rate; mixed blocks decode wrong (nobody writes them)",
+    ),
+    Format(
+        "MPEG layers I and II",
+        ("MPEG layer II",),
+        "soundfile",
+        2e-5,
+        "2 frames earlier",
+        "a free bit rate; layer II in stereo at 32, 48, 56 or 80 kbit/s",
+    ),
+    Format(
+        "AAC-LC, mono and stereo, in M4A/MP4 (also fragmented), ADTS, Matroska",
+        ("AAC in MP4", "AAC in fragments", "AAC in ADTS", "AAC in Matroska"),
+        "PyAV",
+        1e-5,
+        "2 packets earlier; with noise substitution the noise is another draw of the same energy",
+        "HE-AAC, xHE-AAC, AAC Main, SSR, LTP, more than 2 channels, encryption",
+    ),
+    Format(
+        "ALAC in M4A/MP4 and Matroska",
+        ("ALAC in MP4",),
+        "PyAV",
+        0.0,
+        "from the packet that holds it",
+        "edit lists of several parts",
+    ),
+    Format(
+        "FLAC and PCM in MP4 and Matroska",
+        ("FLAC in MP4", "FLAC in Matroska"),
+        "PyAV",
+        0.0,
+        "from the packet that holds it",
+        "Opus and MPEG layer II in Matroska",
+    ),
+]
+
+COUNTERS = {
+    "truncated": "the file ends before what its headers promise, or before the mark of its end",
+    "partial_frame": "an MPEG stream without a count ends inside a frame. Whether something is "
+    "missing cannot be told, so this alone is no error with `strict=True`",
+    "lost_pages": "Ogg pages that are missing or unreadable",
+    "junk": "stretches between frames that are no frames",
+    "checksums": "Ogg pages and FLAC frames whose checksum is wrong",
+    "corrupt_packets": "packets that did not decode, or not to the frames that they should",
+    "params_changed": "frames of another rate or number of channels",
+    "timeline": "positions that contradict each other",
+    "non_finite": "samples that were NaN or infinite, and are 0",
+    "decoder_panics": "panics inside a decoder, which ended its work",
+    "gaps": "stretches of the result that are zeros because nothing could be decoded",
+}
+
+# By format and damage; twenty flipped bytes may end in one of several ways.
+OUTCOMES: dict[str, dict[str, Seen]] = {}
+FLIPS: dict[str, set[Seen]] = {}

@@ -1,0 +1,120 @@
+"""Limits: a recording that asks for too much costs a typed error that names the limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gristmill as gm
+import shards
+from damaged_files import Field, made
+from signals import RATE, encode, synthetic
+
+STEREO = encode(synthetic(2, RATE, 2), RATE, "flac16")
+# Tight, so that two seconds of stereo exceed them; and wide enough.
+LIMITS: dict[str, tuple[Any, Any]] = {
+    "max_bytes": (len(STEREO) - 1, len(STEREO)),
+    "max_sample_rate": (RATE - 1, RATE),
+    "max_channels": (1, 2),
+    "max_seconds": (1.99, 2.0),
+    "max_decode_seconds": (1e-9, 60.0),
+}
+
+
+def limited(limit: str, value: Any) -> gm.Limits:
+    return gm.Limits(**{limit: value})
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("strict", [True, False])
+def test_each_limit_is_named_and_can_be_raised(limit: str, strict: bool) -> None:
+    tight, wide = LIMITS[limit]
+    with pytest.raises(gm.LimitError, match=rf"raise it with Limits\({limit}=") as caught:
+        gm.decode(STEREO, strict=strict, limits=limited(limit, tight))
+    assert caught.value.limit == limit
+    assert not isinstance(caught.value, gm.DecodeError)
+    whole = gm.decode(STEREO, strict=strict, limits=limited(limit, wide))
+    assert whole.tobytes() == gm.decode(STEREO).tobytes()
+
+
+@pytest.mark.parametrize("limit", [limit for limit in LIMITS if limit != "max_decode_seconds"])
+def test_probing_has_the_same_limits(limit: str) -> None:
+    tight, wide = LIMITS[limit]
+    with pytest.raises(gm.LimitError) as caught:
+        gm.probe(STEREO, limits=limited(limit, tight))
+    assert caught.value.limit == limit
+    assert gm.probe(STEREO, limits=limited(limit, wide)) == gm.probe(STEREO)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_data_set_has_the_same_limits(limit: str, tmp_path: Path) -> None:
+    path = shards.write_audio(tmp_path / "rows.arrow", [STEREO])
+    tight, wide = LIMITS[limit]
+    for strict in (True, False):
+        audio = gm.Audio(limits=limited(limit, tight), strict=strict)
+        with pytest.raises(gm.LimitError, match=r"rows\.arrow, row 0") as caught:
+            next(iter(gm.ArrowIterDataset(path, audio=audio)))
+        error = caught.value
+        assert (error.limit, error.row, Path(error.shard or "").name) == (limit, 0, "rows.arrow")
+    audio = gm.Audio(limits=limited(limit, wide))
+    assert next(iter(gm.ArrowIterDataset(path, audio=audio)))["audio"].shape == (2 * RATE,)
+
+
+# Each promises 2**31 frames or more in some hundred KB.
+FORGED = {
+    "WAV": Field(b"data", 0, 4, "little"),
+    "AIFF": Field(b"COMM", 6, 4),
+    "CAF": Field(b"data", 0, 8),
+    "FLAC": Field(b"fLaC", 4 + 14, 4),
+    "MP3": Field(b"Xing", 4, 4),
+    "AAC in MP4": Field(b"mdhd", 16, 4),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_length_costs_an_error_and_no_memory(name: str) -> None:
+    field = FORGED[name]
+    data = made(name)
+    at = data.index(field.mark) + len(field.mark) + field.skip
+    huge = (0xF000_0000).to_bytes(field.width, field.order)
+    forged = data[:at] + huge + data[at + field.width :]
+    with pytest.raises(gm.DecodeError) as strict:
+        gm.decode(forged)
+    assert strict.value.reason == "truncated"
+    with pytest.raises(gm.LimitError) as lenient:
+        gm.decode(forged, strict=False)
+    assert lenient.value.limit in {"max_frames_per_byte", "max_seconds"}
+    # A part of it is as short as was asked for.
+    wide = gm.Limits(max_frames_per_byte=10**9, max_seconds=2_592_000)
+    audio, report = gm.decode_with_report(forged, seconds=0.5, limits=wide)
+    assert audio.tobytes() == gm.decode(data, seconds=0.5).tobytes()
+    assert report.frames_promised > 10**9
+    assert report.damage["truncated"] == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_bytes": 0},
+        {"max_sample_rate": 768_001},
+        {"max_channels": 9},
+        {"max_channels": 0},
+        {"max_seconds": 0.0},
+        {"max_seconds": float("nan")},
+        {"max_frames_per_byte": 0},
+        {"max_decode_seconds": 0.0},
+    ],
+)
+def test_limits_that_cannot_mean_anything(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        gm.Limits(**wrong)
+
+
+def test_a_limit_that_cannot_be_raised_says_so() -> None:
+    nine = encode(synthetic(0.1, RATE, 9), RATE, "wav16")
+    with pytest.raises(gm.LimitError, match="9 channels") as caught:
+        gm.decode(nine)
+    assert caught.value.limit == "max_channels"
+    assert "raise it" not in str(caught.value)
