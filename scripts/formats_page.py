@@ -38,9 +38,11 @@ def damage() -> str:
     kinds = formats_table.KINDS
     rows: list[tuple[str, ...]] = []
     for name, row in formats_table.OUTCOMES.items():
-        flips = sorted(cell(o.strict, o.lenient) for o in formats_table.FLIPS[name])
+        flips = {o.lenient for o in formats_table.FLIPS[name]}
         cells = {kind: cell(o.strict, o.lenient) for kind, o in row.items()}
-        cells["20 flipped bytes"] = " or ".join(flips)
+        cells["20 flipped bytes"] = " or ".join(
+            cell("", word).removeprefix("``, ") for word in formats_table.WORDS if word in flips
+        )
         rows.append((name, *(cells.get(kind, "-") for kind in kinds)))
     return table(("", *kinds), rows)
 

@@ -88,13 +88,15 @@ def cut(part: float) -> Callable[[bytes], bytes]:
     return lambda data: data[: int(part * len(data))]
 
 
-def flipped(seed: int) -> Callable[[bytes], bytes]:
-    """20 bytes of the middle eight tenths are changed."""
+def flipped(seed: int, n_bytes: int = 20) -> Callable[[bytes], bytes]:
+    """Some bytes of the middle eight tenths are changed."""
 
     def damage(data: bytes) -> bytes:
         rng = np.random.default_rng(seed)
         bad = bytearray(data)
-        for at in rng.choice(np.arange(len(data) // 10, len(data) * 9 // 10), 20, replace=False):
+        for at in rng.choice(
+            np.arange(len(data) // 10, len(data) * 9 // 10), n_bytes, replace=False
+        ):
             bad[at] ^= int(rng.integers(1, 256))
         return bytes(bad)
 

@@ -56,6 +56,18 @@ def test_flipped_bytes_end_as_the_table_says(name: str) -> None:
     assert any(one.lenient != "unseen" for one in seen)
 
 
+SUMMED = {"FLAC", "FLAC in Ogg", "Ogg Vorbis", "Ogg Opus", "FLAC in MP4", "FLAC in Matroska"}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_one_flipped_byte_is_seen_where_there_are_checksums(name: str) -> None:
+    good = made(name)
+    seen = [look(flipped(100 + seed, 1)(good), 0)[0] for seed in range(30)]
+    n_unseen = sum(one.lenient == "unseen" for one in seen)
+    # Without checksums most of it cannot be seen, and the page says so.
+    assert n_unseen == 0 if name in SUMMED else n_unseen >= 1
+
+
 def places_hit(good: np.ndarray, bad: np.ndarray, tolerance: float) -> tuple[int, int]:
     """Frames that are neither as they were nor zero, and stretches of zeros."""
     n = min(len(good), len(bad))

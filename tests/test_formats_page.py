@@ -37,7 +37,7 @@ def test_grades_hold(form, name: str) -> None:
         theirs = av_files.read(data)
     # FFmpeg keeps the padding of the last packet of AAC. libsndfile guesses the length of MP3.
     n = min(ours.shape[1], theirs.shape[1])
-    assert n > 0.9 * ours.shape[1]
+    assert n > (0.3 if name == "MP3 without a count" else 0.99) * ours.shape[1]
     if form.tolerance == 0:
         assert ours.shape == theirs.shape
     assert np.abs(ours[:, :n] - theirs[:, :n]).max() <= form.tolerance

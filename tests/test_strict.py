@@ -11,7 +11,7 @@ import pytest
 import gristmill as gm
 import gristmill.dataset
 import shards
-from damaged_files import RATE, cut, flipped, hole, made
+from damaged_files import N_FRAMES, cut, flipped, hole, made
 
 BAD = {
     1: hole(made("FLAC")),
@@ -50,7 +50,7 @@ def test_damaged_rows_come_and_are_told(shard: Path) -> None:
 
 def test_without_it_the_first_damaged_row_raises(shard: Path) -> None:
     it = iter(gm.ArrowIterDataset(shard))
-    assert next(it)["audio"].shape == (4 * RATE,)
+    assert next(it)["audio"].shape == (N_FRAMES,)
     with pytest.raises(gm.DecodeError, match="row 1") as caught:
         next(it)
     assert caught.value.reason == "corrupt_packets"

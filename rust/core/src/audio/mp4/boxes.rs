@@ -24,6 +24,11 @@ impl<'a> Boxes<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
+
+    /// Whether the walk came to the end: it stops at what is no box.
+    pub(super) fn is_done(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
 }
 
 impl<'a> Iterator for Boxes<'a> {

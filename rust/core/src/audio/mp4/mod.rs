@@ -49,14 +49,19 @@ pub(super) fn open(
     let mut is_cut = false;
     let mut moov = None;
     let mut is_fragmented = false;
-    for item in Boxes::new(bytes) {
+    let mut is_torn = false;
+    let mut boxes = Boxes::new(bytes);
+    for item in boxes.by_ref() {
         is_cut |= item.is_cut;
+        // Zeros are a box without a name that goes to the end.
+        is_torn |= !item.kind.iter().all(|byte| (0x20..0x7F).contains(byte));
         match &item.kind {
             b"moov" => moov = moov.or(Some(item)),
             b"moof" => is_fragmented = true,
             _ => {}
         }
     }
+    is_torn |= !boxes.is_done();
     let moov = match moov {
         Some(moov) if !moov.is_cut => moov.body,
         // Without the tables at the end nothing can be found.
@@ -93,6 +98,10 @@ pub(super) fn open(
         duration,
     };
     list.check(None, ledger)?;
+    if is_torn && is_fragmented {
+        // What follows may have been fragments; whatever follows tables is not needed.
+        ledger.note(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
+    }
     if is_gappy {
         ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
     }
