@@ -33,6 +33,7 @@ struct AudioArg {
 
 /// The limits, by the attributes of `gristmill.Limits`.
 #[derive(Debug, FromPyObject)]
+#[expect(clippy::struct_field_names, reason = "they are the attributes' names in Python")]
 pub(crate) struct LimitsArg {
     max_bytes: u64,
     max_sample_rate: u32,

@@ -41,7 +41,7 @@ impl Cancel {
         match self.deadline {
             Some((end, allowed)) if Instant::now() >= end => {
                 let what = format!("decoding took longer than {} s", allowed.as_secs_f64());
-                Err(Exceeded::new("max_decode_seconds", what))
+                Err(Exceeded::adjustable("max_decode_seconds", what))
             }
             _ => Ok(()),
         }

@@ -123,7 +123,7 @@ pub struct Exceeded {
 
 impl Exceeded {
     /// A limit that the caller may raise.
-    pub(super) fn new(limit: &'static str, what: impl Into<String>) -> Reason {
+    pub(super) fn adjustable(limit: &'static str, what: impl Into<String>) -> Reason {
         Reason::Limit(Box::new(Self { limit, what: what.into(), is_fixed: false }))
     }
 

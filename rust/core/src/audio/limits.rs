@@ -74,7 +74,7 @@ impl Limits {
         let (found, most) = (bytes.len() as u64, self.max_bytes);
         if found > most {
             let what = format!("the recording has {found} bytes, {most} are allowed");
-            return Err(Exceeded::new("max_bytes", what));
+            return Err(Exceeded::adjustable("max_bytes", what));
         }
         Ok(())
     }
@@ -92,12 +92,12 @@ impl Limits {
         if info.n_channels > self.max_channels {
             let (found, most) = (info.n_channels, self.max_channels);
             let what = format!("the recording has {found} channels, {most} are allowed");
-            return Err(Exceeded::new("max_channels", what));
+            return Err(Exceeded::adjustable("max_channels", what));
         }
         if info.duration_s() > self.max_seconds {
             let (found, most) = (info.duration_s(), self.max_seconds);
             let what = format!("the recording is {found:.0} s long, {most} are allowed");
-            return Err(Exceeded::new("max_seconds", what));
+            return Err(Exceeded::adjustable("max_seconds", what));
         }
         let (found, n_bytes) = (info.n_frames, bytes.len() as u64);
         if found > FREE_FRAMES && found > self.max_frames_per_byte.saturating_mul(n_bytes) {
@@ -106,7 +106,7 @@ impl Limits {
                 "the headers promise {found} frames in {n_bytes} bytes, {most} for each byte are \
                  allowed"
             );
-            return Err(Exceeded::new("max_frames_per_byte", what));
+            return Err(Exceeded::adjustable("max_frames_per_byte", what));
         }
         Ok(info)
     }
@@ -123,7 +123,7 @@ impl Exceeded {
         if most == *RATES_HZ.end() {
             Self::fixed("max_sample_rate", what)
         } else {
-            Self::new("max_sample_rate", what)
+            Self::adjustable("max_sample_rate", what)
         }
     }
 

@@ -128,12 +128,11 @@ impl Decoder {
     fn salvage(&mut self, bytes: &[u8], plan: &Plan, sink: &mut Sink<'_>) -> Result<Came, Reason> {
         // Unwind safety: after a panic the decoders are replaced, and the sink holds whole frames.
         let attempt = AssertUnwindSafe(|| self.attempt(bytes, plan, true, &mut *sink));
-        match catch_unwind(attempt) {
-            Ok(result) => result?,
-            Err(_) => {
-                self.vorbis = ogg::VorbisCache::default();
-                sink.ledger().mark(Damage::DecoderPanics, 1);
-            }
+        if let Ok(result) = catch_unwind(attempt) {
+            result?;
+        } else {
+            self.vorbis = ogg::VorbisCache::default();
+            sink.ledger().mark(Damage::DecoderPanics, 1);
         }
         sink.fill_rest();
         Ok(came(sink))
