@@ -91,7 +91,7 @@ FORMATS = [
         "soundfile",
         2e-6,
         "as many frames earlier as the bit reservoir asks for, 2 to 10",
-        "a free bit rate; mixed blocks decode wrong (nobody writes them)",
+        "a free bit rate; mixed blocks, which LAME does not write, decode wrong",
     ),
     Format(
         "MPEG layers I and II",
