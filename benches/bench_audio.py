@@ -35,8 +35,10 @@ TOLERANCE = {"wav": 0, "flac": 0, "alac": 0, "vorbis": 2e-4, "mp3": 2e-4, "aac":
 LOSSLESS_ROUNDING = 2.0**-15  # peers that scale by 32767
 
 
-def check(of: Recording, data: bytes, peers: dict[str, audio_peers.Any]) -> list[str]:
-    """Holds the peers' results to ours; those that agree are timed. Says who does not."""
+def check(
+    of: Recording, data: bytes, peers: dict[str, audio_peers.Any]
+) -> tuple[list[str], list[str]]:
+    """Holds the peers' results to ours: who has this codec, and whose crops are the same."""
     n, start = SECONDS * of.rate, of.rate * of.seconds // 3 + 77
     whole = peers["Gristmill"].whole(data, of)
     crop = peers["Gristmill"].crop(data, of, start, n)
@@ -45,7 +47,7 @@ def check(of: Recording, data: bytes, peers: dict[str, audio_peers.Any]) -> list
     if of.codec != "opus":
         assert crop.tobytes() == whole[:, start : start + n].tobytes()
     bound = max(TOLERANCE[of.codec], LOSSLESS_ROUNDING)
-    agree = ["Gristmill"]
+    present, exact = ["Gristmill"], ["Gristmill"]
     for name, peer in peers.items():
         if name == "Gristmill" or of.codec in getattr(peer, "refuses", ()):
             continue
@@ -56,16 +58,17 @@ def check(of: Recording, data: bytes, peers: dict[str, audio_peers.Any]) -> list
         shared = theirs[:, late : late + n_both - 4_096]
         difference = np.abs(shared - whole[:, : shared.shape[1]]).max()
         assert difference <= bound, f"{of.name}: {name} differs by {difference}"
+        present.append(name)
         part = peer.crop(data, of, start, n)
         # Packets of SPDL begin before the crop, and peers keep the delay that they do not trim.
         late = best_shift(part, crop[:, : n - 8_192])
         shared = part[:, late : late + n - 8_192]
         difference = np.abs(shared - crop[:, : shared.shape[1]]).max()
         if difference > bound:
-            print(f"{of.name}: the crop of {name} differs by {difference:.2g}: not timed")
+            print(f"{of.name}: the crop of {name} differs by {difference:.2g} and is not timed")
             continue
-        agree.append(name)
-    return agree
+        exact.append(name)
+    return present, exact
 
 
 def best_shift(theirs: np.ndarray, ours: np.ndarray) -> int:
@@ -174,17 +177,17 @@ def run(folder: Path, *, quick: bool, codecs: tuple[str, ...]) -> None:
     for codec, channels, seconds in itertools.product(codecs, (1, 2), lengths):
         of = Recording(codec, channels, seconds)
         data = of.read(folder)
-        agree = check(of, data, peers)
+        present, exact = check(of, data, peers)
         rng = np.random.default_rng([channels, seconds])
         starts = rng.integers(0, (of.seconds - SECONDS) * of.rate, (n_rounds + 1, n_crops))
         rounds = max(3, n_rounds // 2) if seconds > 60 else n_rounds
         # The default argument binds this round's peer.
         wholes = {
             name: lambda _, peer=peers[name], data=data, of=of: peer.whole(data, of)
-            for name in agree
+            for name in present
         }
         results.add(f"{of.name}, whole", turns(wholes, rounds), WHOLE_MARKS[codec])
-        crops = {name: crop_job(peers[name], data, of, starts) for name in agree}
+        crops = {name: crop_job(peers[name], data, of, starts) for name in exact}
         times = {
             name: [t / n_crops for t in values] for name, values in turns(crops, n_rounds).items()
         }
