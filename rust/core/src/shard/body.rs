@@ -87,6 +87,14 @@ impl CompactBody {
         body_start: u64,
         ranges: impl Iterator<Item = Range<u64>>,
     ) -> Result<Self> {
+        Self::read_with(ranges, |run, into| source.read_exact_at(body_start + run.start, into))
+    }
+
+    /// As [`CompactBody::read`], each run by `read`, which gets its place in the body.
+    pub(super) fn read_with(
+        ranges: impl Iterator<Item = Range<u64>>,
+        mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<()>,
+    ) -> Result<Self> {
         let mut sorted: Vec<_> = ranges.filter(|r| !r.is_empty()).collect();
         sorted.sort_unstable_by_key(|r| (r.start, r.end));
         let mut runs: Vec<Run> = Vec::new();
@@ -109,7 +117,7 @@ impl CompactBody {
             let end = run.at + (run.body.end - run.body.start);
             let into = data.as_slice_mut().get_mut(run.at as usize..end as usize);
             let into = into.ok_or_else(|| Error::corrupt("a run lies outside the compact body"))?;
-            source.read_exact_at(body_start + run.body.start, into)?;
+            read(run.body.clone(), into)?;
         }
         Ok(Self { runs, data: data.into() })
     }

@@ -11,14 +11,19 @@ mod body;
 mod dictionaries;
 mod features;
 mod file_format;
+mod files;
 mod framing;
 mod guard;
 mod index;
 mod layout;
 mod open;
 mod projection;
+mod retry;
 mod schema;
+mod sidecar;
+mod sidecar_format;
 mod source;
+mod storage;
 mod table;
 
 use std::{ops::Range, path::Path, sync::Arc};
@@ -29,7 +34,8 @@ pub use blob::Blob;
 pub use features::audio_columns;
 pub use open::open_all;
 pub use projection::Projection;
-pub use source::{Files, ReadCounters};
+pub use files::{Files, ReadCounters};
+pub use sidecar::IndexDir;
 pub use table::Table;
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
@@ -49,7 +55,8 @@ pub struct Shard {
 impl Shard {
     /// Reads the headers of a shard, in the stream or the file format.
     ///
-    /// Blocks for one small read a message, and one or two more.
+    /// Blocks for one small read a message, one or two more, and one for each large binary column
+    /// of a record batch; for none of them where the shard has a sidecar ([`IndexDir`]).
     ///
     /// # Errors
     ///
@@ -58,7 +65,14 @@ impl Shard {
     /// that would expand beyond reason. The message and byte are named.
     pub fn open(files: &Arc<Files>, path: &Path) -> Result<Self> {
         let source = Source::open(files, path)?;
-        let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
+        let index = match sidecar::load(&source) {
+            Some(index) => index,
+            None => {
+                let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
+                sidecar::save(&source, &index);
+                index
+            }
+        };
         let base_name = source.path().file_name().unwrap_or_default();
         let key = hash::fnv1a(base_name.as_encoded_bytes());
         Ok(Self { source, key, index, dictionaries: DictionaryCache::default() })
@@ -115,7 +129,13 @@ impl Shard {
             let what = format!("record batch {batch} was asked for, but there are {n}");
             return Err(Error::config(what).in_shard(self.name()));
         };
-        Table::load(&self.source, &self.index, &self.dictionaries, entry, projection).map_err(|e| {
+        let table = Table::load(&self.source, &self.index, &self.dictionaries, entry, projection);
+        // A header that was read again, or a sidecar, may tell of other rows than the index.
+        let counted = self.index.rows_in(batch);
+        let table = table.and_then(|table| {
+            if table.n_rows() == counted { Ok(table) } else { Err(index::changed()) }
+        });
+        table.map_err(|e| {
             e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
         })
     }

@@ -7,7 +7,7 @@ use arrow_schema::Schema;
 use arrow_select::take::take_record_batch;
 
 use super::{
-    blob::{Blob, BlobColumn},
+    blob::{Blob, BlobColumn, BlobSpan},
     body::{CompactBody, Selection},
     dictionaries::DictionaryCache,
     guard,
@@ -25,7 +25,7 @@ pub struct Table {
     pub columns: RecordBatch,
     /// Memory that this holds, in bytes; dictionaries, shared by tables, are not counted.
     pub n_bytes: usize,
-    blobs: Vec<BlobColumn>,
+    blobs: Vec<Arc<BlobColumn>>,
 }
 
 impl Table {
@@ -76,6 +76,9 @@ impl Table {
         let blobs = projection.blob_spans(&layout, schema.fields(), &spans)?;
         let mut index_ranges = Vec::new();
         for blob in &blobs {
+            if entry.known_rows(blob).is_some() {
+                continue;
+            }
             if layout.compression.is_none() {
                 index_ranges.extend(blob.index_ranges(&layout)?);
                 continue;
@@ -94,22 +97,35 @@ impl Table {
         let ranges = selection.ranges().chain(index_ranges);
         let body = CompactBody::read(source, body_start, ranges)?;
         let (decoded, decompressed) = body.decode(&layout, &selection, decoded_schema, &values)?;
-        let blobs: Vec<BlobColumn> = if layout.compression.is_some() {
+        let mut own_bytes = 0;
+        let mut own = |column: BlobColumn| {
+            own_bytes += column.n_bytes();
+            Arc::new(column)
+        };
+        let blobs: Vec<Arc<BlobColumn>> = if layout.compression.is_some() {
             let columns = decoded.columns().iter().skip(n_small);
-            columns.map(BlobColumn::in_memory).collect::<Result<_>>()?
+            columns.map(|column| BlobColumn::in_memory(column).map(&mut own)).collect::<Result<_>>()?
         } else {
-            let in_file = |span| BlobColumn::in_file(span, &layout, &body, body_start);
-            blobs.iter().map(in_file).collect::<Result<_>>()?
+            let mut column = |span| match entry.known_rows(span) {
+                Some(known) => Ok(known),
+                None => BlobColumn::in_file(span, &layout, &body, body_start).map(&mut own),
+            };
+            blobs.iter().map(&mut column).collect::<Result<_>>()?
         };
         let small: Vec<usize> = (0..n_small).collect();
         let columns = decoded.project(&small).map_err(|e| crate::Error::corrupt(e.to_string()))?;
-        let n_bytes =
-            body.len() + decompressed + blobs.iter().map(BlobColumn::n_bytes).sum::<usize>();
+        let n_bytes = body.len() + decompressed + own_bytes;
         Ok(Self { columns, n_bytes, blobs })
     }
 }
 
 impl BatchEntry {
+    /// A blob column's rows, where the shard's index has them.
+    fn known_rows(&self, span: &BlobSpan) -> Option<Arc<BlobColumn>> {
+        let first = span.leaf.buffers.start;
+        self.rows.iter().find(|(buffer, _)| *buffer == first).map(|(_, rows)| Arc::clone(rows))
+    }
+
     /// The checked header: from memory, or read again.
     pub(super) fn layout(&self, source: &Source) -> Result<BatchLayout> {
         self.with_header(source, |message| {
