@@ -61,6 +61,7 @@ class SlowStorage:
         latency: Seconds that each request takes.
         bandwidth: Bytes a second in total; 0 for no cap.
         stream_bandwidth: Bytes a second for each open file; 0 for no cap.
+        at: Where it is mounted: a path that does not exist yet. `None` takes a temporary one.
     """
 
     def __init__(
@@ -70,13 +71,19 @@ class SlowStorage:
         latency: float = 0.0,
         bandwidth: float = 0.0,
         stream_bandwidth: float = 0.0,
+        at: Path | None = None,
     ) -> None:
+        self._at = at
         self._numbers = (latency, bandwidth, stream_bandwidth)
         self._folder = folder
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Path:
-        self._mount = tempfile.mkdtemp(prefix="slow-storage-")
+        if self._at is None:
+            self._mount = tempfile.mkdtemp(prefix="slow-storage-")
+        else:
+            self._at.mkdir()
+            self._mount = str(self._at)
         arguments = [self._folder, self._mount, *self._numbers]
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__)), *map(str, arguments)],

@@ -7,6 +7,7 @@ use crate::{
     batch::Styles,
     error::{Error, Result},
     order::Slice,
+    shard::{Files, IndexDir},
 };
 
 /// Everything a pipeline depends on. Plain data: nothing is opened by making one.
@@ -42,6 +43,12 @@ pub struct Options {
     pub memory_budget: usize,
     /// Batches that may be under way or waiting.
     pub prefetch_batches: usize,
+    /// Where the shards' sidecars are kept.
+    pub index_dir: IndexDir,
+    /// How often a request that failed is sent again, where that may help.
+    pub retries: u32,
+    /// Whether what was read stays in the operating system's page cache.
+    pub page_cache: bool,
 }
 
 /// Which column is decoded.
@@ -91,6 +98,14 @@ impl Options {
     /// Threads that read. Reading waits more than it works, so there are more of them.
     pub(crate) fn n_readers(&self) -> usize {
         (2 * self.n_threads()).clamp(4, 32)
+    }
+
+    /// The files of a pipeline with these options.
+    pub(crate) fn files(&self) -> Files {
+        Files::default()
+            .with_index_dir(self.index_dir.clone())
+            .with_retries(self.retries)
+            .with_page_cache(self.page_cache)
     }
 
     /// Refuses options that cannot mean anything.

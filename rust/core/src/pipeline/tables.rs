@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -22,6 +22,8 @@ pub(super) struct Tables {
     bytes: AtomicUsize,
     /// Of the largest table so far; 0 before the first.
     largest: AtomicUsize,
+    /// Whether a table took much more than was expected.
+    grow: AtomicBool,
     /// Up to this size tables are loaded by all readers at once, larger ones one after another.
     small: usize,
     one_by_one: Mutex<()>,
@@ -48,6 +50,7 @@ impl Tables {
             limit,
             bytes: AtomicUsize::new(0),
             largest: AtomicUsize::new(0),
+            grow: AtomicBool::new(false),
             small: limit / n_readers.max(1),
             one_by_one: Mutex::default(),
             inner: Mutex::default(),
@@ -69,10 +72,40 @@ impl Tables {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The table of this record batch, loaded at most once at a time.
-    pub(super) fn get(&self, key: Key, load: impl FnOnce() -> Result<Table>) -> Result<Arc<Table>> {
+    /// The table of this record batch, if it is loaded.
+    pub(super) fn cached(&self, key: Key) -> Option<Arc<Table>> {
+        let mut inner = self.lock();
+        inner.clock += 1;
+        let now = inner.clock;
+        let entry = inner.entries.get_mut(&key)?;
+        entry.used_at = now;
+        // One that is being loaded is waited for in `get`.
+        entry.cell.try_lock().ok()?.clone()
+    }
+
+    /// What a table of `n_bytes` in its shard will take: compressed ones grow, to no more than the
+    /// largest so far as a rule.
+    pub(super) fn expected(&self, n_bytes: usize) -> usize {
+        let grow = self.grow.load(Ordering::Relaxed);
+        if grow { n_bytes.max(self.largest.load(Ordering::Relaxed)) } else { n_bytes }
+    }
+
+    /// The bytes that a table which takes `expected` adds, once others have made room for it.
+    pub(super) fn added(&self, expected: usize) -> usize {
+        let held = self.bytes();
+        held.saturating_add(expected).min(self.limit.max(expected)).saturating_sub(held)
+    }
+
+    /// The table of this record batch, loaded at most once at a time. While it is being loaded it
+    /// counts for `expected` bytes, and others have made room for it.
+    pub(super) fn get(
+        &self,
+        key: Key,
+        expected: usize,
+        load: impl FnOnce() -> Result<Table>,
+    ) -> Result<Arc<Table>> {
         let cell = {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut inner = self.lock();
             inner.clock += 1;
             let now = inner.clock;
             let entry = inner.entries.entry(key).or_insert_with(|| Entry {
@@ -88,8 +121,10 @@ impl Tables {
             return Ok(Arc::clone(table));
         }
         let turn = self.turn();
-        let table = Arc::new(load()?);
+        self.account(key, expected);
+        let table = load().inspect_err(|_| self.account(key, 0)).map(Arc::new)?;
         self.largest.fetch_max(table.n_bytes.max(1), Ordering::Relaxed);
+        self.grow.fetch_or(table.n_bytes / 2 > expected, Ordering::Relaxed);
         drop(turn);
         *slot = Some(Arc::clone(&table));
         drop(slot);
@@ -99,25 +134,42 @@ impl Tables {
 
     /// Frees all tables.
     pub(super) fn clear(&self) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).entries.clear();
+        self.lock().entries.clear();
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Charges a loaded table and evicts the least recently used others while over the limit.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Charges a table and evicts the least recently used others while over the limit.
     fn account(&self, key: Key, bytes: usize) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.lock();
         if let Some(entry) = inner.entries.get_mut(&key) {
             entry.bytes = bytes;
         }
         let mut total: usize = inner.entries.values().map(|entry| entry.bytes).sum();
+        let mut evicted = Vec::new();
         while total > self.limit {
-            let loaded = inner.entries.iter().filter(|(k, entry)| **k != key && entry.bytes > 0);
+            let loaded = inner.entries.iter().filter(|(k, entry)| **k != key && entry.is_loaded());
             let Some(oldest) = loaded.min_by_key(|(_, entry)| entry.used_at).map(|(k, _)| *k)
             else {
                 break;
             };
-            total -= inner.entries.remove(&oldest).map_or(0, |entry| entry.bytes);
+            let entry = inner.entries.remove(&oldest);
+            total -= entry.as_ref().map_or(0, |entry| entry.bytes);
+            evicted.push(entry);
         }
         self.bytes.store(total, Ordering::Relaxed);
+        drop(inner);
+        // Freeing takes its time too.
+        drop(evicted);
+    }
+}
+
+impl Entry {
+    /// Not while it is being loaded: its bytes are on their way then.
+    fn is_loaded(&self) -> bool {
+        self.bytes > 0 && self.cell.try_lock().is_ok_and(|slot| slot.is_some())
     }
 }

@@ -93,7 +93,11 @@ impl BlobColumn {
     ) -> Result<Self> {
         let inside = offsets.iter().all(|at| (data.start..=data.end).contains(at));
         let n_valid = if validity.is_empty() { 0 } else { n_rows.div_ceil(8) };
-        if !inside || !offsets.is_sorted() || offsets.len() != n_rows + 1 || validity.len() != n_valid {
+        if !inside
+            || !offsets.is_sorted()
+            || offsets.len() != n_rows + 1
+            || validity.len() != n_valid
+        {
             return Err(Error::corrupt("the sidecar's rows do not fit the record batch"));
         }
         let nulls = (!validity.is_empty())

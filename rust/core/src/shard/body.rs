@@ -146,19 +146,21 @@ impl CompactBody {
         bytes.ok_or_else(|| Error::corrupt("a buffer outside the compact body"))
     }
 
-    /// Decodes the selected columns, which `schema` names in the same order. Returns them and the
-    /// bytes that decompression added.
+    /// The bytes that decompressing the selected columns will add: at most 1 GiB.
+    pub(super) fn decompressed(&self, layout: &BatchLayout, selection: &Selection) -> Result<u64> {
+        layout.compression.map_or(Ok(0), |codec| self.check_decompressed(codec, selection))
+    }
+
+    /// Decodes the selected columns, which `schema` names in the same order.
+    ///
+    /// What compressed buffers claim must have been checked, by [`CompactBody::decompressed`].
     pub(super) fn decode(
         &self,
         layout: &BatchLayout,
         selection: &Selection,
         schema: SchemaRef,
         dictionaries: &HashMap<i64, ArrayRef>,
-    ) -> Result<(RecordBatch, usize)> {
-        let decompressed = match layout.compression {
-            Some(codec) => self.check_decompressed(codec, selection)?,
-            None => 0,
-        };
+    ) -> Result<RecordBatch> {
         let header = self.header(layout, selection)?;
         let batch = flatbuffers::root::<arrow_ipc::RecordBatch<'_>>(&header)
             .map_err(|e| Error::corrupt(format!("the record batch is too large to decode: {e}")))?;
@@ -167,7 +169,7 @@ impl CompactBody {
                 .and_then(RecordBatchDecoder::read_record_batch)
                 .map_err(|e| Error::corrupt(format!("the record batch does not decode: {e}")))
         };
-        Ok((guard::contain("the record batch", decode)?, decompressed as usize))
+        guard::contain("the record batch", decode)
     }
 
     /// A record batch header for the selected columns in this body.

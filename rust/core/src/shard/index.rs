@@ -239,7 +239,9 @@ impl IndexBuilder {
                 let spans = layout.spans(self.index.schema.fields())?;
                 Ok((Contents::RecordBatch { n_rows: layout.n_rows }, Some((layout, spans))))
             }
-            Parsed::Dictionary { id, is_delta } => Ok((Contents::Dictionary { id, is_delta }, None)),
+            Parsed::Dictionary { id, is_delta } => {
+                Ok((Contents::Dictionary { id, is_delta }, None))
+            }
         }
     }
 

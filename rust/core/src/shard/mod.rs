@@ -9,6 +9,8 @@
 mod blob;
 mod body;
 mod dictionaries;
+#[cfg(test)]
+mod faults;
 mod features;
 mod file_format;
 mod files;
@@ -32,9 +34,9 @@ use arrow_schema::SchemaRef;
 
 pub use blob::Blob;
 pub use features::audio_columns;
+pub use files::{Files, ReadCounters};
 pub use open::open_all;
 pub use projection::Projection;
-pub use files::{Files, ReadCounters};
 pub use sidecar::IndexDir;
 pub use table::Table;
 
@@ -114,6 +116,19 @@ impl Shard {
         Some((batch, (row - start) as usize))
     }
 
+    /// The bytes that [`Shard::load_table`] will read of the projected columns of one record batch;
+    /// compressed ones grow beyond. 0 where that takes a read of its own to tell.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shard::load_table`], for what the headers tell. Does not block.
+    pub fn table_bytes(&self, batch: usize, projection: &Projection) -> Result<usize> {
+        let Some(entry) = self.index.batches.get(batch) else { return Ok(0) };
+        Table::bytes_to_read(&self.index, entry, projection).map_err(|e| {
+            e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
+        })
+    }
+
     /// Reads and decodes the projected columns of one record batch.
     ///
     /// Blocks for one request, or a few where the columns lie apart. The dictionaries that they
@@ -124,12 +139,26 @@ impl Shard {
     /// `Corrupt` when the bytes are not what the headers say; `Schema` when the projection is of
     /// another schema; `Limit` when a compressed body would grow beyond 1 GiB; `Io` and `Closed`.
     pub fn load_table(&self, batch: usize, projection: &Projection) -> Result<Table> {
+        self.load_table_within(batch, projection, usize::MAX)
+    }
+
+    /// As [`Shard::load_table`], of no more than `limit` bytes, decompressed ones included.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shard::load_table`]; `Limit` before anything larger is read or decompressed.
+    pub fn load_table_within(
+        &self,
+        batch: usize,
+        projection: &Projection,
+        limit: usize,
+    ) -> Result<Table> {
         let Some(entry) = self.index.batches.get(batch) else {
             let n = self.n_batches();
             let what = format!("record batch {batch} was asked for, but there are {n}");
             return Err(Error::config(what).in_shard(self.name()));
         };
-        let table = Table::load(&self.source, &self.index, &self.dictionaries, entry, projection);
+        let table = Table::load(self, entry, projection, limit);
         // A header that was read again, or a sidecar, may tell of other rows than the index.
         let counted = self.index.rows_in(batch);
         let table = table.and_then(|table| {

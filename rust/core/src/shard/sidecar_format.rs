@@ -50,7 +50,8 @@ pub(super) fn encode(key: &Key, index: &MessageIndex) -> Vec<u8> {
     out.words(&[u64::from(index.is_file)]);
     out.bytes(&index.schema_source);
     let counts = index.row_starts.iter().zip(index.row_starts.iter().skip(1));
-    let batches = index.batches.iter().zip(counts).map(|(entry, (start, end))| (entry, 0, end - start));
+    let batches =
+        index.batches.iter().zip(counts).map(|(entry, (start, end))| (entry, 0, end - start));
     let dictionaries =
         index.dictionaries.iter().map(|d| (&d.batch, 1 + u64::from(d.is_delta), d.id as u64));
     out.words(&[(index.batches.len() + index.dictionaries.len()) as u64]);
@@ -131,7 +132,11 @@ fn message(input: &mut In<'_>, len: u64) -> Option<KnownMessage> {
 }
 
 fn words(bytes: &[u8]) -> Vec<u64> {
-    bytes.chunks_exact(8).filter_map(|word| word.first_chunk()).map(|w| u64::from_le_bytes(*w)).collect()
+    bytes
+        .chunks_exact(8)
+        .filter_map(|word| word.first_chunk())
+        .map(|w| u64::from_le_bytes(*w))
+        .collect()
 }
 
 struct Out(Vec<u8>);

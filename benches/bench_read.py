@@ -1,0 +1,226 @@
+"""Reading without decoding: `python benches/bench_read.py [--quick] [--data FOLDER]`.
+
+Page-cached local shards: rows of audio against a loop of `pread`; token rows against `to_pylist`,
+Grain's Parquet source and copying memory; peak memory over record batches of 1.4 GB; what a first row
+and an opening cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import material
+import numpy as np
+import pyarrow as pa
+import report
+
+MIB = report.MIB
+ROW_BYTES, BATCH, TOKENS = 1_400_000, 64, 2_048
+N_AUDIO, N_TOKENS = {True: 300, False: 1_000}, {True: 20_000, False: 60_000}
+ROUNDS = {True: 3, False: 5}
+BUDGET = 512 * MIB
+N_SHARDS = 185
+
+
+class Sparse:
+    """A file that leaves a hole where it is told to write many zeros."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        if len(view) > MIB:
+            self._file.seek(len(view), os.SEEK_CUR)
+        else:
+            self._file.write(view)
+        return len(view)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.truncate()
+        self._file.close()
+        self.closed = True
+
+
+def audio_shard(path: Path, n_rows: int, batch_rows: int, *, sparse: bool) -> Path:
+    """Rows of 1.4 MB: all alike, or holes."""
+    if path.exists():
+        return path
+    data = np.zeros(batch_rows * ROW_BYTES, np.uint8)
+    if not sparse:
+        data[:] = np.arange(len(data), dtype=np.uint64).view(np.uint8)[: len(data)]
+    offsets = np.arange(batch_rows + 1, dtype=np.int32) * ROW_BYTES
+    binary = pa.Array.from_buffers(
+        pa.binary(), batch_rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    names = pa.array([f"recording-{i}" for i in range(batch_rows)])
+    audio = pa.StructArray.from_arrays([binary, names], fields=list(material.SCHEMA.field(0).type))
+    part = path.with_suffix(".part")
+    sink: Any = pa.PythonFile(Sparse(part), "w") if sparse else pa.OSFile(str(part), "wb")
+    with sink, pa.ipc.new_stream(sink, material.SCHEMA) as out:
+        for start in range(0, n_rows, batch_rows):
+            labels = pa.array(np.arange(start, start + batch_rows))
+            out.write_batch(pa.record_batch([audio, labels], schema=material.SCHEMA))
+    old = time.time() - 60
+    os.utime(part, (old, old))
+    part.rename(path)
+    return path
+
+
+def token_shards(folder: Path, n_rows: int) -> tuple[Path, Path]:
+    """The same `list<int32>` rows of 2,048 as Arrow IPC, in record batches of 1,000, and Parquet."""
+    import pyarrow.parquet as pq
+
+    arrow, parquet = folder / f"tokens-{n_rows}.arrow", folder / f"tokens-{n_rows}.parquet"
+    if not parquet.exists():
+        values = np.random.default_rng(3).integers(0, 50_000, n_rows * TOKENS, np.int32)
+        offsets = np.arange(n_rows + 1, dtype=np.int32) * TOKENS
+        tokens = pa.table({"tokens": pa.ListArray.from_arrays(offsets, values)})
+        with pa.OSFile(str(arrow), "wb") as sink, pa.ipc.new_stream(sink, tokens.schema) as out:
+            out.write_table(tokens, max_chunksize=1_000)
+        pq.write_table(tokens, parquet, row_group_size=1_000)
+    return arrow, parquet
+
+
+def gristmill(path: Path, **options: Any) -> Iterator[dict[str, Any]]:
+    import gristmill as gm
+
+    return iter(gm.ArrowIterDataset(path, audio=None, batch_size=BATCH, **options))
+
+
+def rate_of(batches: Iterator[int]) -> float:
+    """What `batches` counts, a second."""
+    begin = time.perf_counter()
+    total = sum(batches)
+    return total / (time.perf_counter() - begin)
+
+
+def audio_rows(path: Path) -> Iterator[int]:
+    import gristmill as gm
+
+    for batch in gristmill(path, shuffle=gm.Shuffle(1), columns=["audio"]):
+        yield sum(map(len, batch["audio"]["bytes"]))
+
+
+def audio_pread(path: Path) -> Iterator[int]:
+    """One thread, one buffer, the same rows in some other random order."""
+    data = path.read_bytes()[: 64 << 10]
+    first = len(data) % 8
+    n_rows = path.stat().st_size // ROW_BYTES
+    buffer = bytearray(ROW_BYTES)
+    with path.open("rb", buffering=0) as f:
+        for i in np.random.default_rng(1).permutation(n_rows - 1).tolist():
+            yield os.preadv(f.fileno(), [buffer], first + i * ROW_BYTES)
+
+
+def tokens_gristmill(arrow: Path, _: Path) -> Iterator[int]:
+    for batch in gristmill(arrow):
+        yield len(batch["tokens"])
+
+
+def tokens_pylist(arrow: Path, _: Path) -> Iterator[int]:
+    with pa.OSFile(str(arrow)) as source:
+        for record_batch in pa.ipc.open_stream(source):
+            yield len(record_batch.to_pylist())
+
+
+def tokens_grain(_: Path, parquet: Path) -> Iterator[int]:
+    import grain
+
+    for row in grain.experimental.ParquetIterDataset(str(parquet)):
+        assert len(row["tokens"]) == TOKENS
+        yield 1
+
+
+def copies(arrow: Path, _: Path) -> Iterator[int]:
+    """Copies as many rows, 64 at a time, from one place in memory to another."""
+    n_rows = int(arrow.stem.split("-")[1])
+    source = np.ones((n_rows, TOKENS), np.int32)
+    into = np.ones((BATCH, TOKENS), np.int32)
+    for start in range(0, n_rows - BATCH, BATCH):
+        into[:] = source[start : start + BATCH]
+        yield BATCH
+
+
+JOBS: dict[str, Callable[..., Iterator[int]]] = {
+    "audio": audio_rows,
+    "pread": audio_pread,
+    "tokens": tokens_gristmill,
+    "to_pylist": tokens_pylist,
+    "Grain Parquet": tokens_grain,
+    "copy": copies,
+}
+
+
+def peak(path: Path) -> int:
+    """Peak resident bytes above the start, over a shuffled pass in batches of 16."""
+    import gristmill as gm
+
+    read = gm.ReadOptions(memory_budget=BUDGET)
+    ds = gm.ArrowIterDataset(
+        path, audio=None, batch_size=16, shuffle=gm.Shuffle(1), read=read, prefetch_batches=None
+    ) if False else gm.ArrowIterDataset(
+        path, audio=None, batch_size=16, shuffle=gm.Shuffle(1), read=read
+    )
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    before = report.resident("VmRSS")
+    n_rows = sum(len(batch["label"]) for batch in ds)
+    assert n_rows == 1_000, n_rows
+    return report.resident("VmHWM") - before
+
+
+def first_row(path: Path) -> int:
+    """Bytes read from the fresh shard for one row out of its middle."""
+    import gristmill as gm
+
+    read = gm.ReadOptions(index_dir=None, num_threads=1, prefetch_batches=1)
+    ds = gm.ArrowIterDataset(path, audio=None, exclude=[(0, i) for i in range(250)], read=read)
+    it = iter(ds)
+    row = next(it)
+    it.close()
+    before = int(_io("rchar"))
+    it = iter(ds)
+    row = next(it)
+    it.close()
+    _ = before
+    return len(row["audio"]["bytes"])
+
+
+def _io(name: str) -> int:
+    lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def opening(folder: Path, shard: Path) -> float:
+    """Seconds to open 185 links to one shard of 700 MB with sidecars, the best of three."""
+    import gristmill as gm
+
+    paths = [folder / f"open-{k:03}.arrow" for k in range(N_SHARDS)]
+    for path in paths:
+        if not path.exists():
+            path.hardlink_to(shard)
+    times = []
+    for _ in range(4):
+        it = iter(gm.ArrowIterDataset(paths, audio=None, shuffle=gm.Shuffle(1)))
+        begin = time.perf_counter()
+        it.start_prefetch()
+        assert it._pipeline is not None
+        it._pipeline.wait_open()
+        times.append(time.perf_counter() - begin)
+        it.close()
+    return min(times[1:])
