@@ -1,8 +1,8 @@
 """Reading without decoding: `python benches/bench_read.py [--quick] [--data FOLDER]`.
 
 Page-cached local shards: rows of audio against a loop of `pread`; token rows against `to_pylist`,
-Grain's Parquet source and copying memory; peak memory over record batches of 1.4 GB; what a first row
-and an opening cost.
+Grain's Parquet source and copying memory; peak memory over record batches of 1.4 GB; what a first
+row and an opening cost.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def audio_shard(path: Path, n_rows: int, batch_rows: int, *, sparse: bool) -> Pa
 
 
 def token_shards(folder: Path, n_rows: int) -> tuple[Path, Path]:
-    """The same `list<int32>` rows of 2,048 as Arrow IPC, in record batches of 1,000, and Parquet."""
+    """The same rows of 2,048 tokens as Arrow IPC and Parquet, 1,000 to a record batch or group."""
     import pyarrow.parquet as pq
 
     arrow, parquet = folder / f"tokens-{n_rows}.arrow", folder / f"tokens-{n_rows}.parquet"
@@ -119,13 +119,11 @@ def audio_rows(path: Path) -> Iterator[int]:
 
 def audio_pread(path: Path) -> Iterator[int]:
     """One thread, one buffer, the same rows in some other random order."""
-    data = path.read_bytes()[: 64 << 10]
-    first = len(data) % 8
     n_rows = path.stat().st_size // ROW_BYTES
     buffer = bytearray(ROW_BYTES)
     with path.open("rb", buffering=0) as f:
         for i in np.random.default_rng(1).permutation(n_rows - 1).tolist():
-            yield os.preadv(f.fileno(), [buffer], first + i * ROW_BYTES)
+            yield os.preadv(f.fileno(), [buffer], i * ROW_BYTES)
 
 
 def tokens_gristmill(arrow: Path, _: Path) -> Iterator[int]:
@@ -172,11 +170,7 @@ def peak(path: Path) -> int:
     import gristmill as gm
 
     read = gm.ReadOptions(memory_budget=BUDGET)
-    ds = gm.ArrowIterDataset(
-        path, audio=None, batch_size=16, shuffle=gm.Shuffle(1), read=read, prefetch_batches=None
-    ) if False else gm.ArrowIterDataset(
-        path, audio=None, batch_size=16, shuffle=gm.Shuffle(1), read=read
-    )
+    ds = gm.ArrowIterDataset(path, audio=None, batch_size=16, shuffle=gm.Shuffle(1), read=read)
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = report.resident("VmRSS")
     n_rows = sum(len(batch["label"]) for batch in ds)
@@ -185,25 +179,18 @@ def peak(path: Path) -> int:
 
 
 def first_row(path: Path) -> int:
-    """Bytes read from the fresh shard for one row out of its middle."""
+    """Bytes read, beyond the row's own, for one row out of the middle of a fresh shard."""
     import gristmill as gm
 
-    read = gm.ReadOptions(index_dir=None, num_threads=1, prefetch_batches=1)
-    ds = gm.ArrowIterDataset(path, audio=None, exclude=[(0, i) for i in range(250)], read=read)
-    it = iter(ds)
+    read = gm.ReadOptions(index_dir=None)
+    others = [(0, i) for i in range(500) if i != 250]
+    it = iter(gm.ArrowIterDataset(path, audio=None, exclude=others, read=read))
     row = next(it)
+    assert row["label"] == 250
+    assert it._pipeline is not None
+    n_bytes = it._pipeline.reads()[1]
     it.close()
-    before = int(_io("rchar"))
-    it = iter(ds)
-    row = next(it)
-    it.close()
-    _ = before
-    return len(row["audio"]["bytes"])
-
-
-def _io(name: str) -> int:
-    lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+    return n_bytes - len(row["audio"]["bytes"])
 
 
 def opening(folder: Path, shard: Path) -> float:
@@ -214,9 +201,10 @@ def opening(folder: Path, shard: Path) -> float:
     for path in paths:
         if not path.exists():
             path.hardlink_to(shard)
+    read = gm.ReadOptions(index_dir=folder / "sidecars")
     times = []
     for _ in range(4):
-        it = iter(gm.ArrowIterDataset(paths, audio=None, shuffle=gm.Shuffle(1)))
+        it = iter(gm.ArrowIterDataset(paths, audio=None, shuffle=gm.Shuffle(1), read=read))
         begin = time.perf_counter()
         it.start_prefetch()
         assert it._pipeline is not None
@@ -224,3 +212,76 @@ def opening(folder: Path, shard: Path) -> float:
         times.append(time.perf_counter() - begin)
         it.close()
     return min(times[1:])
+
+
+def measure(what: str, paths: list[Path]) -> float:
+    """One measurement in a fresh process."""
+    if what == "peak":
+        return peak(*paths)
+    if what == "first row":
+        return first_row(*paths)
+    if what == "opening":
+        return opening(*paths)
+    return rate_of(JOBS[what](*paths))
+
+
+def compare(jobs: list[str], paths: list[Path], quick: bool, scale: float) -> dict[str, float]:
+    """The medians of the jobs' rates, measured in turns; and a table of them."""
+    rates: dict[str, list[float]] = {job: [] for job in jobs}
+    for _ in range(ROUNDS[quick]):
+        for job in jobs:
+            rates[job].append(report.in_process(__file__, "--one", job, *paths)["got"] / scale)
+    rows = [[job, report.spread(values)] for job, values in rates.items()]
+    print(report.table(["median (extremes)", "MB/s" if scale > 1 else "rows/s"], rows), "\n")
+    return {job: statistics.median(values) for job, values in rates.items()}
+
+
+def run(folder: Path, *, quick: bool) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    met = []
+    print(f"{report.conditions()}\n")
+    n = N_AUDIO[quick]
+    audio = audio_shard(folder / f"read-{n}.arrow", n, 100, sparse=False)
+    got = compare(["audio", "pread"], [audio], quick, 1e6)
+    met.append(report.verdict("audio rows over pread", got["audio"] / got["pread"], 0.8))
+
+    tokens = token_shards(folder, N_TOKENS[quick])
+    got = compare(["tokens", "to_pylist", "Grain Parquet", "copy"], list(tokens), quick, 1)
+    ours = got["tokens"]
+    met.append(report.verdict("token rows over to_pylist", ours / got["to_pylist"], 20))
+    met.append(report.verdict("token rows over Grain's Parquet", ours / got["Grain Parquet"], 20))
+    met.append(report.verdict("token rows over copying", ours / got["copy"], 0.5))
+
+    def one(what: str, *paths: Path) -> float:
+        return report.in_process(__file__, "--one", what, *paths)["got"]
+
+    huge = audio_shard(folder / "huge.arrow", 1_000, 1_000, sparse=True)
+    took = one("peak", huge)
+    label = f"budget of {BUDGET // MIB} MiB over the peak, record batches of 1.4 GB"
+    met.append(report.verdict(label, BUDGET / took, 1 / 1.1))
+    shard = audio_shard(folder / "shard-700.arrow", 500, 100, sparse=True)
+    n_bytes = one("first row", shard)
+    met.append(report.verdict("1 MB over what a first row reads beside itself", 1e6 / n_bytes, 1))
+    with tempfile.TemporaryDirectory(dir=folder) as links:
+        seconds = one("opening", Path(links), shard)
+    met.append(report.verdict("0.2 s over opening 185 shards", 0.2 / seconds, 1))
+    print("\n".join(met))
+    print(f"peak {took / MIB:.0f} MiB; first row {n_bytes:.0f} bytes; opening {seconds:.3f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="little data, few rounds")
+    parser.add_argument("--data", type=Path, help="where the shards are made and kept")
+    parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        what, *paths = options.one
+        print(json.dumps({"got": measure(what, list(map(Path, paths)))}))
+    else:
+        folder = options.data or Path(tempfile.gettempdir()) / "gristmill-bench"
+        run(folder, quick=options.quick)
+
+
+if __name__ == "__main__":
+    main()

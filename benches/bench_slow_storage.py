@@ -1,8 +1,8 @@
 """Steps over slow storage: `python benches/bench_slow_storage.py [--quick] [--data FOLDER]`.
 
 A FUSE file system answers each request after 5 ms and sends 200 MB/s in all. A training loop takes
-batches of 16 encoded recordings of 0.2 to 0.8 MB in a shuffled order, and "computes" for so long that
-it asks for 70 % of what the storage sends. Nothing is decoded: the steps show the reading alone.
+batches of 16 encoded recordings of 0.2 to 0.8 MB in a shuffled order, and "computes" for so long
+that it asks for 70 % of what the storage sends. Nothing is decoded: the steps show reading alone.
 `--svg FILE` writes the plot of their times.
 """
 
@@ -158,9 +158,7 @@ def one(kind: str, folder: Path, scratch: Path, demand: float, n_steps: int) -> 
     sidecars, mount = scratch / "sidecars", scratch / "mount"
 
     def storage() -> slow_storage.SlowStorage:
-        return slow_storage.SlowStorage(
-            folder, latency=LATENCY, bandwidth=BANDWIDTH, at=mount
-        )
+        return slow_storage.SlowStorage(folder, latency=LATENCY, bandwidth=BANDWIDTH, at=mount)
 
     if kind == KINDS[0]:
         with storage():
@@ -208,12 +206,22 @@ def run(folder: Path, *, quick: bool, svg: Path | None) -> None:
                 met += [
                     report.verdict("1.1 x median over the 99th percentile", 1.1 * median / p99, 1),
                     report.verdict("2 x median over the longest step", 2 * median / worst, 1),
-                    report.verdict("1.5 x ideal over the first batch", 1.5 * ideal / got["first"], 1),
+                    report.verdict(
+                        "1.5 x ideal over the first batch", 1.5 * ideal / got["first"], 1
+                    ),
                 ]
         got = one(KINDS[1], folder, Path(scratch), 0.0, n_steps)
         used = got["n_bytes"] / sum(got["steps"]) / BANDWIDTH
         met.append(report.verdict("share of the bandwidth used at full demand", used, 0.9))
-    head = ["5 ms, 200 MB/s, demand 70 %", "first ms", "/ ideal", "median ms", "p99", "max", "bytes"]
+    head = [
+        "5 ms, 200 MB/s, demand 70 %",
+        "first ms",
+        "/ ideal",
+        "median ms",
+        "p99",
+        "max",
+        "bytes",
+    ]
     print(report.table(head, rows), "\n")
     print("\n".join(met))
     print("p99 and max over the median; bytes that the storage sent over those delivered.")
@@ -239,17 +247,13 @@ def plot(times: dict[str, list[float]]) -> str:
         return top + (height - top - 40) * (1 - share)
 
     n = max(map(len, times.values()))
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-    ]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+    out = [f'{head} font-family="sans-serif" font-size="12">']
+    out.append(f'<rect width="{width}" height="{height}" fill="white"/>')
     for seconds in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5):
-        out.append(
-            f'<line x1="{left}" x2="{width - 10}" y1="{y(seconds):.1f}" y2="{y(seconds):.1f}" '
-            f'stroke="#ddd"/><text x="{left - 6}" y="{y(seconds) + 4:.1f}" '
-            f'text-anchor="end">{seconds:g} s</text>'
-        )
+        at = f"{y(seconds):.1f}"
+        line = f'<line x1="{left}" x2="{width - 10}" y1="{at}" y2="{at}" stroke="#ddd"/>'
+        out.append(f'{line}<text x="{left - 6}" y="{at}" text-anchor="end">{seconds:g} s</text>')
     for k, (kind, steps) in enumerate(times.items()):
         points = " ".join(
             f"{left + (width - left - 10) * i / n:.1f},{y(s):.1f}" for i, s in enumerate(steps)

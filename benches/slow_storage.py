@@ -1,8 +1,8 @@
 """A read-only FUSE file system with latency, bandwidth caps and faults on request.
 
 It shows one folder as remote storage would: every request takes `latency` seconds; what it reads
-is sent at `bandwidth` bytes a second, shared by all requests in the order in which they came, and at
-no more than `stream_bandwidth` for each open file. Nothing is kept by the kernel between mounts.
+is sent at `bandwidth` bytes a second, shared by all requests in the order in which they came, and
+at no more than `stream_bandwidth` for each open file. Nothing is kept by the kernel between mounts.
 
 As a program it serves until its standard input ends, and takes commands from there, one JSON object
 a line: `{"fail": 5, "times": 3}` answers the next three reads with errno 5, `{"short": 3}` returns
@@ -15,6 +15,7 @@ The protocol is that of Linux's `include/uapi/linux/fuse.h`, version 7.31.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import errno
 import heapq
@@ -32,9 +33,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE = 1, 2, 3, 14, 15, 17, 18
-FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, ACCESS = 25, 26, 27, 28, 29, 34
-INTERRUPT, DESTROY, BATCH_FORGET = 36, 38, 42
+FORGET, READ, RELEASE, FLUSH, INIT = 2, 15, 18, 25, 26
+RELEASEDIR, INTERRUPT, DESTROY, BATCH_FORGET = 29, 36, 38, 42
 ROOT = 1
 HEADER = struct.Struct("<IIQQIIIHH")
 REPLY = struct.Struct("<IiQ")
@@ -254,7 +254,7 @@ class Server:
         return node
 
     def _attributes(self, path: str) -> bytes:
-        s = os.stat(path)
+        s = Path(path).stat()
         times = [s.st_atime_ns, s.st_mtime_ns, s.st_ctime_ns]
         return ATTR.pack(
             s.st_ino,
@@ -273,9 +273,9 @@ class Server:
 
     def _entries(self, path: str, start: int, size: int) -> bytes:
         out = b""
-        for k, name in enumerate(sorted(os.listdir(path))[start:], start + 1):
+        for k, name in enumerate(sorted(p.name for p in Path(path).iterdir())[start:], start + 1):
             raw = os.fsencode(name)
-            kind = stat.S_IFMT(os.stat(f"{path}/{name}").st_mode) >> 12
+            kind = stat.S_IFMT(Path(path, name).stat().st_mode) >> 12
             entry = struct.pack("<QQII", k, k, len(raw), kind) + raw
             entry += b"\0" * (-len(entry) % 8)
             if len(out) + len(entry) > size:
@@ -296,10 +296,8 @@ class Server:
                     left = self._due[0][0] - time.monotonic() if self._due else None
                     self._wake.wait(None if self.held else left)
                 reply = heapq.heappop(self._due)[3]
-            try:
+            with contextlib.suppress(OSError):  # the request may have been given up
                 os.write(self._device, reply)
-            except OSError:
-                pass  # the request was given up
 
     def command(self, command: dict[str, Any]) -> Any:
         """Does what one line of the standard input says."""
@@ -315,7 +313,7 @@ def serve(server: Server, point: str) -> None:
     """Serves; a fault of the server's own ends it, so that nobody waits for it."""
     try:
         server.serve()
-    except BaseException:
+    except BaseException:  # noqa: BLE001  # whatever it is, nobody is served any more
         traceback.print_exc()
         unmount(point)
         os._exit(1)

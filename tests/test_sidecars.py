@@ -102,6 +102,8 @@ def test_a_folder_that_cannot_be_made_is_no_error(folder: Path, tmp_path: Path) 
 def test_options_are_checked() -> None:
     with pytest.raises(ValueError, match="retries"):
         gm.ReadOptions(retries=-1)
+    with pytest.raises(ValueError, match="num_requests"):
+        gm.ReadOptions(num_requests=0)
 
 
 def test_reading_without_the_page_cache_reads_the_same(folder: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slow_storage import SlowStorage, why_not
 
 import gristmill as gm
 import shards
-from slow_storage import SlowStorage, why_not
 
 pytestmark = pytest.mark.skipif(
     why_not() is not None, reason=f"no FUSE file system can be mounted: {why_not()}"
@@ -83,7 +83,12 @@ def test_close_ends_the_wait_for_a_retry(folder: Path) -> None:
         storage.send(fail=errno.EIO, times=100_000)
         it = iter(batches(mount, retries=1000))
         it.start_prefetch()
-        waiting = threading.Thread(target=lambda: pytest.raises(ValueError, next, it))
+
+        def wait() -> None:
+            with pytest.raises(ValueError, match="closed"):
+                next(it)
+
+        waiting = threading.Thread(target=wait)
         waiting.start()
         time.sleep(0.5)
         it.close()

@@ -135,11 +135,13 @@ class ReadOptions:
 
     Args:
         num_threads: Threads that decode; `None` takes one for each CPU that this process may use
-            (affinity and cgroup quota counted). A few more threads wait for storage.
+            (affinity and cgroup quota counted).
         memory_budget: Bytes in flight at most: encoded rows, decoded batches and cached columns.
             An int, or a string such as `"512MB"` or `"2GiB"`. A batch counts until its arrays are
             gone, so that holding on to batches leaves less for reading ahead.
         prefetch_batches: Batches that may be under way or waiting, at least 1.
+        num_requests: Requests to the storage at a time, 1 to 256; `None` takes 16. Storage with long
+            round trips may need more: bandwidth times round trip, over the size of a row.
         index_dir: Where the sidecars are kept that save reading the shards' headers again: a
             folder; `"beside"` for each shard's own folder; `"auto"` for `index` in
             `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder
@@ -154,6 +156,7 @@ class ReadOptions:
     num_threads: int | None = None
     memory_budget: int | str = "2GiB"
     prefetch_batches: int = 4
+    num_requests: int | None = None
     index_dir: str | os.PathLike[str] | None = "auto"
     retries: int = 5
     page_cache: bool = True
@@ -161,6 +164,8 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.retries <= 1000:
             raise ValueError(f"retries is 0 to 1000, not {self.retries!r}")
+        if self.num_requests is not None and not 1 <= self.num_requests <= 256:
+            raise ValueError(f"num_requests is 1 to 256, not {self.num_requests!r}")
         for name in ("num_threads", "prefetch_batches"):
             count = getattr(self, name)
             if count is not None and count < 1:

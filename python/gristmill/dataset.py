@@ -163,6 +163,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "fill_value": self._fill_value,
             "with_row_id": self._with_row_id,
             "num_threads": self._read.num_threads,
+            "num_requests": self._read.num_requests,
             "memory_budget": self._read.memory_budget_bytes,
             "prefetch_batches": self._read.prefetch_batches,
             "index_dir": self._read.resolved_index_dir,

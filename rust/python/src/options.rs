@@ -100,6 +100,7 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         styles: styles(kwargs)?,
         with_row_id: get(kwargs, "with_row_id")?,
         n_threads: get(kwargs, "num_threads")?,
+        n_requests: get(kwargs, "num_requests")?,
         memory_budget: get(kwargs, "memory_budget")?,
         prefetch_batches: get(kwargs, "prefetch_batches")?,
         index_dir: match get::<Option<PathBuf>>(kwargs, "index_dir")? {

@@ -35,6 +35,15 @@ impl RawBlob {
             Self::Shared(buffer) => Some(buffer.as_slice()),
         }
     }
+
+    /// The bytes as a vector of their own, without a copy where they have one. Leaves null.
+    pub(super) fn take_bytes(&mut self) -> Vec<u8> {
+        match std::mem::replace(self, Self::Null) {
+            Self::Null => Vec::new(),
+            Self::Read(bytes) => bytes,
+            Self::Shared(buffer) => buffer.to_vec(),
+        }
+    }
 }
 
 /// Vectors for encoded rows, used again: fresh pages cost more than reading into them, and vectors
@@ -178,16 +187,14 @@ impl Shared {
             .ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
         let key = (step.row.shard, batch);
         let (projection, budget) = (&dataset.projection, self.options.memory_budget);
-        let table = match self.tables.cached(key) {
-            Some(table) => table,
-            None => {
-                // Known before it is read, and waited for before anything that others wait for is
-                // held.
-                let expected = self.tables.expected(shard.table_bytes(batch, projection)?);
-                self.queue.wait_for(self, index, self.tables.added(expected));
-                let load = || shard.load_table_within(batch, projection, budget);
-                self.tables.get(key, expected, load)?
-            }
+        let table = if let Some(table) = self.tables.cached(key) {
+            table
+        } else {
+            // Known before it is read, and waited for before anything that others wait for is held.
+            let expected = self.tables.expected(shard.table_bytes(batch, projection)?);
+            self.queue.wait_for(self, index, self.tables.added(expected));
+            let load = || shard.load_table_within(batch, projection, budget);
+            self.tables.get(key, expected, load)?
         };
         let is_heavy = self.is_heavy(&table);
         let mut copied = 0;

@@ -153,6 +153,9 @@ pub(super) enum Contents {
     Dictionary { id: i64, is_delta: bool },
 }
 
+/// A record batch's header and its columns' shares of it.
+type Checked = (BatchLayout, Vec<FieldSpan>);
+
 /// Gathers batches one by one, checking each against the schema.
 pub(super) struct IndexBuilder {
     index: MessageIndex,
@@ -228,11 +231,7 @@ impl IndexBuilder {
     }
 
     /// What the message holds, and a record batch's layout, which must suit the schema.
-    fn check(
-        &self,
-        message: &Message<'_>,
-        body_len: u64,
-    ) -> Result<(Contents, Option<(BatchLayout, Vec<FieldSpan>)>)> {
+    fn check(&self, message: &Message<'_>, body_len: u64) -> Result<(Contents, Option<Checked>)> {
         match contents(message)? {
             Parsed::RecordBatch(batch) => {
                 let layout = BatchLayout::new(&batch, body_len, message.version())?;

@@ -67,13 +67,12 @@ impl Shard {
     /// that would expand beyond reason. The message and byte are named.
     pub fn open(files: &Arc<Files>, path: &Path) -> Result<Self> {
         let source = Source::open(files, path)?;
-        let index = match sidecar::load(&source) {
-            Some(index) => index,
-            None => {
-                let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
-                sidecar::save(&source, &index);
-                index
-            }
+        let index = if let Some(index) = sidecar::load(&source) {
+            index
+        } else {
+            let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
+            sidecar::save(&source, &index);
+            index
         };
         let base_name = source.path().file_name().unwrap_or_default();
         let key = hash::fnv1a(base_name.as_encoded_bytes());

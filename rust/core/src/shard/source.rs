@@ -168,7 +168,12 @@ impl Source {
             ))
             .in_shard(&self.name));
         }
-        buf.resize((range.end - range.start) as usize, 0);
+        let len = (range.end - range.start) as usize;
+        if buf.capacity() < len {
+            // Fresh memory is zero already: `resize` would write every page of it once more.
+            *buf = vec![0; len];
+        }
+        buf.resize(len, 0);
         self.read_exact_at(range.start, buf)
     }
 }
