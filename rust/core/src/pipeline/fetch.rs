@@ -191,10 +191,11 @@ impl Shared {
             table
         } else {
             // Known before it is read, and waited for before anything that others wait for is held.
-            let expected = self.tables.expected(shard.table_bytes(batch, projection)?);
-            self.queue.wait_for(self, index, self.tables.added(expected));
+            let known = shard.table_bytes(batch, projection)?;
+            let added = self.tables.added(self.tables.expected(known));
+            self.queue.wait_for(self, index, added);
             let load = || shard.load_table_within(batch, projection, budget);
-            self.tables.get(key, expected, load)?
+            self.tables.get(key, known, load)?
         };
         let is_heavy = self.is_heavy(&table);
         let mut copied = 0;

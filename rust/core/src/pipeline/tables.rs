@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -22,8 +22,6 @@ pub(super) struct Tables {
     bytes: AtomicUsize,
     /// Of the largest table so far; 0 before the first.
     largest: AtomicUsize,
-    /// Whether a table took much more than was expected.
-    grow: AtomicBool,
     /// Up to this size tables are loaded by all readers at once, larger ones one after another.
     small: usize,
     one_by_one: Mutex<()>,
@@ -50,16 +48,18 @@ impl Tables {
             limit,
             bytes: AtomicUsize::new(0),
             largest: AtomicUsize::new(0),
-            grow: AtomicBool::new(false),
             small: limit / n_readers.max(1),
             one_by_one: Mutex::default(),
             inner: Mutex::default(),
         }
     }
 
-    /// Waits for other loads to end where tables are large, or not known to be small.
-    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        let is_small = || (1..=self.small).contains(&self.largest.load(Ordering::Relaxed));
+    /// Waits for other loads to end where this table is large, or not known to be small.
+    fn turn(&self, known: Option<usize>) -> Option<MutexGuard<'_, ()>> {
+        let is_small = || match known {
+            Some(n_bytes) => n_bytes <= self.small,
+            None => (1..=self.small).contains(&self.largest.load(Ordering::Relaxed)),
+        };
         if is_small() {
             return None;
         }
@@ -83,11 +83,10 @@ impl Tables {
         entry.cell.try_lock().ok()?.clone()
     }
 
-    /// What a table of `n_bytes` in its shard will take: compressed ones grow, to no more than the
-    /// largest so far as a rule.
-    pub(super) fn expected(&self, n_bytes: usize) -> usize {
-        let grow = self.grow.load(Ordering::Relaxed);
-        if grow { n_bytes.max(self.largest.load(Ordering::Relaxed)) } else { n_bytes }
+    /// What a table will take of which this much is known: as a rule no more than the largest so
+    /// far.
+    pub(super) fn expected(&self, known: Option<usize>) -> usize {
+        known.unwrap_or_else(|| self.largest.load(Ordering::Relaxed))
     }
 
     /// The bytes that a table which takes `expected` adds, once others have made room for it.
@@ -97,11 +96,11 @@ impl Tables {
     }
 
     /// The table of this record batch, loaded at most once at a time. While it is being loaded it
-    /// counts for `expected` bytes, and others have made room for it.
+    /// counts for what is expected of it, and others have made room for it.
     pub(super) fn get(
         &self,
         key: Key,
-        expected: usize,
+        known: Option<usize>,
         load: impl FnOnce() -> Result<Table>,
     ) -> Result<Arc<Table>> {
         let cell = {
@@ -120,11 +119,10 @@ impl Tables {
         if let Some(table) = &*slot {
             return Ok(Arc::clone(table));
         }
-        let turn = self.turn();
-        self.account(key, expected);
+        let turn = self.turn(known);
+        self.account(key, self.expected(known));
         let table = load().inspect_err(|_| self.account(key, 0)).map(Arc::new)?;
         self.largest.fetch_max(table.n_bytes.max(1), Ordering::Relaxed);
-        self.grow.fetch_or(table.n_bytes / 2 > expected, Ordering::Relaxed);
         drop(turn);
         *slot = Some(Arc::clone(&table));
         drop(slot);

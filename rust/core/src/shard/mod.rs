@@ -115,15 +115,15 @@ impl Shard {
         Some((batch, (row - start) as usize))
     }
 
-    /// The bytes that [`Shard::load_table`] will read of the projected columns of one record batch;
-    /// compressed ones grow beyond. 0 where that takes a read of its own to tell.
+    /// The bytes that the table of one record batch will take; `None` where only reading tells: its
+    /// body is compressed, or its header is not kept.
     ///
     /// # Errors
     ///
     /// As [`Shard::load_table`], for what the headers tell. Does not block.
-    pub fn table_bytes(&self, batch: usize, projection: &Projection) -> Result<usize> {
-        let Some(entry) = self.index.batches.get(batch) else { return Ok(0) };
-        Table::bytes_to_read(&self.index, entry, projection).map_err(|e| {
+    pub fn table_bytes(&self, batch: usize, projection: &Projection) -> Result<Option<usize>> {
+        let Some(entry) = self.index.batches.get(batch) else { return Ok(None) };
+        Table::bytes_known(&self.index, entry, projection).map_err(|e| {
             e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
         })
     }

@@ -57,16 +57,19 @@ impl Table {
         Ok(Self { columns, n_bytes, blobs: Vec::new() })
     }
 
-    /// What [`Table::load`] will read; 0 where the header is not at hand.
-    pub(super) fn bytes_to_read(
+    /// What [`Table::load`] will take; `None` where only reading tells.
+    pub(super) fn bytes_known(
         index: &MessageIndex,
         entry: &BatchEntry,
         projection: &Projection,
-    ) -> Result<usize> {
-        let Some(header) = &entry.header else { return Ok(0) };
+    ) -> Result<Option<usize>> {
+        let Some(header) = &entry.header else { return Ok(None) };
         let layout = entry.parse(&framing::parse_message(header)?)?;
+        if layout.compression.is_some() {
+            return Ok(None);
+        }
         let wanted = Wanted::new(&layout, &index.schema, entry, projection)?;
-        Ok(wanted.ranges().map(|range| range.end - range.start).sum::<u64>() as usize)
+        Ok(Some(wanted.ranges().map(|range| range.end - range.start).sum::<u64>() as usize))
     }
 
     /// Reads and decodes the projected columns of one record batch.
