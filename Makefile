@@ -65,6 +65,14 @@ bench: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure speed and memory, ea
 bench-audio: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure each codec beside its peers, on one thread
 	$(BIN)/python benches/bench_audio.py $(ARGS)
 
+.PHONY: bench-read
+bench-read: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure reading alone: rows, tokens, memory, opening
+	$(BIN)/python benches/bench_read.py $(ARGS)
+
+.PHONY: bench-slow-storage
+bench-slow-storage: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure steps over storage with latency and a cap
+	$(BIN)/python benches/bench_slow_storage.py --svg docs/slow-storage.svg $(ARGS)
+
 ##@ Build
 
 .PHONY: wheel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,15 @@ import pytest
 
 import shards
 from signals import RATE, encode, field, synthetic
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sidecars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps sidecars out of the user's cache folder, in worker processes too."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRISTMILL_CACHE", str(folder))
+        yield
 
 
 @pytest.fixture(scope="session")

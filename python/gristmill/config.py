@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from gristmill.limits import Limits
@@ -141,24 +143,60 @@ class ReadOptions:
 
     Args:
         num_threads: Threads that decode; `None` takes one for each CPU that this process may use
-            (affinity and cgroup quota counted). A few more threads wait for storage.
+            (affinity and cgroup quota counted).
         memory_budget: Bytes in flight at most: encoded rows, decoded batches and cached columns.
             An int, or a string such as `"512MB"` or `"2GiB"`. A batch counts until its arrays are
             gone, so that holding on to batches leaves less for reading ahead.
         prefetch_batches: Batches that may be under way or waiting, at least 1.
+        num_requests: Requests to the storage at a time, 1 to 256; `None` takes 16. Storage with
+            long round trips may need more: bandwidth times round trip, over the size of a row.
+        index_dir: Where the sidecars are kept that save reading the shards' headers again: a
+            folder; `"beside"` for each shard's own folder; `"auto"` for `index` in
+            `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder
+            (`$XDG_CACHE_HOME` or `~/.cache`); `None` for nowhere. They may be deleted at any time.
+        retries: How often a failed request is sent again where that may help (I/O errors, stale
+            handles, lost connections, a mount that is gone), after 0.1 s, 0.2 s, 0.4 s and so on to
+            10 s. Then `OSError` names the shard, the byte and the cause.
+        page_cache: Whether what was read stays in the operating system's page cache. `False` for
+            data sets larger than memory on machines where others need it.
     """
 
     num_threads: int | None = None
     memory_budget: int | str = "2GiB"
     prefetch_batches: int = 4
+    num_requests: int | None = None
+    index_dir: str | os.PathLike[str] | None = "auto"
+    retries: int = 5
+    page_cache: bool = True
 
     def __post_init__(self) -> None:
+        if not 0 <= self.retries <= 1000:
+            raise ValueError(f"retries is 0 to 1000, not {self.retries!r}")
+        if self.num_requests is not None and not 1 <= self.num_requests <= 256:
+            raise ValueError(f"num_requests is 1 to 256, not {self.num_requests!r}")
         for name in ("num_threads", "prefetch_batches"):
             count = getattr(self, name)
             if count is not None and count < 1:
                 raise ValueError(f"{name} must be at least 1, not {count!r}")
         if self.memory_budget_bytes < 1:
             raise ValueError(f"memory_budget must be at least 1 byte, not {self.memory_budget!r}")
+
+    @property
+    def resolved_index_dir(self) -> str | None:
+        """The folder for sidecars as an absolute path, `"beside"`, or `None` for nowhere."""
+        if self.index_dir is None:
+            return None
+        if self.index_dir == "beside":
+            return "beside"
+        if self.index_dir != "auto":
+            return str(Path(self.index_dir).absolute())
+        if cache := os.environ.get("GRISTMILL_CACHE"):
+            return str(Path(cache).absolute() / "index")
+        try:
+            cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        except RuntimeError:  # this user has no home
+            return None
+        return str(Path(cache).absolute() / "gristmill" / "index")
 
     @property
     def memory_budget_bytes(self) -> int:

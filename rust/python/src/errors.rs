@@ -27,7 +27,9 @@ fn os_error(e: &io::Error, error: &Error) -> PyErr {
         (Some(code), Some(shard)) => {
             // The number and the path are shown by `OSError` itself.
             let text = e.to_string();
-            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            let text = text.split(" (os error").next().unwrap_or_default();
+            let at = error.at().byte.map(|byte| format!(" at byte {byte}")).unwrap_or_default();
+            let text = format!("{text}{at}");
             PyOSError::new_err((code, text, shard.to_string()))
         }
         _ => PyOSError::new_err(error.to_string()),

@@ -1,12 +1,16 @@
 //! The keyword arguments of `_core.Pipeline` become the core's options.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use gristmill_core::{
     audio::{AudioSpec, Channels, Crop, Limits, Pad, Resampler, SampleType},
     batch::{FillValue, Ragged, Style, Styles},
     order::Slice,
     pipeline::{AudioRequest, Options, Start},
+    shard::IndexDir,
 };
 use pyo3::{
     exceptions::{PyKeyError, PyValueError},
@@ -136,8 +140,17 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         styles: styles(kwargs)?,
         with_row_id: get(kwargs, "with_row_id")?,
         n_threads: get(kwargs, "num_threads")?,
+        n_requests: get(kwargs, "num_requests")?,
         memory_budget: get(kwargs, "memory_budget")?,
         prefetch_batches: get(kwargs, "prefetch_batches")?,
+        index_dir: match get::<Option<PathBuf>>(kwargs, "index_dir")? {
+            None => IndexDir::Nowhere,
+            // Folders come as absolute paths.
+            Some(name) if name == Path::new("beside") => IndexDir::Beside,
+            Some(folder) => IndexDir::Folder(folder),
+        },
+        retries: get(kwargs, "retries")?,
+        page_cache: get(kwargs, "page_cache")?,
     };
     let fingerprint = match get::<Option<String>>(kwargs, "fingerprint")? {
         Some(hex) => Some(u64::from_str_radix(&hex, 16).map_err(|_| {

@@ -19,8 +19,8 @@ impl Shared {
         decoder.set_cancel(Arc::clone(&self.closed));
         while let Some((mut job, slot)) = self.queue.pop(self) {
             let (index, charged) = (job.index, job.charged);
-            let blobs = std::mem::take(&mut job.blobs);
-            let row = self.decode_row(dataset, &mut decoder, job, &blobs, slot);
+            let mut blobs = std::mem::take(&mut job.blobs);
+            let row = self.decode_row(dataset, &mut decoder, job, &mut blobs, slot);
             // The row is charged still: its vector may stay where the row itself had room.
             let room = self.queue.headroom(self).saturating_add(charged);
             for blob in blobs {
@@ -58,7 +58,7 @@ impl Shared {
         dataset: &Dataset,
         decoder: &mut Decoder,
         job: Job,
-        blobs: &[RawBlob],
+        blobs: &mut [RawBlob],
         mut slot: Option<AlignedBuf>,
     ) -> Result<(Row, usize)> {
         let id = job.step.row;
@@ -66,7 +66,7 @@ impl Shared {
         let mut values = Vec::with_capacity(blobs.len());
         let mut own = job.kept;
         let mut damage = None;
-        for (k, blob) in blobs.iter().enumerate() {
+        for (k, blob) in blobs.iter_mut().enumerate() {
             let value = match (&dataset.audio, blob.as_slice()) {
                 (Some((audio, spec)), bytes) if *audio == k => {
                     let key = shard.map_or(0, Shard::key);
@@ -89,7 +89,7 @@ impl Shared {
                     }
                     value
                 }
-                (_, Some(bytes)) => BlobValue::Bytes(bytes.to_vec()),
+                (_, Some(_)) => BlobValue::Bytes(blob.take_bytes()),
                 (_, None) => BlobValue::Null,
             };
             own += match &value {

@@ -9,7 +9,6 @@ use crate::{
     audio::Channels,
     batch::{Described, Dtype, Source, describe_columns},
     error::Result,
-    shard::Files,
 };
 
 /// Describes the output columns, reading the header of the first shard only.
@@ -22,7 +21,7 @@ pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
     let mut first = options.clone();
     first.paths.truncate(1);
     first.exclude.clear();
-    let dataset = Dataset::open(&first, &Arc::new(Files::default()))?;
+    let dataset = Dataset::open(&first, &Arc::new(first.files()))?;
     let small = dataset.projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let bytes = || Described::Array(Vec::new(), None);

@@ -35,6 +35,15 @@ impl RawBlob {
             Self::Shared(buffer) => Some(buffer.as_slice()),
         }
     }
+
+    /// The bytes as a vector of their own, without a copy where they have one. Leaves null.
+    pub(super) fn take_bytes(&mut self) -> Vec<u8> {
+        match std::mem::replace(self, Self::Null) {
+            Self::Null => Vec::new(),
+            Self::Read(bytes) => bytes,
+            Self::Shared(buffer) => buffer.to_vec(),
+        }
+    }
 }
 
 /// Vectors for encoded rows, used again: fresh pages cost more than reading into them, and vectors
@@ -136,7 +145,7 @@ impl Shared {
             .get(step.row.shard as usize)
             .ok_or_else(|| Error::config("the order names a shard that is not there"))?;
         let name = |error: Error| error.in_shard(shard.name()).in_row(step.row.row);
-        let located = self.locate(dataset, shard, step).map_err(name)?;
+        let located = self.locate(dataset, shard, step, index).map_err(name)?;
         let Located { table, place, blobs, kept, copied } = located;
         if copied > 0 {
             self.queue.charge(self, index, copied);
@@ -172,13 +181,22 @@ impl Shared {
 
     /// Finds the row. Of a large table only a copy of the row is held on to, however long the
     /// budget makes the row wait.
-    fn locate(&self, dataset: &Dataset, shard: &Shard, step: Step) -> Result<Located> {
+    fn locate(&self, dataset: &Dataset, shard: &Shard, step: Step, index: u64) -> Result<Located> {
         let (batch, place) = shard
             .locate(step.row.row)
             .ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
-        let table = self
-            .tables
-            .get((step.row.shard, batch), || shard.load_table(batch, &dataset.projection))?;
+        let key = (step.row.shard, batch);
+        let (projection, budget) = (&dataset.projection, self.options.memory_budget);
+        let table = if let Some(table) = self.tables.cached(key) {
+            table
+        } else {
+            // Known before it is read, and waited for before anything that others wait for is held.
+            let known = shard.table_bytes(batch, projection)?;
+            let added = self.tables.added(self.tables.expected(known));
+            self.queue.wait_for(self, index, added);
+            let load = || shard.load_table_within(batch, projection, budget);
+            self.tables.get(key, known, load)?
+        };
         let is_heavy = self.is_heavy(&table);
         let mut copied = 0;
         let blobs = (0..dataset.blobs.len())

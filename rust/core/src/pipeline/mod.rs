@@ -120,6 +120,7 @@ impl Pipeline {
         options.check()?;
         let (budget, n_readers) = (options.memory_budget, options.n_readers());
         let closed = Arc::<AtomicBool>::default();
+        let files = options.files().with_cancel(Arc::clone(&closed));
         let shared = Arc::new(Shared {
             options,
             dataset: OnceLock::new(),
@@ -127,7 +128,7 @@ impl Pipeline {
             tables: Tables::new(budget / 4, n_readers),
             row_buffers: RowBuffers::default(),
             batch_buffers: OnceLock::new(),
-            files: Arc::new(Files::default().with_cancel(Arc::clone(&closed))),
+            files: Arc::new(files),
             closed,
             threads: Mutex::default(),
         });

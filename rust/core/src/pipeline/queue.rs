@@ -150,8 +150,18 @@ impl Queue {
         }
     }
 
-    /// Waits until `bytes` more fit the budget, or row `index` is the one that all wait for.
+    /// Waits until `bytes` more fit the budget, or row `index` is the one that all wait for, and
+    /// charges them.
     pub(super) fn charge(&self, shared: &Shared, index: u64, bytes: usize) {
+        self.fitting(shared, index, bytes).used += bytes;
+    }
+
+    /// As [`Self::charge`], for bytes that are counted elsewhere.
+    pub(super) fn wait_for(&self, shared: &Shared, index: u64, bytes: usize) {
+        drop(self.fitting(shared, index, bytes));
+    }
+
+    fn fitting(&self, shared: &Shared, index: u64, bytes: usize) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while !shared.is_closed()
             && state.unfinished.first() != Some(&index)
@@ -162,7 +172,7 @@ impl Queue {
             state = self.budget.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.n_charging -= 1;
         }
-        state.used += bytes;
+        state
     }
 
     /// Bytes of the budget that nothing is charged for.

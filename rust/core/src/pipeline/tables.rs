@@ -54,9 +54,12 @@ impl Tables {
         }
     }
 
-    /// Waits for other loads to end where tables are large, or not known to be small.
-    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        let is_small = || (1..=self.small).contains(&self.largest.load(Ordering::Relaxed));
+    /// Waits for other loads to end where this table is large, or not known to be small.
+    fn turn(&self, known: Option<usize>) -> Option<MutexGuard<'_, ()>> {
+        let is_small = || match known {
+            Some(n_bytes) => n_bytes <= self.small,
+            None => (1..=self.small).contains(&self.largest.load(Ordering::Relaxed)),
+        };
         if is_small() {
             return None;
         }
@@ -69,10 +72,39 @@ impl Tables {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The table of this record batch, loaded at most once at a time.
-    pub(super) fn get(&self, key: Key, load: impl FnOnce() -> Result<Table>) -> Result<Arc<Table>> {
+    /// The table of this record batch, if it is loaded.
+    pub(super) fn cached(&self, key: Key) -> Option<Arc<Table>> {
+        let mut inner = self.lock();
+        inner.clock += 1;
+        let now = inner.clock;
+        let entry = inner.entries.get_mut(&key)?;
+        entry.used_at = now;
+        // One that is being loaded is waited for in `get`.
+        entry.cell.try_lock().ok()?.clone()
+    }
+
+    /// What a table will take of which this much is known: as a rule no more than the largest so
+    /// far.
+    pub(super) fn expected(&self, known: Option<usize>) -> usize {
+        known.unwrap_or_else(|| self.largest.load(Ordering::Relaxed))
+    }
+
+    /// The bytes that a table which takes `expected` adds, once others have made room for it.
+    pub(super) fn added(&self, expected: usize) -> usize {
+        let held = self.bytes();
+        held.saturating_add(expected).min(self.limit.max(expected)).saturating_sub(held)
+    }
+
+    /// The table of this record batch, loaded at most once at a time. While it is being loaded it
+    /// counts for what is expected of it, and others have made room for it.
+    pub(super) fn get(
+        &self,
+        key: Key,
+        known: Option<usize>,
+        load: impl FnOnce() -> Result<Table>,
+    ) -> Result<Arc<Table>> {
         let cell = {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut inner = self.lock();
             inner.clock += 1;
             let now = inner.clock;
             let entry = inner.entries.entry(key).or_insert_with(|| Entry {
@@ -87,8 +119,9 @@ impl Tables {
         if let Some(table) = &*slot {
             return Ok(Arc::clone(table));
         }
-        let turn = self.turn();
-        let table = Arc::new(load()?);
+        let turn = self.turn(known);
+        self.account(key, self.expected(known));
+        let table = load().inspect_err(|_| self.account(key, 0)).map(Arc::new)?;
         self.largest.fetch_max(table.n_bytes.max(1), Ordering::Relaxed);
         drop(turn);
         *slot = Some(Arc::clone(&table));
@@ -99,25 +132,42 @@ impl Tables {
 
     /// Frees all tables.
     pub(super) fn clear(&self) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).entries.clear();
+        self.lock().entries.clear();
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Charges a loaded table and evicts the least recently used others while over the limit.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Charges a table and evicts the least recently used others while over the limit.
     fn account(&self, key: Key, bytes: usize) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.lock();
         if let Some(entry) = inner.entries.get_mut(&key) {
             entry.bytes = bytes;
         }
         let mut total: usize = inner.entries.values().map(|entry| entry.bytes).sum();
+        let mut evicted = Vec::new();
         while total > self.limit {
-            let loaded = inner.entries.iter().filter(|(k, entry)| **k != key && entry.bytes > 0);
+            let loaded = inner.entries.iter().filter(|(k, entry)| **k != key && entry.is_loaded());
             let Some(oldest) = loaded.min_by_key(|(_, entry)| entry.used_at).map(|(k, _)| *k)
             else {
                 break;
             };
-            total -= inner.entries.remove(&oldest).map_or(0, |entry| entry.bytes);
+            let entry = inner.entries.remove(&oldest);
+            total -= entry.as_ref().map_or(0, |entry| entry.bytes);
+            evicted.push(entry);
         }
         self.bytes.store(total, Ordering::Relaxed);
+        drop(inner);
+        // Freeing takes its time too.
+        drop(evicted);
+    }
+}
+
+impl Entry {
+    /// Not while it is being loaded: its bytes are on their way then.
+    fn is_loaded(&self) -> bool {
+        self.bytes > 0 && self.cell.try_lock().is_ok_and(|slot| slot.is_some())
     }
 }

@@ -84,6 +84,38 @@ impl BlobColumn {
         Ok(Self { nulls, offsets, bytes: None })
     }
 
+    /// From what a sidecar says of `n_rows` rows whose bytes lie in `data`.
+    pub(super) fn known(
+        validity: Vec<u8>,
+        offsets: Vec<u64>,
+        n_rows: usize,
+        data: &Range<u64>,
+    ) -> Result<Self> {
+        let inside = offsets.iter().all(|at| (data.start..=data.end).contains(at));
+        let n_valid = if validity.is_empty() { 0 } else { n_rows.div_ceil(8) };
+        if !inside
+            || !offsets.is_sorted()
+            || offsets.len() != n_rows + 1
+            || validity.len() != n_valid
+        {
+            return Err(Error::corrupt("the sidecar's rows do not fit the record batch"));
+        }
+        let nulls = (!validity.is_empty())
+            .then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from(validity), 0, n_rows)));
+        Ok(Self { nulls, offsets, bytes: None })
+    }
+
+    /// One more than rows: where they lie in the file.
+    pub(super) fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// The validity bitmap; empty without nulls.
+    pub(super) fn validity(&self) -> Vec<u8> {
+        let nulls = self.nulls.as_ref();
+        nulls.map_or_else(Vec::new, |nulls| nulls.inner().sliced().as_slice().to_vec())
+    }
+
     /// From a decoded column: a binary array, or a struct with nothing but one in it.
     pub(super) fn in_memory(column: &ArrayRef) -> Result<Self> {
         let (leaf, outer) = match column.as_struct_opt() {

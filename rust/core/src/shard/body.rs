@@ -87,6 +87,14 @@ impl CompactBody {
         body_start: u64,
         ranges: impl Iterator<Item = Range<u64>>,
     ) -> Result<Self> {
+        Self::read_with(ranges, |run, into| source.read_exact_at(body_start + run.start, into))
+    }
+
+    /// As [`CompactBody::read`], each run by `read`, which gets its place in the body.
+    pub(super) fn read_with(
+        ranges: impl Iterator<Item = Range<u64>>,
+        mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<()>,
+    ) -> Result<Self> {
         let mut sorted: Vec<_> = ranges.filter(|r| !r.is_empty()).collect();
         sorted.sort_unstable_by_key(|r| (r.start, r.end));
         let mut runs: Vec<Run> = Vec::new();
@@ -109,7 +117,7 @@ impl CompactBody {
             let end = run.at + (run.body.end - run.body.start);
             let into = data.as_slice_mut().get_mut(run.at as usize..end as usize);
             let into = into.ok_or_else(|| Error::corrupt("a run lies outside the compact body"))?;
-            source.read_exact_at(body_start + run.body.start, into)?;
+            read(run.body.clone(), into)?;
         }
         Ok(Self { runs, data: data.into() })
     }
@@ -138,19 +146,21 @@ impl CompactBody {
         bytes.ok_or_else(|| Error::corrupt("a buffer outside the compact body"))
     }
 
-    /// Decodes the selected columns, which `schema` names in the same order. Returns them and the
-    /// bytes that decompression added.
+    /// The bytes that decompressing the selected columns will add: at most 1 GiB.
+    pub(super) fn decompressed(&self, layout: &BatchLayout, selection: &Selection) -> Result<u64> {
+        layout.compression.map_or(Ok(0), |codec| self.check_decompressed(codec, selection))
+    }
+
+    /// Decodes the selected columns, which `schema` names in the same order.
+    ///
+    /// What compressed buffers claim must have been checked, by [`CompactBody::decompressed`].
     pub(super) fn decode(
         &self,
         layout: &BatchLayout,
         selection: &Selection,
         schema: SchemaRef,
         dictionaries: &HashMap<i64, ArrayRef>,
-    ) -> Result<(RecordBatch, usize)> {
-        let decompressed = match layout.compression {
-            Some(codec) => self.check_decompressed(codec, selection)?,
-            None => 0,
-        };
+    ) -> Result<RecordBatch> {
         let header = self.header(layout, selection)?;
         let batch = flatbuffers::root::<arrow_ipc::RecordBatch<'_>>(&header)
             .map_err(|e| Error::corrupt(format!("the record batch is too large to decode: {e}")))?;
@@ -159,7 +169,7 @@ impl CompactBody {
                 .and_then(RecordBatchDecoder::read_record_batch)
                 .map_err(|e| Error::corrupt(format!("the record batch does not decode: {e}")))
         };
-        Ok((guard::contain("the record batch", decode)?, decompressed as usize))
+        guard::contain("the record batch", decode)
     }
 
     /// A record batch header for the selected columns in this body.

@@ -145,7 +145,8 @@ impl<'i> Lookup<'i, '_> {
         }
         let body = CompactBody::read(self.source, batch.body.start, selection.ranges())?;
         let schema = Arc::new(Schema::new(fields));
-        let (decoded, _) = body.decode(&layout, &selection, schema, &nested)?;
+        body.decompressed(&layout, &selection)?;
+        let decoded = body.decode(&layout, &selection, schema, &nested)?;
         decoded
             .columns()
             .first()

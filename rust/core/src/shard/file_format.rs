@@ -3,6 +3,7 @@
 //! See <https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format>.
 
 use arrow_ipc::{Block, Footer, root_as_footer_with_opts};
+use arrow_schema::Schema;
 
 use super::{
     framing::{self, Frame, HeaderReader},
@@ -31,12 +32,8 @@ pub(super) fn read(source: &Source, reader: &mut HeaderReader<'_>) -> Result<Mes
 
     let (footer_at, bytes) = footer_bytes(source)?;
     let at_footer = |e: Error| e.at_byte(footer_at);
-    let options = framing::verifier_options(bytes.len());
-    let footer = root_as_footer_with_opts(&options, &bytes)
-        .map_err(|e| at_footer(framing::invalid_flatbuffer(&e)))?;
-    let footer_schema =
-        footer.schema().ok_or_else(|| at_footer(Error::corrupt("a footer without a schema")))?;
-    let footer_schema = schema::convert(footer_schema).map_err(at_footer)?;
+    let footer = parse_footer(&bytes).map_err(at_footer)?;
+    let footer_schema = footer_schema(&bytes).map_err(at_footer)?;
     if let Some((column, what)) =
         schema::first_difference(first_schema.fields(), footer_schema.fields())
     {
@@ -45,7 +42,7 @@ pub(super) fn read(source: &Source, reader: &mut HeaderReader<'_>) -> Result<Mes
         ))));
     }
     let blocks = Blocks::new(&footer, footer_at).map_err(at_footer)?;
-    let mut builder = IndexBuilder::new(footer_schema);
+    let mut builder = IndexBuilder::new(footer_schema, &bytes);
     for (number, block) in blocks.dictionaries.iter().chain(&blocks.batches) {
         let start = block.offset() as u64;
         let added = add(&mut builder, reader, block, *number, footer_at);
@@ -57,6 +54,17 @@ pub(super) fn read(source: &Source, reader: &mut HeaderReader<'_>) -> Result<Mes
         return Err(at_footer(Error::corrupt(what)));
     }
     Ok(index)
+}
+
+fn parse_footer(bytes: &[u8]) -> Result<Footer<'_>> {
+    let options = framing::verifier_options(bytes.len());
+    root_as_footer_with_opts(&options, bytes).map_err(|e| framing::invalid_flatbuffer(&e))
+}
+
+/// The schema in a footer.
+pub(super) fn footer_schema(bytes: &[u8]) -> Result<Schema> {
+    let schema = parse_footer(bytes)?.schema();
+    schema::convert(schema.ok_or_else(|| Error::corrupt("a footer without a schema"))?)
 }
 
 /// The schema message, which follows the magic and its padding: to 8 bytes by the specification,

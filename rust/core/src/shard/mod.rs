@@ -9,16 +9,23 @@
 mod blob;
 mod body;
 mod dictionaries;
+#[cfg(test)]
+mod faults;
 mod features;
 mod file_format;
+mod files;
 mod framing;
 mod guard;
 mod index;
 mod layout;
 mod open;
 mod projection;
+mod retry;
 mod schema;
+mod sidecar;
+mod sidecar_format;
 mod source;
+mod storage;
 mod table;
 
 use std::{ops::Range, path::Path, sync::Arc};
@@ -27,9 +34,10 @@ use arrow_schema::SchemaRef;
 
 pub use blob::Blob;
 pub use features::audio_columns;
+pub use files::{Files, ReadCounters};
 pub use open::open_all;
 pub use projection::Projection;
-pub use source::{Files, ReadCounters};
+pub use sidecar::IndexDir;
 pub use table::Table;
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
@@ -49,7 +57,8 @@ pub struct Shard {
 impl Shard {
     /// Reads the headers of a shard, in the stream or the file format.
     ///
-    /// Blocks for one small read a message, and one or two more.
+    /// Blocks for one small read a message, one or two more, and one for each large binary column
+    /// of a record batch; for none of them where the shard has a sidecar ([`IndexDir`]).
     ///
     /// # Errors
     ///
@@ -58,7 +67,13 @@ impl Shard {
     /// that would expand beyond reason. The message and byte are named.
     pub fn open(files: &Arc<Files>, path: &Path) -> Result<Self> {
         let source = Source::open(files, path)?;
-        let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
+        let index = if let Some(index) = sidecar::load(&source) {
+            index
+        } else {
+            let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
+            sidecar::save(&source, &index);
+            index
+        };
         let base_name = source.path().file_name().unwrap_or_default();
         let key = hash::fnv1a(base_name.as_encoded_bytes());
         Ok(Self { source, key, index, dictionaries: DictionaryCache::default() })
@@ -100,6 +115,19 @@ impl Shard {
         Some((batch, (row - start) as usize))
     }
 
+    /// The bytes that the table of one record batch will take; `None` where only reading tells: its
+    /// body is compressed, or its header is not kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shard::load_table`], for what the headers tell. Does not block.
+    pub fn table_bytes(&self, batch: usize, projection: &Projection) -> Result<Option<usize>> {
+        let Some(entry) = self.index.batches.get(batch) else { return Ok(None) };
+        Table::bytes_known(&self.index, entry, projection).map_err(|e| {
+            e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
+        })
+    }
+
     /// Reads and decodes the projected columns of one record batch.
     ///
     /// Blocks for one request, or a few where the columns lie apart. The dictionaries that they
@@ -110,12 +138,32 @@ impl Shard {
     /// `Corrupt` when the bytes are not what the headers say; `Schema` when the projection is of
     /// another schema; `Limit` when a compressed body would grow beyond 1 GiB; `Io` and `Closed`.
     pub fn load_table(&self, batch: usize, projection: &Projection) -> Result<Table> {
+        self.load_table_within(batch, projection, usize::MAX)
+    }
+
+    /// As [`Shard::load_table`], of no more than `limit` bytes, decompressed ones included.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shard::load_table`]; `Limit` before anything larger is read or decompressed.
+    pub fn load_table_within(
+        &self,
+        batch: usize,
+        projection: &Projection,
+        limit: usize,
+    ) -> Result<Table> {
         let Some(entry) = self.index.batches.get(batch) else {
             let n = self.n_batches();
             let what = format!("record batch {batch} was asked for, but there are {n}");
             return Err(Error::config(what).in_shard(self.name()));
         };
-        Table::load(&self.source, &self.index, &self.dictionaries, entry, projection).map_err(|e| {
+        let table = Table::load(self, entry, projection, limit);
+        // A header that was read again, or a sidecar, may tell of other rows than the index.
+        let counted = self.index.rows_in(batch);
+        let table = table.and_then(|table| {
+            if table.n_rows() == counted { Ok(table) } else { Err(index::changed()) }
+        });
+        table.map_err(|e| {
             e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
         })
     }

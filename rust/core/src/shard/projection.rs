@@ -72,6 +72,14 @@ impl Projection {
         Self::build(schema, columns, blob_columns, false)
     }
 
+    /// Nothing but the columns that may be blobs; `None` where there are none.
+    pub(super) fn of_blobs(schema: &Schema) -> Option<Self> {
+        let names = schema.fields().iter().map(|field| field.name());
+        let names: Vec<_> =
+            names.filter(|name| blob_column(schema, name).is_ok()).cloned().collect();
+        if names.is_empty() { None } else { Self::new(schema, Some(&[]), &names).ok() }
+    }
+
     fn build(
         schema: &Schema,
         columns: Option<&[String]>,

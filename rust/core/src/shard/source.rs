@@ -1,167 +1,25 @@
-//! Positional reads of shards: counted, cancellable, through a bounded set of descriptors.
+//! Positional reads of one shard: counted, cancellable, repeated where that may help, and never of
+//! another file than the one that was opened.
 //!
-//! A [`Source`] remembers what its file was when it was opened. Whenever the descriptor has to be
-//! opened again, a file that is no longer the same is refused, so that offsets of one file are
-//! never applied to another.
+//! A [`Source`] remembers what its file was when it was opened. After every read, and whenever the
+//! descriptor has to be opened again, a file that is no longer the same is refused, so that offsets
+//! of one file are never applied to another.
 
 use std::{
-    collections::HashMap,
-    fs::{self, File, Metadata},
     io,
     ops::Range,
-    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use crate::{Error, ErrorKind, Result};
+use super::{
+    files::Files,
+    storage::{Handle, Stamp},
+};
+use crate::{Error, Result};
 
 /// One request asks for no more than this, so that a close is noticed between two of them.
 const BLOCK: usize = 4 << 20;
-
-/// The operating system's "too many open files" on the systems that we build for.
-const EMFILE: i32 = 24;
-
-/// How many requests were sent to the storage, and how many bytes they brought.
-#[derive(Debug, Default)]
-pub struct ReadCounters {
-    requests: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl ReadCounters {
-    /// Positional reads so far. Opening a file is not counted.
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Relaxed)
-    }
-
-    /// Bytes read so far.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
-    }
-}
-
-/// The open files of a pipeline: at most so many at a time, the least recently used closed first.
-///
-/// Shared by all shards of a pipeline and all of its threads. No lock is held while reading.
-#[derive(Debug)]
-pub struct Files {
-    open: Mutex<HashMap<u64, Opened>>,
-    max_open: usize,
-    clock: AtomicU64,
-    next_id: AtomicU64,
-    counters: Arc<ReadCounters>,
-    cancel: Arc<AtomicBool>,
-}
-
-#[derive(Debug)]
-struct Opened {
-    file: Arc<File>,
-    last_use: u64,
-}
-
-impl Default for Files {
-    fn default() -> Self {
-        Self::new(256)
-    }
-}
-
-impl Files {
-    /// Keeps at most `max_open` files open (at least one), besides those being read right now.
-    pub fn new(max_open: usize) -> Self {
-        Self {
-            open: Mutex::default(),
-            max_open: max_open.max(1),
-            clock: AtomicU64::new(0),
-            next_id: AtomicU64::new(0),
-            counters: Arc::default(),
-            cancel: Arc::default(),
-        }
-    }
-
-    /// Once `cancel` is set, every read of these files ends in [`ErrorKind::Closed`], within one
-    /// block of 4 MiB.
-    #[must_use]
-    pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
-        self.cancel = cancel;
-        self
-    }
-
-    /// The counters of all reads through these files.
-    pub fn counters(&self) -> &Arc<ReadCounters> {
-        &self.counters
-    }
-
-    /// Closes all descriptors. A later read opens its file again.
-    pub fn close(&self) {
-        self.lock().clear();
-    }
-
-    fn check_cancelled(&self) -> Result<()> {
-        if self.cancel.load(Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Opened>> {
-        // Every state of the map is a valid one, so a panic elsewhere does not matter here.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn cached(&self, id: u64) -> Option<Arc<File>> {
-        let now = self.clock.fetch_add(1, Relaxed);
-        self.lock().get_mut(&id).map(|opened| {
-            opened.last_use = now;
-            Arc::clone(&opened.file)
-        })
-    }
-
-    fn keep(&self, id: u64, file: &Arc<File>) {
-        let last_use = self.clock.fetch_add(1, Relaxed);
-        let mut open = self.lock();
-        while open.len() >= self.max_open {
-            let Some(oldest) = open.iter().min_by_key(|(_, o)| o.last_use).map(|(id, _)| *id)
-            else {
-                break;
-            };
-            open.remove(&oldest);
-        }
-        open.insert(id, Opened { file: Arc::clone(file), last_use });
-    }
-
-    fn forget(&self, id: u64) {
-        self.lock().remove(&id);
-    }
-
-    fn open_file(&self, path: &Path) -> io::Result<File> {
-        match File::open(path) {
-            Err(e) if e.raw_os_error() == Some(EMFILE) => {
-                self.lock().clear();
-                File::open(path)
-            }
-            other => other,
-        }
-    }
-}
-
-/// What tells one file from another, and from itself after a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    len: u64,
-    inode: u64,
-    modified: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            len: metadata.len(),
-            inode: metadata.ino(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        }
-    }
-}
 
 /// One file to be read by position. It owns no descriptor; [`Files`] does.
 #[derive(Debug)]
@@ -174,22 +32,22 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens the file and remembers what it is.
+    /// Looks at the file and remembers what it is. It is opened by the first read.
     pub(super) fn open(files: &Arc<Files>, path: &Path) -> Result<Self> {
         let name: Arc<str> = path.to_string_lossy().into();
-        let open = || -> io::Result<(File, Stamp)> {
-            // Asked before opening, since opening a pipe would wait for its writer.
-            if !fs::metadata(path)?.is_file() {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-            }
-            let file = files.open_file(path)?;
-            let stamp = Stamp::of(&file.metadata()?);
-            Ok((file, stamp))
-        };
         files.check_cancelled()?;
-        let (file, stamp) = open().map_err(|e| Error::from(e).in_shard(&name))?;
-        let id = files.next_id.fetch_add(1, Relaxed);
-        files.keep(id, &Arc::new(file));
+        let mut retry = files.retry();
+        let stamp = loop {
+            match files.storage.stamp(path) {
+                Ok(stamp) => break stamp,
+                // A path that was never there is a wrong path.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return Err(Error::from(e).in_shard(&name));
+                }
+                Err(e) => retry.after(e.into()).map_err(|e| e.in_shard(&name))?,
+            }
+        };
+        let id = files.new_id();
         Ok(Self { files: Arc::clone(files), id, path: path.to_owned(), name, stamp })
     }
 
@@ -201,71 +59,101 @@ impl Source {
         &self.path
     }
 
+    pub(super) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// What the file was when it was opened.
+    pub(super) fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
     /// The file's length in bytes when it was opened.
     pub(super) fn len(&self) -> u64 {
         self.stamp.len
     }
 
-    fn file(&self) -> Result<Arc<File>> {
+    fn file(&self) -> Result<Arc<dyn Handle>> {
         if let Some(file) = self.files.cached(self.id) {
             return Ok(file);
         }
-        let file = Arc::new(self.files.open_file(&self.path)?);
-        if Stamp::of(&file.metadata()?) != self.stamp {
-            return Err(Error::corrupt(
-                "the file was replaced or changed after it was opened; leave it alone while it is \
-                 read, and start again",
-            ));
-        }
+        let file = self.files.open_file(&self.path)?;
+        self.check(file.as_ref())?;
         self.files.keep(self.id, &file);
         Ok(file)
+    }
+
+    /// Refuses a file that is not what it was.
+    fn check(&self, file: &dyn Handle) -> Result<()> {
+        let now = file.stamp()?;
+        if now == self.stamp {
+            return Ok(());
+        }
+        self.files.forget(self.id);
+        let (was, is) = (self.stamp.len, now.len);
+        Err(Error::corrupt(if now.inode == self.stamp.inode && is < was {
+            format!(
+                "the file had {was} bytes when it was opened and now has {is}: it was shortened \
+                 while it was read; write it again"
+            )
+        } else {
+            "the file was replaced or changed after it was opened: it is still being written, or \
+             was written again; leave it alone while it is read, and start again"
+                .to_owned()
+        }))
     }
 
     /// Fills `buf` from `offset` on.
     ///
     /// # Errors
     ///
-    /// `Io` as the system reports it, `Corrupt` when the file has changed or ends early, `Closed`
-    /// when cancelled.
+    /// `Io` as the system reports it, once no retry is left; `Corrupt` when the file has changed or
+    /// ends early; `Closed` when cancelled.
     pub(super) fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let mut at = offset;
         for block in buf.chunks_mut(BLOCK) {
-            self.read_block(at, block).map_err(|e| e.in_shard(&self.name).at_byte(at))?;
+            let mut done = 0;
+            let mut retry = self.files.retry();
+            while let Err(error) = self.read_block(at, block, &mut done) {
+                // A stale handle is cured by opening again, which the next attempt will do.
+                self.files.forget(self.id);
+                let failed_at = at + done as u64;
+                retry
+                    .after(error.at_byte(failed_at))
+                    .map_err(|e| e.in_shard(&self.name).at_byte(failed_at))?;
+                self.files.counters().retries.fetch_add(1, Relaxed);
+            }
             at += block.len() as u64;
         }
         Ok(())
     }
 
-    fn read_block(&self, offset: u64, mut block: &mut [u8]) -> Result<()> {
+    /// Fills `block` beyond the first `done` bytes, which it counts on, and checks the file.
+    fn read_block(&self, offset: u64, block: &mut [u8], done: &mut usize) -> Result<()> {
         self.files.check_cancelled()?;
         let file = self.file()?;
-        let counters = &self.files.counters;
-        let mut at = offset;
-        while !block.is_empty() {
+        let counters = self.files.counters();
+        while let Some(rest) = block.get_mut(*done..).filter(|rest| !rest.is_empty()) {
             counters.requests.fetch_add(1, Relaxed);
-            match file.read_at(block, at) {
+            match file.read_at(rest, offset + *done as u64) {
                 Ok(0) => {
-                    self.files.forget(self.id);
-                    return Err(Error::corrupt(format!(
-                        "the file ends at byte {at} but had {} bytes when it was opened: it was \
-                         shortened while it was read; write it again",
-                        self.stamp.len
-                    )));
+                    self.check(file.as_ref())?;
+                    let what = "the storage ends the file before its length";
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what).into());
                 }
                 Ok(n) => {
                     counters.bytes.fetch_add(n as u64, Relaxed);
-                    at += n as u64;
-                    block = block.get_mut(n..).unwrap_or_default();
+                    *done += n;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    // A stale handle is cured by opening again, which the next read will do.
-                    self.files.forget(self.id);
-                    return Err(e.into());
-                }
+                Err(e) => return Err(e.into()),
             }
         }
-        Ok(())
+        if !self.files.keeps_cache {
+            file.drop_cached(offset, block.len());
+        }
+        // After the bytes: what changed before or while they were read shows now.
+        self.check(file.as_ref())
     }
 
     /// Makes `buf` hold exactly the bytes of `range`.
@@ -280,7 +168,12 @@ impl Source {
             ))
             .in_shard(&self.name));
         }
-        buf.resize((range.end - range.start) as usize, 0);
+        let len = (range.end - range.start) as usize;
+        if buf.capacity() < len {
+            // Fresh memory is zero already: `resize` would write every page of it once more.
+            *buf = vec![0; len];
+        }
+        buf.resize(len, 0);
         self.read_exact_at(range.start, buf)
     }
 }

@@ -1,20 +1,20 @@
 //! The small columns of one record batch, and where its large values lie.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use arrow_array::{Array, RecordBatch, UInt64Array, cast::AsArray};
-use arrow_schema::Schema;
+use arrow_ipc::Message;
+use arrow_schema::{Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
 
 use super::{
-    blob::{Blob, BlobColumn},
+    Shard,
+    blob::{Blob, BlobColumn, BlobSpan},
     body::{CompactBody, Selection},
-    dictionaries::DictionaryCache,
-    guard,
+    framing, guard,
     index::{BatchEntry, MessageIndex},
     layout::BatchLayout,
     projection::Projection,
-    source::Source,
 };
 use crate::Result;
 
@@ -25,7 +25,7 @@ pub struct Table {
     pub columns: RecordBatch,
     /// Memory that this holds, in bytes; dictionaries, shared by tables, are not counted.
     pub n_bytes: usize,
-    blobs: Vec<BlobColumn>,
+    blobs: Vec<Arc<BlobColumn>>,
 }
 
 impl Table {
@@ -57,68 +57,138 @@ impl Table {
         Ok(Self { columns, n_bytes, blobs: Vec::new() })
     }
 
-    /// Reads and decodes the projected columns of one record batch.
-    pub(super) fn load(
-        source: &Source,
+    /// What [`Table::load`] will take; `None` where only reading tells.
+    pub(super) fn bytes_known(
         index: &MessageIndex,
-        dictionaries: &DictionaryCache,
         entry: &BatchEntry,
         projection: &Projection,
-    ) -> Result<Self> {
-        let (schema, body_start) = (&index.schema, entry.body.start);
-        projection.check_schema(schema)?;
-        let layout = entry.layout(source)?;
-        let spans = layout.spans(schema.fields())?;
-        let mut fields = projection.small_fields(schema);
-        let n_small = fields.len();
-        let mut selection = Selection::default();
-        projection.select_small(&layout, schema.fields(), &spans, &mut selection)?;
-        let blobs = projection.blob_spans(&layout, schema.fields(), &spans)?;
-        let mut index_ranges = Vec::new();
-        for blob in &blobs {
-            if layout.compression.is_none() {
-                index_ranges.extend(blob.index_ranges(&layout)?);
-                continue;
-            }
-            // Compressed bytes have no rows in the file: decode the column like a small one.
-            if let Some(parent) = &blob.parent {
-                selection.add_struct(&layout, parent)?;
-            }
-            selection.add_field(&layout, &blob.leaf)?;
-        }
+    ) -> Result<Option<usize>> {
+        let Some(header) = &entry.header else { return Ok(None) };
+        let layout = entry.parse(&framing::parse_message(header)?)?;
         if layout.compression.is_some() {
-            fields.extend(projection.blob_fields(schema));
+            return Ok(None);
         }
-        let decoded_schema = Arc::new(Schema::new(fields));
-        let values = dictionaries.needed(source, index, decoded_schema.fields(), entry)?;
-        let ranges = selection.ranges().chain(index_ranges);
-        let body = CompactBody::read(source, body_start, ranges)?;
-        let (decoded, decompressed) = body.decode(&layout, &selection, decoded_schema, &values)?;
-        let blobs: Vec<BlobColumn> = if layout.compression.is_some() {
-            let columns = decoded.columns().iter().skip(n_small);
-            columns.map(BlobColumn::in_memory).collect::<Result<_>>()?
-        } else {
-            let in_file = |span| BlobColumn::in_file(span, &layout, &body, body_start);
-            blobs.iter().map(in_file).collect::<Result<_>>()?
+        let wanted = Wanted::new(&layout, &index.schema, entry, projection)?;
+        Ok(Some(wanted.ranges().map(|range| range.end - range.start).sum::<u64>() as usize))
+    }
+
+    /// Reads and decodes the projected columns of one record batch.
+    pub(super) fn load(
+        shard: &Shard,
+        entry: &BatchEntry,
+        projection: &Projection,
+        limit: usize,
+    ) -> Result<Self> {
+        let (source, schema) = (&shard.source, &shard.index.schema);
+        let body_start = entry.body.start;
+        let layout = entry.with_header(source, |message| entry.parse(message))?;
+        let wanted = Wanted::new(&layout, schema, entry, projection)?;
+        let dictionaries = &shard.dictionaries;
+        let values = dictionaries.needed(source, &shard.index, wanted.schema.fields(), entry)?;
+        check_limit(wanted.ranges().map(|range| range.end - range.start).sum(), limit)?;
+        let body = CompactBody::read(source, body_start, wanted.ranges())?;
+        let grown = body.decompressed(&layout, &wanted.selection)?;
+        check_limit(grown.saturating_add(body.len() as u64), limit)?;
+        let decoded =
+            body.decode(&layout, &wanted.selection, Arc::clone(&wanted.schema), &values)?;
+        let mut own_bytes = 0;
+        let mut own = |column: BlobColumn| {
+            own_bytes += column.n_bytes();
+            Arc::new(column)
         };
-        let small: Vec<usize> = (0..n_small).collect();
+        let blobs: Vec<Arc<BlobColumn>> = if layout.compression.is_some() {
+            let columns = decoded.columns().iter().skip(wanted.n_small);
+            columns
+                .map(|column| BlobColumn::in_memory(column).map(&mut own))
+                .collect::<Result<_>>()?
+        } else {
+            let column = |span| match entry.known_rows(span) {
+                Some(known) => Ok(known),
+                None => BlobColumn::in_file(span, &layout, &body, body_start).map(&mut own),
+            };
+            wanted.blobs.iter().map(column).collect::<Result<_>>()?
+        };
+        let small: Vec<usize> = (0..wanted.n_small).collect();
         let columns = decoded.project(&small).map_err(|e| crate::Error::corrupt(e.to_string()))?;
-        let n_bytes =
-            body.len() + decompressed + blobs.iter().map(BlobColumn::n_bytes).sum::<usize>();
+        let n_bytes = body.len() + grown as usize + own_bytes;
         Ok(Self { columns, n_bytes, blobs })
     }
 }
 
+/// What is read of a record batch for a projection.
+struct Wanted {
+    /// What is decoded: the small columns, and after them the blobs of a compressed body.
+    selection: Selection,
+    schema: SchemaRef,
+    n_small: usize,
+    blobs: Vec<BlobSpan>,
+    /// Validity and offsets of blobs whose rows the shard's index does not have.
+    index_ranges: Vec<Range<u64>>,
+}
+
+impl Wanted {
+    fn new(
+        layout: &BatchLayout,
+        schema: &SchemaRef,
+        entry: &BatchEntry,
+        projection: &Projection,
+    ) -> Result<Self> {
+        projection.check_schema(schema)?;
+        let spans = layout.spans(schema.fields())?;
+        let mut fields = projection.small_fields(schema);
+        let n_small = fields.len();
+        let mut selection = Selection::default();
+        projection.select_small(layout, schema.fields(), &spans, &mut selection)?;
+        let blobs = projection.blob_spans(layout, schema.fields(), &spans)?;
+        let mut index_ranges = Vec::new();
+        for blob in &blobs {
+            if entry.known_rows(blob).is_some() {
+                continue;
+            }
+            if layout.compression.is_none() {
+                index_ranges.extend(blob.index_ranges(layout)?);
+                continue;
+            }
+            // Compressed bytes have no rows in the file: decode the column like a small one.
+            if let Some(parent) = &blob.parent {
+                selection.add_struct(layout, parent)?;
+            }
+            selection.add_field(layout, &blob.leaf)?;
+        }
+        if layout.compression.is_some() {
+            fields.extend(projection.blob_fields(schema));
+        }
+        let schema = Arc::new(Schema::new(fields));
+        Ok(Self { selection, schema, n_small, blobs, index_ranges })
+    }
+
+    /// In the body.
+    fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.selection.ranges().chain(self.index_ranges.iter().cloned())
+    }
+}
+
+fn check_limit(n_bytes: u64, limit: usize) -> Result<()> {
+    if n_bytes <= limit as u64 {
+        return Ok(());
+    }
+    Err(crate::Error::limit(format!(
+        "the columns of one record batch take {n_bytes} bytes, more than the memory budget of \
+         {limit}; raise memory_budget, ask for fewer columns, or write the shard with smaller \
+         record batches"
+    )))
+}
+
 impl BatchEntry {
-    /// The checked header: from memory, or read again.
-    pub(super) fn layout(&self, source: &Source) -> Result<BatchLayout> {
-        self.with_header(source, |message| {
-            let batch = message.header_as_record_batch();
-            BatchLayout::new(
-                &batch.ok_or_else(super::index::changed)?,
-                self.body.end - self.body.start,
-                message.version(),
-            )
-        })
+    /// A blob column's rows, where the shard's index has them.
+    fn known_rows(&self, span: &BlobSpan) -> Option<Arc<BlobColumn>> {
+        let first = span.leaf.buffers.start;
+        self.rows.iter().find(|(buffer, _)| *buffer == first).map(|(_, rows)| Arc::clone(rows))
+    }
+
+    /// The checked header.
+    fn parse(&self, message: &Message<'_>) -> Result<BatchLayout> {
+        let batch = message.header_as_record_batch().ok_or_else(super::index::changed)?;
+        BatchLayout::new(&batch, self.body.end - self.body.start, message.version())
     }
 }

@@ -9,3 +9,4 @@ mod golden;
 mod hostile;
 mod many;
 mod property;
+mod sidecar;

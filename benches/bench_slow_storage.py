@@ -1,0 +1,284 @@
+"""Steps over slow storage: `python benches/bench_slow_storage.py [--quick] [--data FOLDER]`.
+
+A FUSE file system answers each request after 5 ms and sends 200 MB/s in all. A training loop takes
+batches of 16 encoded recordings of 0.2 to 0.8 MB in a shuffled order, and "computes" for so long
+that it asks for 70 % of what the storage sends. Nothing is decoded: the steps show reading alone.
+`--svg FILE` writes the plot of their times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import material
+import numpy as np
+import pyarrow as pa
+import report
+import slow_storage
+
+LATENCY, BANDWIDTH, DEMAND = 0.005, 200e6, 0.7
+BATCH, ROWS_PER_SHARD, BATCH_ROWS = 16, 200, 100
+N_SHARDS = {True: 6, False: 18}
+KINDS = ["gristmill", "gristmill, no sidecars", "Grain Interleave, record batches", "memory map"]
+
+
+def shard(folder: Path, k: int) -> Path:
+    """200 recordings of 0.2 to 0.8 MB in record batches of 100, in about 100 MB."""
+    path = folder / f"slow-{k:02}.arrow"
+    if not path.exists():
+        rng = np.random.default_rng([9, k])
+        with pa.OSFile(f"{path}.part", "wb") as f, pa.ipc.new_stream(f, material.SCHEMA) as out:
+            for start in range(0, ROWS_PER_SHARD, BATCH_ROWS):
+                ids = range(start, start + BATCH_ROWS)
+                rows = [rng.bytes(int(rng.integers(200_000, 800_000))) for _ in ids]
+                audio = [{"bytes": data, "path": str(i)} for i, data in zip(ids, rows, strict=True)]
+                labels = [k * ROWS_PER_SHARD + i for i in ids]
+                columns = [pa.array(audio, material.SCHEMA.field(0).type), pa.array(labels)]
+                out.write_batch(pa.record_batch(columns, schema=material.SCHEMA))
+        Path(f"{path}.part").rename(path)
+    return path
+
+
+def gristmill(paths: list[Path], index_dir: str | None) -> Iterator[tuple[list[int], int]]:
+    import gristmill as gm
+
+    read = gm.ReadOptions(index_dir=index_dir)
+    it = iter(
+        gm.ArrowIterDataset(
+            paths, audio=None, batch_size=BATCH, shuffle=gm.Shuffle(1), epochs=None, read=read
+        )
+    )
+    try:
+        for batch in it:
+            yield batch["label"].tolist(), sum(map(len, batch["audio"]["bytes"]))
+    finally:
+        it.close()
+
+
+def interleaved(paths: list[Path], _: str | None) -> Iterator[tuple[list[int], int]]:
+    """What `datasets` streaming and most loaders do: a record batch at a time, shards in turn."""
+    import grain
+
+    class Rows(grain.DatasetIterator):
+        def __init__(self, path: str) -> None:
+            super().__init__()
+            self._rows = self._read(path)
+
+        @staticmethod
+        def _read(path: str) -> Iterator[dict[str, Any]]:
+            with pa.OSFile(path) as source:
+                for record_batch in pa.ipc.open_stream(source):
+                    yield from record_batch.to_pylist()
+
+        def __next__(self) -> dict[str, Any]:
+            return next(self._rows)
+
+        def get_state(self) -> dict[str, Any]:
+            return {}
+
+        def set_state(self, state: dict[str, Any]) -> None:
+            pass
+
+    class Shard(grain.IterDataset):
+        def __init__(self, path: str) -> None:
+            super().__init__()
+            self.path = path
+
+        def __iter__(self) -> Rows:
+            return Rows(self.path)
+
+    ds = grain.MapDataset.source(list(map(str, paths))).shuffle(seed=1).map(Shard)
+    ds = grain.experimental.InterleaveIterDataset(ds, cycle_length=4)
+    ds = grain.experimental.WindowShuffleIterDataset(ds, window_size=100, seed=1)
+    ds = ds.batch(BATCH, batch_fn=list)
+    ds = grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=4)
+    for rows in ds:
+        yield [row["label"] for row in rows], sum(len(row["audio"]["bytes"]) for row in rows)
+
+
+def mapped(paths: list[Path], _: str | None) -> Iterator[tuple[list[int], int]]:
+    import grain
+    import peers
+
+    class Copied(peers.MappedRows):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            row = super().__getitem__(index)
+            return {"data": row["data"].to_pybytes(), "label": row["label"]}
+
+    ds = grain.MapDataset.source(Copied(paths)).shuffle(seed=1)
+    read = grain.ReadOptions(num_threads=16, prefetch_buffer_size=64)
+    for rows in ds.to_iter_dataset(read).batch(BATCH, batch_fn=list):
+        yield [row["label"] for row in rows], sum(len(row["data"]) for row in rows)
+
+
+MAKE: dict[str, Callable[[list[Path], str | None], Iterator[tuple[list[int], int]]]] = {
+    KINDS[0]: gristmill,
+    KINDS[1]: gristmill,
+    KINDS[2]: interleaved,
+    KINDS[3]: mapped,
+}
+
+
+def measure(kind: str, index_dir: str, demand: float, n_steps: int, mount: str) -> dict[str, Any]:
+    """Times of the steps, each with its wait and its computing; that of the first batch apart."""
+    paths = sorted(Path(mount).glob("*.arrow"))
+    import gristmill as _  # noqa: F401  # what is loaded once is no part of the first batch
+
+    compute = BATCH * 500_000 / (BANDWIDTH * demand) if demand else 0.0
+    begin = time.perf_counter()
+    batches = MAKE[kind](paths, index_dir if kind == KINDS[0] else None)
+    labels, first_bytes = next(batches)
+    first = time.perf_counter() - begin
+    seen, n_bytes, steps = list(labels), 0, []
+    last = time.perf_counter()
+    for labels, size in batches:
+        time.sleep(max(0.0, compute))
+        now = time.perf_counter()
+        steps.append(now - last)
+        last = now
+        seen += labels
+        n_bytes += size
+        if len(steps) == n_steps:
+            break
+    batches.close()  # type: ignore[attr-defined]
+    assert len(set(seen)) == len(seen), "rows came twice"
+    return {"first": first, "first_bytes": first_bytes, "steps": steps, "n_bytes": n_bytes}
+
+
+def one(kind: str, folder: Path, scratch: Path, demand: float, n_steps: int) -> dict[str, Any]:
+    """One measurement, on a fresh mount, in a fresh process."""
+    sidecars, mount = scratch / "sidecars", scratch / "mount"
+
+    def storage() -> slow_storage.SlowStorage:
+        return slow_storage.SlowStorage(folder, latency=LATENCY, bandwidth=BANDWIDTH, at=mount)
+
+    if kind == KINDS[0]:
+        with storage():
+            write_sidecars(sorted(mount.glob("*.arrow")), sidecars)
+    slow = storage()
+    with slow:
+        got = report.in_process(__file__, "--one", kind, sidecars, demand, n_steps, mount)
+        got["reads"], got["sent"] = slow.send()
+    return got
+
+
+def run(folder: Path, *, quick: bool, svg: Path | None) -> None:
+    if (reason := slow_storage.why_not()) is not None:
+        print(f"skipped: {reason}")
+        return
+    folder = folder / ("slow-quick" if quick else "slow")
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [shard(folder, k) for k in range(N_SHARDS[quick])]
+    old = time.time() - 60
+    for path in paths:
+        os.utime(path, (old, old))
+    n_steps = min(200, len(paths) * ROWS_PER_SHARD // BATCH - 8)
+    print(f"{report.conditions()}\n")
+    with tempfile.TemporaryDirectory() as scratch:
+        rows, met, times = [], [], {}
+        for kind in KINDS:
+            got = one(kind, folder, Path(scratch), DEMAND, n_steps)
+            times[kind] = got["steps"]
+            ideal = got["first_bytes"] / BANDWIDTH + 4 * LATENCY
+            median = statistics.median(got["steps"])
+            p99 = float(np.quantile(got["steps"], 0.99))
+            worst = max(got["steps"])
+            rows.append(
+                [
+                    kind,
+                    f"{1000 * got['first']:.0f}",
+                    f"{got['first'] / ideal:.2f}",
+                    f"{1000 * median:.0f}",
+                    f"{p99 / median:.2f}",
+                    f"{worst / median:.2f}",
+                    f"{got['sent'] / (got['n_bytes'] + got['first_bytes']):.2f}",
+                ]
+            )
+            if kind == KINDS[0]:
+                met += [
+                    report.verdict("1.1 x median over the 99th percentile", 1.1 * median / p99, 1),
+                    report.verdict("2 x median over the longest step", 2 * median / worst, 1),
+                    report.verdict(
+                        "1.5 x ideal over the first batch", 1.5 * ideal / got["first"], 1
+                    ),
+                ]
+        got = one(KINDS[1], folder, Path(scratch), 0.0, n_steps)
+        used = got["n_bytes"] / sum(got["steps"]) / BANDWIDTH
+        met.append(report.verdict("share of the bandwidth used at full demand", used, 0.9))
+    head = [
+        "5 ms, 200 MB/s, demand 70 %",
+        "first ms",
+        "/ ideal",
+        "median ms",
+        "p99",
+        "max",
+        "bytes",
+    ]
+    print(report.table(head, rows), "\n")
+    print("\n".join(met))
+    print("p99 and max over the median; bytes that the storage sent over those delivered.")
+    if svg is not None:
+        svg.write_text(plot(times), encoding="utf-8")
+
+
+def write_sidecars(paths: list[Path], folder: Path) -> None:
+    import gristmill as gm
+
+    read = gm.ReadOptions(index_dir=folder)
+    next(iter(gm.ArrowIterDataset(paths, audio=None, columns=["label"], read=read)))
+
+
+def plot(times: dict[str, list[float]]) -> str:
+    """The times of the steps as SVG, on a logarithmic axis."""
+    width, height, left, top = 760, 320, 60, 30
+    colours = ["#0072b2", "#56b4e9", "#d55e00", "#009e73"]
+    low, high = 0.02, 5.0
+
+    def y(seconds: float) -> float:
+        share = np.log(min(max(seconds, low), high) / low) / np.log(high / low)
+        return top + (height - top - 40) * (1 - share)
+
+    n = max(map(len, times.values()))
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+    out = [f'{head} font-family="sans-serif" font-size="12">']
+    out.append(f'<rect width="{width}" height="{height}" fill="white"/>')
+    for seconds in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5):
+        at = f"{y(seconds):.1f}"
+        line = f'<line x1="{left}" x2="{width - 10}" y1="{at}" y2="{at}" stroke="#ddd"/>'
+        out.append(f'{line}<text x="{left - 6}" y="{at}" text-anchor="end">{seconds:g} s</text>')
+    for k, (kind, steps) in enumerate(times.items()):
+        points = " ".join(
+            f"{left + (width - left - 10) * i / n:.1f},{y(s):.1f}" for i, s in enumerate(steps)
+        )
+        colour = colours[k]
+        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}"/>')
+        out.append(f'<text x="{left + 175 * k}" y="18" fill="{colour}">{kind}</text>')
+    out.append(f'<text x="{width / 2}" y="{height - 12}" text-anchor="middle">step</text></svg>\n')
+    return "\n".join(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a third of the data and steps")
+    parser.add_argument("--data", type=Path, help="where the shards are made and kept")
+    parser.add_argument("--svg", type=Path, help="where the plot of the steps is written")
+    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        kind, index_dir, demand, n_steps, mount = options.one
+        print(json.dumps(measure(kind, index_dir, float(demand), int(n_steps), mount)))
+    else:
+        folder = options.data or Path(tempfile.gettempdir()) / "gristmill-bench"
+        run(folder, quick=options.quick, svg=options.svg)
+
+
+if __name__ == "__main__":
+    main()
