@@ -148,9 +148,10 @@ fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Ver
         .collect();
     ensure!((0..n).filter_map(|i| rows.get(i)).eq(listed.iter().copied()), "rows of {counts:?}");
     let positions = slices.iter().fold((0..n).collect(), |all: Vec<_>, s| naive(&all, s));
-    let shuffle = (seed % 3 != 0).then_some(Shuffle { seed, window: None, reshuffle: true });
+    let shuffle =
+        (!seed.is_multiple_of(3)).then_some(Shuffle { seed, window: None, reshuffle: true });
     let plan = Plan { shuffle, slices: slices.to_vec(), epochs: Some(3), lane: Lane::ALL };
-    windowed(&rows, &plan, fields)?;
+    windowed(&rows, fields)?;
     let order = Order::new(rows, &plan).map_err(|e| e.to_string())?;
     let epoch = epoch % 3;
     let permutation = shuffle.map(|shuffle| Permutation::new(n, shuffle.seed, epoch));
@@ -171,20 +172,14 @@ fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Ver
 }
 
 /// A windowed order, dealt out to hosts, has every row of an epoch once.
-fn windowed(rows: &Rows, plan: &Plan, fields: &mut Fields<'_>) -> Result<(), String> {
+fn windowed(rows: &Rows, fields: &mut Fields<'_>) -> Result<(), String> {
     let window = Window { rows: fields.u64() % 64, streams: fields.u64() % 16 };
     let shuffle = Shuffle { seed: fields.u64(), window: Some(window), reshuffle: true };
     let n_hosts = u64::from(fields.u8() % 5) + 1;
     let mut dealt = Vec::new();
     for offset in 0..n_hosts {
         let lane = Lane { offset, stride: n_hosts, even: 1 };
-        let plan = Plan {
-            shuffle: Some(shuffle),
-            slices: Vec::new(),
-            epochs: Some(1),
-            lane,
-            ..plan.clone()
-        };
+        let plan = Plan { shuffle: Some(shuffle), slices: Vec::new(), epochs: Some(1), lane };
         match Order::new(rows.clone(), &plan) {
             Ok(order) => dealt.extend((0..).map_while(|i| order.step(i)).map(|step| step.row)),
             Err(_) if window.rows == 0 || window.streams == 0 => return Ok(()),

@@ -58,7 +58,7 @@ mod tests {
         ) {
             let lane = Lane { offset, stride, even };
             let end = lane.end(total);
-            prop_assert!(end <= total && total - end < even && end % even == 0);
+            prop_assert!(end <= total && total - end < even && end.is_multiple_of(even));
             let listed: Vec<u64> = (0..end).skip(offset as usize).step_by(stride as usize).collect();
             prop_assert_eq!(lane.n_before(end), listed.len() as u64);
             let found: Vec<u64> = (0..lane.n_before(end)).filter_map(|i| lane.get(i)).collect();

@@ -124,7 +124,10 @@ impl Sequence {
 
 /// The sequences of the epochs in use: where one epoch meets the next, both are.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LaidOut(Arc<Mutex<[Option<(u64, Arc<Sequence>)>; 2]>>);
+pub(super) struct LaidOut(Arc<Mutex<[Option<OfEpoch>; 2]>>);
+
+/// An epoch, and its sequence.
+type OfEpoch = (u64, Arc<Sequence>);
 
 impl LaidOut {
     fn epoch(&self, rows: &Rows, seed: u64, epoch: u64) -> Arc<Sequence> {
