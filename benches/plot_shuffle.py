@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import grain
@@ -56,8 +55,10 @@ def svg(curves: dict[str, list[float]]) -> str:
         return TOP + (1 - value) * inner_height
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif" font-size="12">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+            'font-family="sans-serif" font-size="12">'
+        ),
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
     ]
     for tick in (0, 0.25, 0.5, 0.75, 1):
@@ -67,24 +68,29 @@ def svg(curves: dict[str, list[float]]) -> str:
         parts.append(f'<text x="{x(k):.1f}" y="{HEIGHT - 30}" text-anchor="middle">{window}</text>')
     middle = LEFT + inner_width / 2
     parts.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">rows in window</text>')
-    parts.append(f'<text x="14" y="{TOP + inner_height / 2}" transform="rotate(-90 14 '
-                 f'{TOP + inner_height / 2})" text-anchor="middle">score (1 is ideal)</text>')
+    parts.append(
+        f'<text x="14" y="{TOP + inner_height / 2}" transform="rotate(-90 14 '
+        f'{TOP + inner_height / 2})" text-anchor="middle">score (1 is ideal)</text>'
+    )
     for name, values in curves.items():
         colour = COLOURS[name]
         points = " ".join(f"{x(k):.1f},{y(value):.1f}" for k, value in enumerate(values))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        )
         end = y(values[-1]) + (4 if name != "windowed" else 20)
-        parts.append(f'<text x="{x(len(values) - 1) + 8:.1f}" y="{end:.1f}" fill="{colour}">{name}</text>')
+        parts.append(
+            f'<text x="{x(len(values) - 1) + 8:.1f}" y="{end:.1f}" fill="{colour}">{name}</text>'
+        )
     return "\n".join([*parts, "</svg>", ""])
 
 
 def main() -> None:
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/shuffle-quality.svg")
     whole = ours(gm.Shuffle(SEED))
-    windowed: Callable[[int], float] = lambda w: ours(gm.Shuffle(SEED, window=w, streams=STREAMS))
     curves = {
         "global": [whole] * len(WINDOWS),
-        "windowed": [windowed(w) for w in WINDOWS],
+        "windowed": [ours(gm.Shuffle(SEED, window=w, streams=STREAMS)) for w in WINDOWS],
         "Interleave + WindowShuffle": [grains(w) for w in WINDOWS],
     }
     for name, values in curves.items():

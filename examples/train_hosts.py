@@ -74,9 +74,7 @@ def main() -> None:
         seen.open("a", encoding="utf-8") as log,
     ):
         if checkpoints.latest_step() is not None:
-            wanted = ocp.args.Composite(
-                model=ocp.args.JsonRestore(), data=ocp.args.JsonRestore()
-            )
+            wanted = ocp.args.Composite(model=ocp.args.JsonRestore(), data=ocp.args.JsonRestore())
             saved = checkpoints.restore(checkpoints.latest_step(), args=wanted)
             params, first = jnp.array(saved.model["params"]), saved.model["step"]
             batches.set_state(saved.data)

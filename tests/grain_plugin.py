@@ -1,8 +1,8 @@
 """A pytest plugin that has Grain's own tests read from our source.
 
 `MapDataset.to_iter_dataset` writes what a finite data set holds into an Arrow shard, one pickled
-element a row, and returns our source over it. Grain's tests make nearly all their iterators so. What
-cannot be written (too long, endless, unpicklable, side effects) stays Grain's own.
+element a row, and returns our source over it. Grain's tests make nearly all their iterators so.
+What cannot be written (too long, endless, unpicklable, side effects) stays Grain's own.
 """
 
 from __future__ import annotations

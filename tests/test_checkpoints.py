@@ -17,9 +17,7 @@ import shards
 
 def source(paths: Any, **options: Any) -> gm.ArrowIterDataset:
     given = {"shuffle": gm.Shuffle(3), "batch_size": 7, "epochs": 3, **options}
-    return gm.ArrowIterDataset(
-        paths, audio=None, columns=["count"], with_row_id=True, **given
-    )
+    return gm.ArrowIterDataset(paths, audio=None, columns=["count"], with_row_id=True, **given)
 
 
 def counts(it: Any) -> list[list[int]]:

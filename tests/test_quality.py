@@ -74,8 +74,7 @@ def test_of_a_data_set(tmp_path: Path) -> None:
         return gm.shuffle_quality(ds, label="label", epoch=epoch)
 
     files, windowed, whole = (
-        quality(shuffle)
-        for shuffle in (None, gm.Shuffle(1, window=64, streams=4), gm.Shuffle(1))
+        quality(shuffle) for shuffle in (None, gm.Shuffle(1, window=64, streams=4), gm.Shuffle(1))
     )
     assert files.n_rows == 508 - 2
     assert files.batch_rows == 16

@@ -92,5 +92,7 @@ def test_killed_and_resumed(numbered: list[Path], tmp_path: Path) -> None:
     seen = rows_seen(parts)
     expected = rows_seen(tmp_path / "whole")
     assert sorted(seen) == list(range(1, middle + 7))
-    assert {n: seen[n] for n in expected if n in seen} == {n: expected[n] for n in expected if n in seen}
+    assert {n: seen[n] for n in expected if n in seen} == {
+        n: expected[n] for n in expected if n in seen
+    }
     assert whole.count("step ") == 18
