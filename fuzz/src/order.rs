@@ -187,6 +187,9 @@ fn windowed(rows: &Rows, fields: &mut Fields<'_>) -> Result<(), String> {
         }
     }
     dealt.sort_unstable();
-    ensure!(dealt.into_iter().eq((0..).map_while(|i| rows.get(i))), "{plan:?}: not every row once");
+    ensure!(
+        dealt.into_iter().eq((0..).map_while(|i| rows.get(i))),
+        "{shuffle:?}: not every row once"
+    );
     Ok(())
 }
