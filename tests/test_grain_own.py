@@ -1,7 +1,7 @@
 """Grain's own tests, with our source where Grain's would be (`grain_plugin`).
 
-Left out as a whole: tests of `MapDataset`, which no `IterDataset` takes part in; and those with worker
-processes, which take seconds each to start and have tests of ours in `test_matrix` and
+Left out as a whole: tests of `MapDataset`, which no `IterDataset` takes part in; and those with
+worker processes, which take seconds each to start and have tests of ours in `test_matrix` and
 `test_compositions`.
 """
 

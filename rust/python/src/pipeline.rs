@@ -22,6 +22,9 @@ use crate::{
 /// be answered.
 const SIGNAL_CHECK: Duration = Duration::from_millis(25);
 
+/// The fields of `gristmill.state.Opened`.
+type OpenedFields = (u64, Option<u64>, String, (u64, u64));
+
 /// A running stream: see the core's `Pipeline`.
 #[pyclass(frozen, module = "gristmill._core")]
 #[derive(Debug)]
@@ -68,7 +71,7 @@ impl Pipeline {
 
     /// `(rows in an epoch, rows in all epochs, fingerprint, (epoch, row) of the start)`, once the
     /// shards are open.
-    fn opened(&self) -> Option<(u64, Option<u64>, String, (u64, u64))> {
+    fn opened(&self) -> Option<OpenedFields> {
         let opened = self.inner.opened()?;
         let fingerprint = opened.fingerprint.to_string();
         Some((opened.rows_per_epoch, opened.stream_len, fingerprint, opened.start))
