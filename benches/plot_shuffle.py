@@ -78,7 +78,7 @@ def svg(curves: dict[str, list[float]]) -> str:
         parts.append(
             f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
         )
-        end = y(values[-1]) + (4 if name != "windowed" else 20)
+        end = y(values[-1]) + 4
         parts.append(
             f'<text x="{x(len(values) - 1) + 8:.1f}" y="{end:.1f}" fill="{colour}">{name}</text>'
         )
