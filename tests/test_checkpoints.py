@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 
 import gristmill as gm
 import shards
+from probes import n_threads
 
 
 def source(paths: Any, **options: Any) -> gm.ArrowIterDataset:
@@ -22,6 +26,20 @@ def source(paths: Any, **options: Any) -> gm.ArrowIterDataset:
 
 def counts(it: Any) -> list[list[int]]:
     return [element["count"].tolist() for element in it]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_orbaxs_threads() -> Iterator[None]:
+    """Orbax ends its threads when it is collected: here, not while another test counts threads."""
+    yield
+    gc.collect()
+    still, before = 0, -1
+    for _ in range(100):
+        time.sleep(0.02)
+        still = still + 1 if n_threads() == before else 0
+        before = n_threads()
+        if still == 10:
+            break
 
 
 @pytest.fixture
