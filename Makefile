@@ -73,6 +73,10 @@ bench-read: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure reading alone: 
 bench-slow-storage: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure steps over storage with latency and a cap
 	$(BIN)/python benches/bench_slow_storage.py --svg docs/slow-storage.svg $(ARGS)
 
+.PHONY: bench-order
+bench-order: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure what order, states and resuming cost
+	$(BIN)/python benches/bench_order.py $(ARGS)
+
 ##@ Build
 
 .PHONY: wheel

@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,30 @@ def permutation(n: int, seed: int, epoch: int) -> list[int]:
     return [walk(x) for x in range(n)]
 
 
+def windowed(counts: Sequence[int], seed: int, epoch: int, window: int, streams: int) -> list[int]:
+    """The rows in the windowed order of this epoch, made stream by stream as lists."""
+    starts = [sum(counts[:s]) for s in range(len(counts))]
+    sequence = []
+    for s in permutation(len(counts), hash_words(seed, epoch, 13), 0):
+        sequence += range(starts[s], starts[s] + counts[s])
+    size = -(-window // streams)
+    lanes, share, extra = [], *divmod(len(sequence), streams)
+    for stream in range(streams):
+        n = share + (stream < extra)
+        run, sequence = sequence[:n], sequence[n:]
+        phase = hash_words(seed, epoch, 15, stream) * size >> 64
+        key = hash_words(seed, epoch, 14, stream)
+        lane, block = [], 0
+        while run:
+            cut = size - phase if block == 0 else size
+            part, run = run[:cut], run[cut:]
+            lane += [part[i] for i in permutation(len(part), key, block)]
+            block += 1
+        lanes.append(lane)
+    taken = zip_longest(*lanes)
+    return [row for turn in taken for row in turn if row is not None]
+
+
 @dataclass(frozen=True)
 class Job:
     """What to load; the names are those of `gm.ArrowIterDataset` and `gm.Audio`."""
@@ -78,6 +103,8 @@ class Job:
     seed: int | None = None  # of the shuffle; None is file order
     crop_seed: int | None = None
     exclude: tuple[tuple[int, int], ...] = ()
+    window: int | None = None
+    streams: int = 16
 
 
 def read_table(path: Path) -> pa.Table:
@@ -91,7 +118,12 @@ def read_table(path: Path) -> pa.Table:
 def row_ids(job: Job, epoch: int) -> list[tuple[int, int]]:
     counts = [read_table(path).num_rows for path in job.paths]
     rows = [(s, r) for s, n in enumerate(counts) for r in range(n) if (s, r) not in job.exclude]
-    return rows if job.seed is None else [rows[i] for i in permutation(len(rows), job.seed, epoch)]
+    if job.seed is None:
+        return rows
+    if job.window is None:
+        return [rows[i] for i in permutation(len(rows), job.seed, epoch)]
+    kept = [sum(row[0] == s for row in rows) for s in range(len(counts))]
+    return [rows[i] for i in windowed(kept, job.seed, epoch, job.window, job.streams)]
 
 
 def decode(data: bytes, sample_rate: int | None, channels: str = "mono") -> np.ndarray:

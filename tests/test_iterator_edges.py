@@ -23,7 +23,7 @@ def counts(elements: Any) -> list[int]:
     return [int(value) for element in elements for value in np.atleast_1d(element["count"])]
 
 
-LATER = {"version": 1, "epoch": 1, "next_index": 0, "stride": 1, "fingerprint": ""}
+LATER = {"version": 1, "epoch": 1, "next_index": 0, "hosts": 1, "stride": 1, "fingerprint": ""}
 
 
 @pytest.mark.parametrize("call", ["next", "start_prefetch"])
@@ -82,7 +82,7 @@ def test_next_index_of_what_does_not_open(tmp_path: Path) -> None:
 def test_states_of_numpy_integers(numbered: list[Path]) -> None:
     it = iter(source(numbered))
     expected = counts([next(it) for _ in range(5)])
-    state = {"version": 1, "epoch": np.int64(0), "next_index": np.int64(4)}
+    state = {"version": 1, "epoch": np.int64(0), "next_index": np.int64(4), "hosts": 1}
     it.set_state({**state, "stride": np.int32(1), "fingerprint": it.get_state()["fingerprint"]})
     assert counts([next(it)]) == expected[4:]
     assert all(type(value) in (int, str) for value in it.get_state().values())

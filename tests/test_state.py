@@ -84,6 +84,7 @@ def test_states_are_small_plain_and_of_one_structure(numbered: list[Path], varia
             ("version", int),
             ("epoch", int),
             ("next_index", int),
+            ("hosts", int),
             ("stride", int),
             ("fingerprint", str),
         ]

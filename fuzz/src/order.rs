@@ -1,6 +1,8 @@
 //! The order: permutations, slices and excluded rows, against plain lists.
 
-use gristmill_core::order::{Order, Permutation, RowId, RowSlice, Rows, Slice};
+use gristmill_core::order::{
+    Lane, Order, Permutation, Plan, RowId, RowSlice, Rows, Shuffle, Slice, Window,
+};
 
 use crate::{Outcome, Verdict, draw::Fields, ensure};
 
@@ -146,14 +148,17 @@ fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Ver
         .collect();
     ensure!((0..n).filter_map(|i| rows.get(i)).eq(listed.iter().copied()), "rows of {counts:?}");
     let positions = slices.iter().fold((0..n).collect(), |all: Vec<_>, s| naive(&all, s));
-    let seed = Some(seed).filter(|seed| seed % 3 != 0);
-    let order = Order::new(rows, seed, slices, Some(3)).map_err(|e| e.to_string())?;
+    let shuffle =
+        (!seed.is_multiple_of(3)).then_some(Shuffle { seed, window: None, reshuffle: true });
+    let plan = Plan { shuffle, slices: slices.to_vec(), epochs: Some(3), lane: Lane::ALL };
+    windowed(&rows, fields)?;
+    let order = Order::new(rows, &plan).map_err(|e| e.to_string())?;
     let epoch = epoch % 3;
-    let permutation = seed.map(|seed| Permutation::new(n, seed, epoch));
+    let permutation = shuffle.map(|shuffle| Permutation::new(n, shuffle.seed, epoch));
     for (i, &position) in (0u64..).zip(&positions) {
         let nth = permutation.as_ref().map_or(Some(position), |p| p.get(position));
         let expected = nth.map(|nth| listed[nth as usize]);
-        let index = order.index_at(epoch, i).map_err(|e| e.to_string())?;
+        let index = order.index_at(epoch, i, 0).map_err(|e| e.to_string())?;
         let step = order.step(index);
         ensure!(
             step.is_some_and(|s| s.epoch == epoch && Some(s.row) == expected),
@@ -161,7 +166,30 @@ fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Ver
         );
     }
     let end = 3 * positions.len() as u64;
-    ensure!(order.total() == Some(end) && order.step(end).is_none(), "a step behind {end}");
-    ensure!(order.index_at(epoch, end + 1).is_err(), "a state behind the end");
+    ensure!(order.len() == Some(end) && order.step(end).is_none(), "a step behind {end}");
+    ensure!(order.index_at(epoch, end + 1, 0).is_err(), "a state behind the end");
     Ok(Outcome::Data)
+}
+
+/// A windowed order, dealt out to hosts, has every row of an epoch once.
+fn windowed(rows: &Rows, fields: &mut Fields<'_>) -> Result<(), String> {
+    let window = Window { rows: fields.u64() % 64, streams: fields.u64() % 16 };
+    let shuffle = Shuffle { seed: fields.u64(), window: Some(window), reshuffle: true };
+    let n_hosts = u64::from(fields.u8() % 5) + 1;
+    let mut dealt = Vec::new();
+    for offset in 0..n_hosts {
+        let lane = Lane { offset, stride: n_hosts, even: 1 };
+        let plan = Plan { shuffle: Some(shuffle), slices: Vec::new(), epochs: Some(1), lane };
+        match Order::new(rows.clone(), &plan) {
+            Ok(order) => dealt.extend((0..).map_while(|i| order.step(i)).map(|step| step.row)),
+            Err(_) if window.rows == 0 || window.streams == 0 => return Ok(()),
+            Err(error) => return Err(format!("{plan:?}: {error}")),
+        }
+    }
+    dealt.sort_unstable();
+    ensure!(
+        dealt.into_iter().eq((0..).map_while(|i| rows.get(i))),
+        "{shuffle:?}: not every row once"
+    );
+    Ok(())
 }

@@ -14,6 +14,8 @@ from gristmill.errors import (
     UnsupportedCodecError,
 )
 from gristmill.limits import Limits
+from gristmill.order import GlobalOrder, global_order
+from gristmill.quality import ShuffleQuality, shuffle_quality
 from gristmill.report import DamagedRow, DecodeReport
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "DamagedRow",
     "DecodeError",
     "DecodeReport",
+    "GlobalOrder",
     "GristmillError",
     "InternalError",
     "LimitError",
@@ -34,10 +37,13 @@ __all__ = [
     "ReadOptions",
     "SchemaError",
     "Shuffle",
+    "ShuffleQuality",
     "StartCrop",
     "UnsupportedCodecError",
     "__version__",
     "decode",
     "decode_with_report",
+    "global_order",
     "probe",
+    "shuffle_quality",
 ]

@@ -38,6 +38,22 @@ class Buffer:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
+class Order:
+    """An order: that of a data set, by `ArrowIterDataset.native_options`, or of `counts` rows."""
+
+    def __new__(cls, **kwargs: Any) -> Order: ...
+    def total(self) -> int | None:
+        """Rows delivered here in all epochs; `None` without end."""
+
+    def rows_per_epoch(self) -> int:
+        """Rows in an epoch, for all hosts and workers together."""
+
+    def take(
+        self, start: int, step: int, n: int
+    ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """`(epoch, shard, row)` of `n` positions from `start` on, without the GIL."""
+
+@final
 class Pipeline:
     """A running stream of batches. Its options are those of `ArrowIterDataset.native_options`."""
 
@@ -51,8 +67,8 @@ class Pipeline:
     def wait_open(self) -> None:
         """Waits until the shards are open, or have failed to open."""
 
-    def opened(self) -> tuple[int, str] | None:
-        """`(rows in an epoch, fingerprint)`, once the shards are open."""
+    def opened(self) -> tuple[int, int | None, str, tuple[int, int]] | None:
+        """What `gristmill.state.Opened` holds, once the shards are open."""
 
     def reads(self) -> tuple[int, int]:
         """`(requests, bytes)` read so far."""

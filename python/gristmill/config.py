@@ -122,19 +122,36 @@ class Audio:
 
 @dataclass(frozen=True)
 class Shuffle:
-    """A global shuffle: every row of every shard is equally likely to come at any position.
+    """A shuffle: global, where every row is equally likely to come at any position, or windowed.
 
-    The order is a pure function of the seed, the epoch and the position (`docs/order.md`); each
-    epoch has another order.
+    The order is a pure function of the seed, the epoch and the position (`docs/order.md`).
+
+    A windowed shuffle reads forward only, each byte about once an epoch: for rows so small that
+    reading them one by one costs more than the rows, and for storage that must be read in
+    sequence. The shards come in a drawn order; that sequence is cut into `streams` equal runs,
+    which take turns; and each run is shuffled in blocks of `window / streams` rows, rounded up.
 
     Args:
         seed: 0 to 2**64 - 1.
+        window: Rows that are shuffled among each other, at least 1; `None` is all of them.
+        streams: Runs that are read side by side, at least 1: neighbours in a batch come from as
+            many places of the data. Only for a windowed shuffle. Where the number of hosts
+            divides it, each host reads its own runs only.
+        reshuffle_each_epoch: Whether each epoch has an order of its own. Otherwise all have that
+            of epoch 0; random crops differ all the same.
     """
 
     seed: int
+    window: int | None = None
+    streams: int = 16
+    reshuffle_each_epoch: bool = True
 
     def __post_init__(self) -> None:
         _check_seed(self.seed)
+        for name in ("window", "streams"):
+            count = getattr(self, name)
+            if count is not None and not 1 <= count < 2**63:
+                raise ValueError(f"{name} must be at least 1, not {count!r}")
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 import grain
@@ -15,7 +17,8 @@ from gristmill._grain import ElementSpec, recorded
 from gristmill.columns import FillValue, Ragged, native_fill, native_ragged
 from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
 from gristmill.report import DamagedRow, DecodeReport
-from gristmill.state import Position
+from gristmill.slicing import Part
+from gristmill.state import Opened, Position
 
 Element = dict[str, Any]
 
@@ -44,11 +47,19 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
             in the schema call audio, if there is one: whole recordings, mono, at their own rate.
             `None` leaves audio encoded, as `{"bytes": ..., "path": ...}`.
-        shuffle: A global shuffle, anew for each epoch; `None` is file order.
-        batch_size: Rows in a batch; `None` gives single rows. Batches run across the ends of
-            epochs.
-        drop_remainder: Whether to leave out a last batch that is short.
+        shuffle: A global or windowed shuffle; `None` is file order.
+        batch_size: Rows in a batch, on this host; `None` gives single rows. Batches run across the
+            ends of epochs.
+        drop_remainder: Whether to leave out a last batch that is short. With `shard_options`, all
+            hosts then deliver equally many batches.
         epochs: Passes over the data; `None` is for ever.
+        shard_options: Which host this is, of how many: `grain.sharding.ShardOptions(...)` or
+            `ShardByJaxProcess()`. Hosts take turns in the stream of rows, so that the hosts'
+            batches of one step together are the same rows for any number of hosts that divides
+            the global batch. Its `drop_remainder` gives all hosts equally many rows.
+        allow_changed: Whether a state of changed data (other shards, row counts, shuffle, seeds or
+            exclusions) is taken up at the same place of the same epoch, instead of refused. Some
+            rows of that epoch may then be lost or come twice.
         on_error: `"raise"`: a row that cannot be decoded raises `DecodeError`.
         exclude: `(shard, row)` pairs to leave out; a shard is its number in the resolved paths,
             its path, or its base name where that is unique. The rows are never read.
@@ -80,6 +91,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         batch_size: int | None = None,
         drop_remainder: bool = False,
         epochs: int | None = 1,
+        shard_options: grain.sharding.ShardOptions | None = None,
+        allow_changed: bool = False,
         on_error: Literal["raise"] = "raise",
         exclude: Iterable[tuple[int | str | os.PathLike[str], int]] = (),
         ragged: Ragged = "object",
@@ -111,7 +124,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         self._fill_value = native_fill(fill_value)
         self._with_row_id = with_row_id
         self._read = ReadOptions() if read is None else read
-        self._slices: tuple[tuple[int | None, int | None, int | None, bool], ...] = ()
+        self._allow_changed = allow_changed
+        self._part = Part()
+        if shard_options is not None:
+            is_even = shard_options.drop_remainder or self.drops_remainder
+            self._part = Part(shard_options.shard_index, shard_options.shard_count, is_even)
 
     def __iter__(self) -> ArrowIterator:
         return ArrowIterator(self)
@@ -121,27 +138,46 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         return f"ArrowIterDataset({shards})"
 
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
-        """Thins the rows of every epoch, in place: Grain's workers share a data set by this.
+        """Thins the rows, in place: Grain's workers share a data set by this.
 
-        Position `i` of the thinned order is position `range(rows)[sl][i]` of the whole one. With
+        `slice(k, None, n)` with k below n takes turns in the stream of all epochs. Of any other
+        slice, position `i` of each epoch is position `range(rows)[sl][i]` of the whole one; with
         `sequential_slice`, `slice(k, None, n)` stands for the k-th of n contiguous blocks. Slices
         compose, and one that leaves no rows gives an empty data set.
         """
-        self._slices = (*self._slices, (sl.start, sl.stop, sl.step, sequential_slice))
+        self._part = self._part.narrow(sl, sequential_slice)
 
     @property
-    def stride(self) -> int:
-        """How many positions of the whole order one row here stands for."""
-        product = 1
-        for _, _, step, _ in self._slices:
-            product *= 1 if step is None else abs(step)
-        return product
+    def part(self) -> Part:
+        """What of the stream this host and worker deliver."""
+        return self._part
 
     @property
     def _element_spec(self) -> Any:
         """Shapes and dtypes of the elements, from the header of the first shard."""
         spec = _core.element_spec(**self.native_options(start=Position()))
         return {name: _spec(leaf) for name, leaf in spec.items()}
+
+    def rows_per_epoch(self) -> int:
+        """Rows in an epoch, for all hosts and workers together. Reads the shards' headers."""
+        return _core.Order(**self.native_options(start=Position())).rows_per_epoch()
+
+    def column_in_file_order(self, column: str) -> tuple[Any, Any, Any]:
+        """`(shard, row, value)` of every row, by shard and row; reads this column alone."""
+        once = ArrowIterDataset(
+            self._paths,
+            columns=[column],
+            audio=None,
+            batch_size=4096,
+            exclude=self._exclude,
+            with_row_id=True,
+            read=self._read,
+        )
+        with contextlib.closing(iter(once)) as batches:
+            parts = [(b["shard"], b["row"], b[column]) for b in batches]
+        shard, row, values = zip(*parts, strict=True) if parts else ((), (), ())
+        joined = [np.concatenate(part) if part else np.empty(0, np.int64) for part in (shard, row)]
+        return joined[0].astype(np.int64), joined[1], np.concatenate(values or [np.empty(0)])
 
     def native_options(self, start: Position) -> dict[str, Any]:
         """The options as the native core takes them. Looks at the file system for the shards."""
@@ -155,10 +191,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "paths": shards,
             "columns": None if self._columns is None else list(self._columns),
             "audio": self._audio,
-            "shuffle_seed": self._shuffle.seed if self._shuffle else None,
+            "shuffle": self._shuffle,
             "crop_seed": next((seed for seed in seeds if seed is not None), 0),
             "exclude": _paths.exclusions(self._exclude, shards),
-            "slices": list(self._slices),
+            "slices": list(self._part.slices),
+            "lane": self._part.lane,
             "epochs": self._epochs,
             "batch_size": self._batch_size,
             "drop_remainder": self._drop_remainder,
@@ -175,7 +212,13 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "start_epoch": start.epoch,
             "start_index": start.next_index,
             "fingerprint": start.fingerprint or None,
+            "allow_changed": self._allow_changed,
         }
+
+    @property
+    def drops_remainder(self) -> bool:
+        """Whether rows may be left over at the end."""
+        return self._drop_remainder and self._batch_size is not None
 
     @property
     def rows_per_element(self) -> int:
@@ -205,11 +248,12 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     def __init__(self, dataset: ArrowIterDataset) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._dataset = dataset
-        self._position = Position(stride=dataset.stride)
+        self._part = dataset.part
+        self._position = Position.start_of(self._part)
         self._state = self._position.to_state()
         self._pipeline: _core.Pipeline | None = None
         self._pid = 0
-        self._rows_per_epoch: int | None = None
+        self._opened: Opened | None = None
         self._ended = False
         self._damaged: dict[tuple[str, int], DamagedRow] = {}
 
@@ -226,13 +270,15 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         pipeline = self._running()
         try:
             delivered = pipeline.next()
-            if self._rows_per_epoch is None:
-                self._learn(pipeline)
-            if delivered is not None:
+            opened = self._learned(pipeline)
+            if delivered is not None and opened is not None:
                 n_rows, element = delivered
                 for shard, row, report in pipeline.take_damaged():
                     self._remember(DamagedRow(shard, row, DecodeReport(*report)))
-                position = self._position.after(n_rows, self._rows_per_epoch or 1)
+                if n_rows < self._dataset.rows_per_element:
+                    position = self._position.ended(opened)
+                else:
+                    position = self._position.after(n_rows, opened, self._part)
                 state = position.to_state()
                 self._position, self._state = position, state
                 return element
@@ -241,6 +287,9 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             self._stop()
             self._assert_not_closed()
             raise
+        if opened is not None and not self._dataset.drops_remainder:
+            self._position = self._position.ended(opened)
+            self._state = self._position.to_state()
         self._ended = True
         self._stop()
         raise StopIteration
@@ -248,10 +297,11 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     def _running(self) -> _core.Pipeline:
         # Threads do not survive a fork: a child starts its own from the same position.
         if self._pipeline is None or self._pid != os.getpid():
-            start = Position.from_state(self._state, stride=self._dataset.stride)
+            start = Position.from_state(self._state, part=self._part)
             pipeline = _core.Pipeline(**self._dataset.native_options(start))
             self._pid = os.getpid()
             self._position = start
+            self._opened = None
             self._pipeline = pipeline
             # `close` marks the iterator before it looks for a pipeline: one of the two sees the
             # other, and no thread is left.
@@ -261,11 +311,11 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             return pipeline
         return self._pipeline
 
-    def _learn(self, pipeline: _core.Pipeline) -> None:
-        opened = pipeline.opened()
-        if opened is not None:
-            self._rows_per_epoch, fingerprint = opened
-            self._position = self._position.normalized(self._rows_per_epoch, fingerprint)
+    def _learned(self, pipeline: _core.Pipeline) -> Opened | None:
+        if self._opened is None and (found := pipeline.opened()) is not None:
+            self._opened = Opened(*found)
+            self._position = self._position.normalized(self._opened, self._part)
+        return self._opened
 
     def _remember(self, damaged: DamagedRow) -> None:
         key = (damaged.shard, damaged.row)
@@ -295,7 +345,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         """
         self._state = dict(state)
         self._ended = False
-        self._rows_per_epoch = None
+        self._opened = None
         self._stop()
 
     def start_prefetch(self) -> None:
@@ -318,22 +368,23 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     def _get_next_index(self) -> int:
         rows = self._state["next_index"]
         if self._state["epoch"]:
-            if self._rows_per_epoch is None:
+            opened = self._opened
+            if opened is None:
                 self._assert_not_closed()
                 pipeline = self._running()
                 pipeline.wait_open()
-                self._learn(pipeline)
-            if self._rows_per_epoch is None:
+                opened = self._learned(pipeline)
+            if opened is None:
                 raise ValueError(
                     "the index of a state in a later epoch takes the number of rows, but the "
                     "shards could not be opened; the next `next` says why"
                 )
-            rows += self._state["epoch"] * self._rows_per_epoch
-        return -(-rows // self._dataset.rows_per_element)
+            rows += self._state["epoch"] * opened.rows_per_epoch
+        return -(-self._part.n_before(rows) // self._dataset.rows_per_element)
 
     def _set_next_index(self, index: int) -> None:
-        rows = index * self._dataset.rows_per_element
-        self.set_state(Position(next_index=rows, stride=self._dataset.stride).to_state())
+        rows = index * self._dataset.rows_per_element * self._part.stream_stride
+        self.set_state(replace(Position.start_of(self._part), next_index=rows).to_state())
 
     def __str__(self) -> str:
         return f"ArrowIterator({self._dataset})"

@@ -7,22 +7,46 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gristmill.slicing import Part
+
 VERSION = 1
+_COUNTS = ("epoch", "next_index", "hosts", "stride")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What is known of the data set once its shards are open.
+
+    Attributes:
+        rows_per_epoch: Rows in an epoch, for all hosts and workers together.
+        stream_rows: Rows in all epochs likewise; `None` without end.
+        fingerprint: What the order depends on, in parts.
+        start: Epoch and row at which the stream was taken up.
+    """
+
+    rows_per_epoch: int
+    stream_rows: int | None
+    fingerprint: str
+    start: tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Position:
-    """`next_index` rows of `epoch` were delivered.
+    """All hosts and workers together have delivered the stream up to row `next_index` of `epoch`.
+
+    That is so when they are in step, as hosts are after each global batch.
 
     Attributes:
         epoch: The pass over the data, from 0.
-        next_index: Rows of this epoch (of this slice of it) that were delivered.
-        stride: How many positions of the whole order one row here stands for.
-        fingerprint: Hash of what the order depends on, in hex; empty while nothing was opened.
+        next_index: Rows of this epoch that were delivered.
+        hosts: Number of hosts that share the stream.
+        stride: Number of workers that share a host's part.
+        fingerprint: What the order depends on; empty while nothing was opened.
     """
 
     epoch: int = 0
     next_index: int = 0
+    hosts: int = 1
     stride: int = 1
     fingerprint: str = ""
 
@@ -32,46 +56,73 @@ class Position:
             "version": VERSION,
             "epoch": self.epoch,
             "next_index": self.next_index,
+            "hosts": self.hosts,
             "stride": self.stride,
             "fingerprint": self.fingerprint,
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], *, stride: int) -> Position:
-        """The position that `state` says.
+    def start_of(cls, part: Part) -> Position:
+        """The very start."""
+        return cls(hosts=part.hosts, stride=part.stride)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], *, part: Part) -> Position:
+        """The position that `state` says, for `part` of the stream.
 
         The very start fits every data set and slice: Grain hands the initial state of a whole
-        pipeline to each of its workers.
+        pipeline to each of its workers. A state without workers fits any number of hosts, since
+        these are in step; workers may be a batch apart, so their number must stay.
 
         Raises:
-            ValueError: The state is not one, of another version, or of another slice.
+            ValueError: The state is not one, of another version, or of other workers.
         """
         if state.get("version") != VERSION:
             raise ValueError(
                 f"this is no state of version {VERSION} of gristmill: {str(state)[:200]}; start "
                 "afresh, or restore it with the version that saved it"
             )
-        fields = {name: _count(name, state.get(name)) for name in ("epoch", "next_index", "stride")}
+        fields = {name: _count(name, state.get(name)) for name in _COUNTS}
         fingerprint = state.get("fingerprint")
         if not isinstance(fingerprint, str):
             raise ValueError(f"the state's fingerprint is {fingerprint!r}, not a string")
         if not fields["epoch"] and not fields["next_index"]:
-            return cls(stride=stride)
-        if fields["stride"] != stride:
+            return cls.start_of(part)
+        if fields["stride"] != part.stride:
             raise ValueError(
-                f"the state was saved by one of {fields['stride']} workers or shards, but this is "
-                f"one of {stride}; restore with the same number"
+                f"the state was saved by one of {fields['stride']} workers or slices, but this is "
+                f"one of {part.stride}; restore with the same number (hosts that are told apart "
+                "by shard_options=, and have no workers, may change theirs)"
             )
+        if part.stride > 1 and fields["hosts"] != part.hosts:
+            raise ValueError(
+                f"the state was saved on one of {fields['hosts']} hosts, each with {part.stride} "
+                f"workers, but this is one of {part.hosts}; with workers, restore on the same "
+                "number of hosts"
+            )
+        fields.update(hosts=part.hosts)
         return cls(**fields, fingerprint=fingerprint)
 
-    def after(self, n_rows: int, rows_per_epoch: int) -> Position:
-        """The position `n_rows` further on."""
-        epochs, next_index = divmod(self.next_index + n_rows, rows_per_epoch)
+    def after(self, n_rows: int, opened: Opened, part: Part) -> Position:
+        """The position after `part` has delivered `n_rows` more."""
+        rows_per_epoch = opened.rows_per_epoch or 1
+        index = self.next_index + n_rows * part.stream_stride
+        if opened.stream_rows is not None:
+            index = min(index, max(opened.stream_rows - self.epoch * rows_per_epoch, 0))
+        epochs, next_index = divmod(index, rows_per_epoch)
         return replace(self, epoch=self.epoch + epochs, next_index=next_index)
 
-    def normalized(self, rows_per_epoch: int, fingerprint: str) -> Position:
+    def ended(self, opened: Opened) -> Position:
+        """The position at the end: those hosts that have a row less are there too."""
+        epochs = (opened.stream_rows or 0) // (opened.rows_per_epoch or 1)
+        next_index = (opened.stream_rows or 0) % (opened.rows_per_epoch or 1)
+        return replace(self, epoch=epochs, next_index=next_index)
+
+    def normalized(self, opened: Opened, part: Part) -> Position:
         """The same position, knowing the data set."""
-        return replace(self, fingerprint=fingerprint).after(0, rows_per_epoch or 1)
+        epoch, next_index = opened.start
+        known = replace(self, epoch=epoch, next_index=next_index, fingerprint=opened.fingerprint)
+        return known.after(0, opened, part)
 
 
 def _count(name: str, value: Any) -> int:

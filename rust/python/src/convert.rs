@@ -2,7 +2,7 @@
 
 use gristmill_core::{
     audio::SampleType,
-    batch::{Batch, Column, Described, PooledBuf, Value},
+    batch::{AlignedBuf, Batch, Column, Described, PooledBuf, Value},
 };
 use pyo3::{
     intern,
@@ -137,6 +137,18 @@ fn from_buffer<'py>(
         [_] => Ok(flat),
         _ => flat.call_method1(intern!(py, "reshape"), (shape.to_vec(),)),
     }
+}
+
+/// An array of this dtype over a copy of `bytes`.
+pub(crate) fn from_bytes<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+    dtype: &str,
+    n: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut buf = AlignedBuf::zeroed(bytes.len());
+    buf.as_bytes_mut().copy_from_slice(bytes);
+    from_buffer(py, PooledBuf::free_standing(buf), dtype, &[n])
 }
 
 /// An object array, which is what NumPy has for values without a dtype of their own.

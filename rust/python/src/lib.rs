@@ -9,6 +9,7 @@ mod convert;
 mod detach;
 mod errors;
 mod options;
+mod order;
 mod pipeline;
 
 use pyo3::pymodule;
@@ -20,6 +21,8 @@ mod _core {
     use super::audio::{decode, probe};
     #[pymodule_export]
     use super::buffer::Buffer;
+    #[pymodule_export]
+    use super::order::Order;
     #[pymodule_export]
     use super::pipeline::{Pipeline, element_spec};
     use pyo3::prelude::*;

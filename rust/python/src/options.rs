@@ -8,7 +8,7 @@ use std::{
 use gristmill_core::{
     audio::{AudioSpec, Channels, Crop, Limits, Pad, Resampler, SampleType},
     batch::{FillValue, Ragged, Style, Styles},
-    order::Slice,
+    order::{Fingerprint, Lane, Plan, Shuffle, Slice, Window},
     pipeline::{AudioRequest, Options, Start},
     shard::IndexDir,
 };
@@ -20,6 +20,22 @@ use pyo3::{
 
 /// `(start, stop, step, sequential)` of a slice.
 type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
+
+/// The shuffle, by the attributes of `gristmill.Shuffle`.
+#[derive(Debug, FromPyObject)]
+struct ShuffleArg {
+    seed: u64,
+    window: Option<u64>,
+    streams: u64,
+    reshuffle_each_epoch: bool,
+}
+
+impl ShuffleArg {
+    fn parse(self) -> Shuffle {
+        let Self { seed, window, streams, reshuffle_each_epoch: reshuffle } = self;
+        Shuffle { seed, window: window.map(|rows| Window { rows, streams }), reshuffle }
+    }
+}
 
 /// The audio options, by the attributes of `gristmill.Audio`.
 #[derive(Debug, FromPyObject)]
@@ -117,7 +133,6 @@ impl ChannelsArg {
 
 /// Takes the options apart; every one must be there, as `ArrowIterDataset` gives them.
 pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
-    let slice = |(start, stop, step, sequential): SliceArg| Slice { start, stop, step, sequential };
     let audio = item(kwargs, "audio")?;
     let audio = if audio.is_none() {
         AudioRequest::Encoded
@@ -130,11 +145,9 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         paths: get::<Vec<PathBuf>>(kwargs, "paths")?,
         columns: get(kwargs, "columns")?,
         audio,
-        shuffle_seed: get(kwargs, "shuffle_seed")?,
+        plan: plan(kwargs)?,
         crop_seed: get(kwargs, "crop_seed")?,
         exclude: get(kwargs, "exclude")?,
-        slices: get::<Vec<SliceArg>>(kwargs, "slices")?.into_iter().map(slice).collect(),
-        epochs: get(kwargs, "epochs")?,
         batch_size: get(kwargs, "batch_size")?,
         drop_remainder: get(kwargs, "drop_remainder")?,
         styles: styles(kwargs)?,
@@ -153,8 +166,8 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         page_cache: get(kwargs, "page_cache")?,
     };
     let fingerprint = match get::<Option<String>>(kwargs, "fingerprint")? {
-        Some(hex) => Some(u64::from_str_radix(&hex, 16).map_err(|_| {
-            PyValueError::new_err(format!("the state's fingerprint {hex:?} is not one"))
+        Some(text) => Some(Fingerprint::parse(&text).ok_or_else(|| {
+            PyValueError::new_err(format!("the state's fingerprint {text:?} is not one"))
         })?),
         None => None,
     };
@@ -162,6 +175,7 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         epoch: get(kwargs, "start_epoch")?,
         next_index: get(kwargs, "start_index")?,
         fingerprint,
+        allow_changed: get(kwargs, "allow_changed")?,
     };
     Ok((options, start))
 }
@@ -201,11 +215,24 @@ fn styles(kwargs: &Bound<'_, PyDict>) -> PyResult<Styles> {
     })
 }
 
+/// The order's part of the options.
+pub(crate) fn plan(kwargs: &Bound<'_, PyDict>) -> PyResult<Plan> {
+    let slice = |(start, stop, step, sequential): SliceArg| Slice { start, stop, step, sequential };
+    let (offset, stride, even) = get(kwargs, "lane")?;
+    Ok(Plan {
+        shuffle: get::<Option<ShuffleArg>>(kwargs, "shuffle")?.map(ShuffleArg::parse),
+        slices: get::<Vec<SliceArg>>(kwargs, "slices")?.into_iter().map(slice).collect(),
+        epochs: get(kwargs, "epochs")?,
+        lane: Lane { offset, stride, even },
+    })
+}
+
 fn item<'py>(kwargs: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     kwargs.get_item(name)?.ok_or_else(|| PyKeyError::new_err(name.to_owned()))
 }
 
-fn get<'py, T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>>(
+/// One option, as the type that is asked for.
+pub(crate) fn get<'py, T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>>(
     kwargs: &Bound<'py, PyDict>,
     name: &str,
 ) -> PyResult<T> {

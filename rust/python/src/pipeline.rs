@@ -22,6 +22,9 @@ use crate::{
 /// be answered.
 const SIGNAL_CHECK: Duration = Duration::from_millis(25);
 
+/// The fields of `gristmill.state.Opened`.
+type OpenedFields = (u64, Option<u64>, String, (u64, u64));
+
 /// A running stream: see the core's `Pipeline`.
 #[pyclass(frozen, module = "gristmill._core")]
 #[derive(Debug)]
@@ -66,10 +69,12 @@ impl Pipeline {
         Ok(())
     }
 
-    /// `(rows in an epoch, fingerprint)`, once the shards are open.
-    fn opened(&self) -> Option<(u64, String)> {
+    /// `(rows in an epoch, rows in all epochs, fingerprint, (epoch, row) of the start)`, once the
+    /// shards are open.
+    fn opened(&self) -> Option<OpenedFields> {
         let opened = self.inner.opened()?;
-        Some((opened.rows_per_epoch, format!("{:016x}", opened.fingerprint)))
+        let fingerprint = opened.fingerprint.to_string();
+        Some((opened.rows_per_epoch, opened.stream_len, fingerprint, opened.start))
     }
 
     /// `(requests, bytes)` read so far.
@@ -128,7 +133,7 @@ pub(crate) fn element_spec<'py>(
         None => options::parse(&PyDict::new(py))?,
     };
     // Only a last batch can be short.
-    let is_full = options.drop_remainder || options.epochs.is_none();
+    let is_full = options.drop_remainder || options.plan.epochs.is_none();
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
     let described = py.detach_core(move || describe(&options))?;
     described_to_py(py, &described, batch.as_slice())

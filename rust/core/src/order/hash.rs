@@ -16,7 +16,13 @@ pub fn mix64(z: u64) -> u64 {
 /// Hashes a sequence of words: `h = mix64((h + GAMMA) ^ word)` for each, from `h = 0`.
 #[inline]
 pub fn hash(words: &[u64]) -> u64 {
-    words.iter().fold(0, |h, &word| mix64(h.wrapping_add(GAMMA) ^ word))
+    words.iter().fold(0, |h, &word| extend(h, word))
+}
+
+/// The hash of one word more: `extend(hash(&[a]), b)` is `hash(&[a, b])`.
+#[inline]
+pub fn extend(h: u64, word: u64) -> u64 {
+    mix64(h.wrapping_add(GAMMA) ^ word)
 }
 
 /// Scales a uniform 64-bit hash to `0..n` (Lemire's multiply-shift, without rejection: the bias is

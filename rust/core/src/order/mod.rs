@@ -4,28 +4,60 @@
 //! `docs/order.md` states the function in full; it is versioned and does not change under the same
 //! version.
 
+mod fingerprint;
 pub mod hash;
+mod lane;
 mod permutation;
 mod rows;
+mod shuffle;
 mod slice;
+#[cfg(test)]
+mod tests;
 
+pub use fingerprint::Fingerprint;
+pub use lane::Lane;
 pub use permutation::Permutation;
 pub use rows::{RowId, Rows};
+pub use shuffle::{Shuffle, Window};
 pub use slice::{RowSlice, Slice};
 
+use self::shuffle::LaidOut;
 use crate::error::{Error, Result};
 
 /// The version of the order function, and of the states that refer to it.
 pub const VERSION: u64 = 1;
 
+/// What is asked of an order, before the rows are known.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The shuffle; `None` is file order.
+    pub shuffle: Option<Shuffle>,
+    /// Slices of each epoch's positions, applied one after the other.
+    pub slices: Vec<Slice>,
+    /// Passes over the data; `None` is for ever.
+    pub epochs: Option<u64>,
+    /// The part of the stream that is delivered here.
+    pub lane: Lane,
+}
+
+impl Plan {
+    /// Every row in file order, once.
+    pub const ONCE: Self =
+        Self { shuffle: None, slices: Vec::new(), epochs: Some(1), lane: Lane::ALL };
+}
+
 /// The order of the rows that one iterator delivers, over all its epochs.
+///
+/// The *stream* is all epochs on end, for all hosts and workers together. The rows delivered here
+/// are numbered from 0: number `i` is row `offset + i * stride` of the stream.
 #[derive(Clone, Debug)]
 pub struct Order {
     rows: Rows,
-    /// The seed of the global shuffle; `None` is file order.
-    seed: Option<u64>,
+    shuffle: Option<Shuffle>,
+    laid: LaidOut,
     slice: RowSlice,
     epochs: Option<u64>,
+    lane: Lane,
 }
 
 /// One step of the stream: which epoch, which row.
@@ -38,140 +70,112 @@ pub struct Step {
 }
 
 impl Order {
-    /// The order of `rows`, shuffled by `seed`, thinned by `slices` one after the other, for so
-    /// many epochs (`None`: for ever).
+    /// The order of `rows` by `plan`.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for a slice with step 0.
-    pub fn new(
-        rows: Rows,
-        seed: Option<u64>,
-        slices: &[Slice],
-        epochs: Option<u64>,
-    ) -> Result<Self> {
-        let slice = slices.iter().try_fold(RowSlice::all(rows.len()), |all, s| all.narrow(s))?;
-        Ok(Self { rows, seed, slice, epochs })
+    /// [`crate::ErrorKind::Config`] for a slice with step 0, an empty window, no streams, or a
+    /// lane without a stride.
+    pub fn new(rows: Rows, plan: &Plan) -> Result<Self> {
+        plan.lane.check()?;
+        if let Some(window) = plan.shuffle.and_then(|shuffle| shuffle.window)
+            && (window.rows == 0 || window.streams == 0)
+        {
+            return Err(Error::config("a window has at least one row and one stream"));
+        }
+        let all = RowSlice::all(rows.len());
+        let slice = plan.slices.iter().try_fold(all, |all, s| all.narrow(s))?;
+        Ok(Self {
+            rows,
+            shuffle: plan.shuffle,
+            laid: LaidOut::default(),
+            slice,
+            epochs: plan.epochs,
+            lane: plan.lane,
+        })
     }
 
-    /// Rows of one epoch of this slice.
-    pub fn len(&self) -> u64 {
+    /// Rows of one epoch of the stream.
+    pub fn rows_per_epoch(&self) -> u64 {
         self.slice.len()
     }
 
-    /// Whether an epoch of this slice has no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Rows of all epochs of the stream, cut even where that is asked; `None` without end. Without
+    /// rows the stream ends at once, even for ever.
+    pub fn stream_len(&self) -> Option<u64> {
+        self.uncut().map(|total| self.lane.end(total))
     }
 
-    /// Rows of all epochs; `None` without end. An empty slice ends at once, even for ever.
-    pub fn total(&self) -> Option<u64> {
+    fn uncut(&self) -> Option<u64> {
         match self.epochs {
-            _ if self.is_empty() => Some(0),
-            Some(epochs) => Some(self.len().saturating_mul(epochs)),
-            None => None,
+            _ if self.slice.is_empty() => Some(0),
+            epochs => Some(self.slice.len().saturating_mul(epochs?)),
         }
     }
 
-    /// The row at `index` of the stream, counted over all epochs; `None` past the end.
-    pub fn step(&self, index: u64) -> Option<Step> {
-        if self.total().is_some_and(|total| index >= total) {
+    /// Rows delivered here, in all epochs; `None` without end.
+    pub fn len(&self) -> Option<u64> {
+        self.stream_len().map(|end| self.lane.n_before(end))
+    }
+
+    /// Rows of the stream for each one that is delivered here.
+    pub fn stride(&self) -> u64 {
+        self.lane.stride
+    }
+
+    /// Whether nothing is delivered here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == Some(0)
+    }
+
+    /// The `i`-th row that is delivered here, counted over all epochs; `None` past the end.
+    pub fn step(&self, i: u64) -> Option<Step> {
+        let index = self.lane.get(i)?;
+        if self.stream_len().is_some_and(|end| index >= end) {
             return None;
         }
-        let (epoch, i) = (index / self.len(), index % self.len());
+        let (epoch, i) = (index / self.slice.len(), index % self.slice.len());
         let position = self.slice.get(i)?;
-        let nth = match self.seed {
-            Some(seed) => Permutation::new(self.rows.len(), seed, epoch).get(position)?,
+        let nth = match &self.shuffle {
+            Some(shuffle) => shuffle.get(&self.rows, &self.laid, epoch, position)?,
             None => position,
         };
         Some(Step { epoch, row: self.rows.get(nth)? })
     }
 
-    /// The stream index of `next_index` rows into `epoch`.
+    /// Which row is the next to deliver here, once all hosts and workers together have delivered
+    /// the stream up to row `next_index` of `epoch`.
+    ///
+    /// A position up to `slack` rows past the end stands for the end: an index that was counted in
+    /// batches takes the last one for a full one.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] where that lies past the end: the state is of other data.
-    pub fn index_at(&self, epoch: u64, next_index: u64) -> Result<u64> {
-        epoch
-            .checked_mul(self.len())
+    /// [`crate::ErrorKind::Config`] where that lies further past the end: the state is of other
+    /// data.
+    pub fn index_at(&self, epoch: u64, next_index: u64, slack: u64) -> Result<u64> {
+        let limit = self.uncut().map(|total| total.saturating_add(slack));
+        let position = epoch
+            .checked_mul(self.rows_per_epoch())
             .and_then(|start| start.checked_add(next_index))
-            .filter(|&index| self.total().is_none_or(|total| index <= total))
+            .filter(|&position| limit.is_none_or(|limit| position <= limit))
             .ok_or_else(|| {
                 Error::config(format!(
                     "the state stands at row {next_index} of epoch {epoch}, past the end of this \
-                     data set with {} rows in an epoch; restore it into the data set and the \
-                     sharding that it was saved from",
-                    self.len()
+                     data set with {} rows in an epoch; restore it into the data set that it was \
+                     saved from",
+                    self.rows_per_epoch()
                 ))
-            })
+            })?;
+        let index = self.lane.n_before(position);
+        Ok(self.len().map_or(index, |len| index.min(len)))
     }
 
-    /// A hash of what the stream depends on: shards (by base name) and their row counts, seeds and
-    /// exclusions; not of the slice, since every worker starts from the same initial state.
-    pub fn fingerprint(&self, shard_keys: &[u64], crop_seed: u64) -> u64 {
-        let shuffled = u64::from(self.seed.is_some());
-        let mut words = vec![VERSION, shuffled, self.seed.unwrap_or(0), crop_seed];
-        words.extend(shard_keys);
-        words.extend(self.rows.words());
-        hash::hash(&words)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rows() -> Rows {
-        Rows::new(&[3, 0, 4], &[(2, 1)]).unwrap()
-    }
-
-    #[test]
-    fn file_order_runs_through_shards_and_epochs() {
-        let order = Order::new(rows(), None, &[], Some(2)).unwrap();
-        let all: Vec<_> = (0..).map_while(|i| order.step(i)).collect();
-        let epoch: Vec<_> = [(0, 0), (0, 1), (0, 2), (2, 0), (2, 2), (2, 3)]
-            .map(|(shard, row)| RowId { shard, row })
-            .to_vec();
-        assert_eq!(all.iter().map(|s| s.row).collect::<Vec<_>>(), [epoch.clone(), epoch].concat());
-        assert_eq!(all.iter().map(|s| s.epoch).collect::<Vec<_>>(), [[0; 6], [1; 6]].concat());
-    }
-
-    #[test]
-    fn slices_of_a_shuffle_are_disjoint_and_complete() {
-        let whole = Order::new(rows(), Some(1), &[], Some(1)).unwrap();
-        let part = |k| {
-            let slice = Slice { start: Some(k), stop: None, step: Some(2), sequential: false };
-            Order::new(rows(), Some(1), &[slice], Some(1)).unwrap()
-        };
-        let (even, odd) = (part(0), part(1));
-        for i in 0..3 {
-            assert_eq!(even.step(i), whole.step(2 * i));
-            assert_eq!(odd.step(i), whole.step(2 * i + 1));
+    /// The position of a state that was saved from other data: its place in this data's epochs.
+    pub fn nearest(&self, epoch: u64, next_index: u64) -> (u64, u64) {
+        match self.epochs {
+            Some(epochs) if epoch >= epochs => (epochs, 0),
+            _ => (epoch, next_index.min(self.rows_per_epoch())),
         }
-        assert_eq!(even.step(3), None);
-    }
-
-    #[test]
-    fn an_empty_slice_ends_at_once_even_for_ever() {
-        let none = Slice { start: Some(9), stop: None, step: None, sequential: false };
-        let order = Order::new(rows(), None, &[none], None).unwrap();
-        assert_eq!(order.step(0), None);
-    }
-
-    #[test]
-    fn the_fingerprint_knows_seed_shards_and_exclusions() {
-        let base = Order::new(rows(), Some(1), &[], None).unwrap().fingerprint(&[1, 2, 3], 7);
-        let other = |seed, keys: &[u64], excluded: &[(u32, u64)]| {
-            let rows = Rows::new(&[3, 0, 4], excluded).unwrap();
-            Order::new(rows, seed, &[], Some(5)).unwrap().fingerprint(keys, 7)
-        };
-        assert_eq!(base, other(Some(1), &[1, 2, 3], &[(2, 1)]));
-        assert_ne!(base, other(Some(2), &[1, 2, 3], &[(2, 1)]));
-        assert_ne!(base, other(None, &[1, 2, 3], &[(2, 1)]));
-        assert_ne!(base, other(Some(1), &[1, 3, 2], &[(2, 1)]));
-        assert_ne!(base, other(Some(1), &[1, 2, 3], &[(2, 2)]));
-        let recropped = Order::new(rows(), Some(1), &[], None).unwrap().fingerprint(&[1, 2, 3], 8);
-        assert_ne!(base, recropped);
     }
 }

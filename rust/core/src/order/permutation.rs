@@ -1,6 +1,6 @@
 //! A keyed permutation of `0..n`, in constant memory and time a position.
 
-use super::hash::{below, hash, mix64};
+use super::hash::{below, extend, hash, mix64};
 
 /// Rounds of the Feistel network. Four already give a pseudo-random permutation against an
 /// adversary with ideal round functions (Luby and Rackoff, 1988); more are for the very small
@@ -33,11 +33,12 @@ impl Permutation {
     pub fn new(n: u64, seed: u64, epoch: u64) -> Self {
         let root = n.isqrt();
         let half = if root * root < n { root + 1 } else { root };
+        let common = hash(&[seed, epoch]);
         let mut keys = [0; ROUNDS];
         for (j, key) in (0u64..).zip(&mut keys) {
-            *key = hash(&[seed, epoch, j]);
+            *key = extend(common, j);
         }
-        Self { n, half, keys, swap: hash(&[seed, epoch, ROUNDS as u64]) & 1 }
+        Self { n, half, keys, swap: extend(common, ROUNDS as u64) & 1 }
     }
 
     /// Where `position` goes; `None` at or above `n`.

@@ -1,5 +1,7 @@
 //! The rows that take part: all rows of all shards, less the excluded ones, numbered from 0.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 
 /// One row of the data set.
@@ -19,6 +21,8 @@ pub struct Rows {
     /// For the j-th excluded ordinal `e`, in rising order: `e - j`, the number of kept rows before
     /// it. Sorted, so that one binary search turns a kept row's number into its ordinal.
     kept_before: Vec<u64>,
+    /// `kept_starts[s]` is the number of shard `s`'s first row that takes part.
+    kept_starts: Vec<u64>,
 }
 
 impl Rows {
@@ -52,8 +56,10 @@ impl Rows {
         let mut ordinals = excluded.iter().map(ordinal).collect::<Result<Vec<_>>>()?;
         ordinals.sort_unstable();
         ordinals.dedup();
+        let kept = |start: &u64| start - ordinals.partition_point(|e| e < start) as u64;
+        let kept_starts = starts.iter().map(kept).collect();
         let kept_before = (0u64..).zip(ordinals).map(|(j, e)| e - j).collect();
-        Ok(Self { starts, kept_before })
+        Ok(Self { starts, kept_before, kept_starts })
     }
 
     /// How many rows take part.
@@ -76,13 +82,25 @@ impl Rows {
         Some(RowId { shard: shard as u32, row: ordinal - self.starts.get(shard)? })
     }
 
-    /// What the numbering depends on, for the fingerprint.
-    pub(super) fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        let counts = [self.starts.len() as u64, self.kept_before.len() as u64];
-        counts
-            .into_iter()
-            .chain(self.starts.iter().copied())
-            .chain(self.kept_before.iter().copied())
+    /// How many shards there are, the empty ones too.
+    pub fn n_shards(&self) -> u64 {
+        self.starts.len().saturating_sub(1) as u64
+    }
+
+    /// The numbers of a shard's rows that take part; empty for a shard that is not there.
+    pub(super) fn of_shard(&self, shard: usize) -> Range<u64> {
+        let start = self.kept_starts.get(shard).copied().unwrap_or_default();
+        start..self.kept_starts.get(shard + 1).copied().unwrap_or(start)
+    }
+
+    /// Where shards start, for the fingerprint.
+    pub(super) fn starts(&self) -> &[u64] {
+        &self.starts
+    }
+
+    /// Which rows are excluded, for the fingerprint.
+    pub(super) fn kept_before(&self) -> &[u64] {
+        &self.kept_before
     }
 }
 
@@ -108,7 +126,12 @@ mod tests {
                 .collect();
             prop_assert_eq!(rows.len(), naive.len() as u64);
             let listed: Vec<_> = (0..).map_while(|n| rows.get(n)).collect();
-            prop_assert_eq!(listed, naive);
+            prop_assert_eq!(&listed, &naive);
+            for shard in 0..counts.len() {
+                let of_shard: Vec<_> = rows.of_shard(shard).filter_map(|n| rows.get(n)).collect();
+                let theirs = naive.iter().filter(|id| id.shard as usize == shard);
+                prop_assert!(of_shard.iter().eq(theirs));
+            }
         }
     }
 

@@ -48,6 +48,11 @@ impl RowSlice {
         u64::try_from(self.start + self.step * i64::try_from(i).ok()?).ok()
     }
 
+    /// What tells this slice from others, for the fingerprint.
+    pub(super) fn words(&self) -> [u64; 3] {
+        [self.start.cast_unsigned(), self.step.cast_unsigned(), self.len]
+    }
+
     /// A slice of this slice.
     ///
     /// # Errors

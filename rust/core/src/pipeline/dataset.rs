@@ -6,7 +6,7 @@ use crate::{
     audio::{AudioSpec, Channels, Pad, SampleType},
     batch::{Layout, Source, check_supported},
     error::{Error, Result},
-    order::{Order, Rows},
+    order::{Fingerprint, Order, Rows},
     shard::{Files, Projection, Shard, audio_columns, open_all},
 };
 
@@ -25,7 +25,7 @@ pub(super) struct Dataset {
     pub(super) audio: Option<(usize, AudioSpec)>,
     /// The decoded shape, where it is the same for all rows.
     pub(super) slot_shape: Option<Vec<usize>>,
-    pub(super) fingerprint: u64,
+    pub(super) fingerprint: Fingerprint,
 }
 
 impl Dataset {
@@ -67,11 +67,9 @@ impl Dataset {
         let projection = project(schema, columns.as_deref(), &blobs).map_err(named)?;
         check_supported(&projection.small_schema(), &options.styles).map_err(named)?;
 
-        let counts: Vec<u64> = shards.iter().map(Shard::n_rows).collect();
-        let rows = Rows::new(&counts, &options.exclude)?;
-        let order = Order::new(rows, options.shuffle_seed, &options.slices, options.epochs)?;
+        let order = order_of(&shards, options)?;
         let keys: Vec<u64> = shards.iter().map(Shard::key).collect();
-        let fingerprint = order.fingerprint(&keys, options.crop_seed);
+        let fingerprint = Fingerprint::new(&order, &keys, options.crop_seed);
 
         let names = schema.fields().iter().map(|field| field.name());
         let names = names
@@ -114,6 +112,21 @@ impl Dataset {
     pub(super) fn sample_type(&self) -> SampleType {
         self.audio.as_ref().map_or(SampleType::F32, |(_, spec)| spec.sample_type)
     }
+}
+
+fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
+    let counts: Vec<u64> = shards.iter().map(Shard::n_rows).collect();
+    Order::new(Rows::new(&counts, &options.exclude)?, &options.plan)
+}
+
+/// The order of a data set, from the headers of its shards alone.
+///
+/// # Errors
+///
+/// As from opening a pipeline, columns and audio apart.
+pub fn open_order(options: &Options) -> Result<Order> {
+    options.check()?;
+    order_of(&open_all(&Arc::new(options.files()), &options.paths, options.n_readers())?, options)
 }
 
 fn found_by_features(known: &[String]) -> Result<String> {

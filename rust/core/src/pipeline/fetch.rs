@@ -172,11 +172,17 @@ impl Shared {
     }
 
     /// Whether rows must not hold on to this table: in a shuffle every row in flight may be of
-    /// another one.
+    /// another one, in a windowed one those of a stream are of one or two.
     fn is_heavy(&self, table: &Table) -> bool {
         let options = &self.options;
         let rows = options.look_ahead().saturating_mul(options.rows_per_batch());
-        options.shuffle_seed.is_some() && table.n_bytes > options.memory_budget / 8 / rows.max(1)
+        let n_tables = options.plan.shuffle.map(|shuffle| match shuffle.window {
+            Some(window) => {
+                rows.min(usize::try_from(window.streams.saturating_mul(2)).unwrap_or(rows))
+            }
+            None => rows,
+        });
+        n_tables.is_some_and(|n| table.n_bytes > options.memory_budget / 8 / n.max(1))
     }
 
     /// Finds the row. Of a large table only a copy of the row is held on to, however long the

@@ -25,6 +25,7 @@ use std::{
     time::Duration,
 };
 
+pub use dataset::open_order;
 pub use describe::describe;
 pub use options::{AudioRequest, Options};
 
@@ -32,7 +33,7 @@ use self::{dataset::Dataset, fetch::RowBuffers, queue::Queue, tables::Tables};
 use crate::{
     batch::{AlignedBuf, Batch, BufferPool, Row},
     error::{Error, ErrorKind, Result},
-    order::Step,
+    order::{Fingerprint, Step},
     shard::{Files, Table},
     threads,
 };
@@ -42,10 +43,38 @@ use crate::{
 pub struct Start {
     /// The epoch, from 0.
     pub epoch: u64,
-    /// Rows of that epoch that were delivered already.
+    /// Rows of that epoch that were delivered already, by all hosts and workers together.
     pub next_index: u64,
     /// The fingerprint that the data set must have; `None` for any.
-    pub fingerprint: Option<u64>,
+    pub fingerprint: Option<Fingerprint>,
+    /// Whether to go on with other data all the same, at the same place of the same epoch.
+    pub allow_changed: bool,
+}
+
+impl Start {
+    /// The next row to deliver here, and the position in the stream, as epoch and rows of it.
+    fn find(&self, dataset: &Dataset, rows_per_batch: u64) -> Result<(u64, (u64, u64))> {
+        let Self { mut epoch, mut next_index, fingerprint, allow_changed } = *self;
+        let order = &dataset.order;
+        let difference = fingerprint.and_then(|saved| dataset.fingerprint.difference(&saved));
+        match difference {
+            Some(_) if allow_changed => (epoch, next_index) = order.nearest(epoch, next_index),
+            Some(difference) => {
+                return Err(Error::config(format!(
+                    "the state belongs to another data set: {difference}; restore it into the \
+                     data set that it was saved from, start afresh without it, or go on at the \
+                     same place of the changed data with allow_changed=True"
+                )));
+            }
+            None => {}
+        }
+        // An index that was counted in batches takes the last one for a full one.
+        let slack = match fingerprint {
+            None => rows_per_batch.saturating_mul(order.stride()),
+            Some(_) => 0,
+        };
+        Ok((order.index_at(epoch, next_index, slack)?, (epoch, next_index)))
+    }
 }
 
 /// What a wait for the next batch came to.
@@ -62,10 +91,14 @@ pub enum Next {
 /// What is known once the shards are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Rows in one epoch of this slice.
+    /// Rows in one epoch, for all hosts and workers together.
     pub rows_per_epoch: u64,
-    /// The fingerprint of the order.
-    pub fingerprint: u64,
+    /// Rows in all epochs, for all hosts and workers together; `None` without end.
+    pub stream_len: Option<u64>,
+    /// What the order depends on.
+    pub fingerprint: Fingerprint,
+    /// The position at which the stream was taken up: epoch, and rows of it.
+    pub start: (u64, u64),
 }
 
 /// A running stream of batches.
@@ -85,6 +118,8 @@ pub struct Pipeline {
 struct Shared {
     options: Options,
     dataset: OnceLock<Dataset>,
+    /// Where the stream was taken up, set before `dataset`.
+    started: OnceLock<(u64, u64)>,
     queue: Queue,
     tables: Tables,
     row_buffers: RowBuffers,
@@ -124,6 +159,7 @@ impl Pipeline {
         let shared = Arc::new(Shared {
             options,
             dataset: OnceLock::new(),
+            started: OnceLock::new(),
             queue: Queue::default(),
             tables: Tables::new(budget / 4, n_readers),
             row_buffers: RowBuffers::default(),
@@ -149,7 +185,12 @@ impl Pipeline {
     /// What is known of the data set, once it is open.
     pub fn opened(&self) -> Option<Opened> {
         let dataset = self.shared.dataset.get()?;
-        Some(Opened { rows_per_epoch: dataset.order.len(), fingerprint: dataset.fingerprint })
+        Some(Opened {
+            rows_per_epoch: dataset.order.rows_per_epoch(),
+            stream_len: dataset.order.stream_len(),
+            fingerprint: dataset.fingerprint,
+            start: *self.shared.started.get()?,
+        })
     }
 
     /// Waits at most `timeout` until the shards are open; whether they are, or have failed to.
@@ -232,29 +273,10 @@ impl Shared {
     /// Opens the shards, then starts the threads that work on them.
     fn open(self: &Arc<Self>, start: &Start) -> Result<()> {
         let dataset = Dataset::open(&self.options, &self.files)?;
-        if let Some(expected) = start.fingerprint
-            && expected != dataset.fingerprint
-        {
-            return Err(Error::config(
-                "the state belongs to another data set: its shards (base names, row counts or \
-                 order), seed or exclusions differ from this one's; restore it into the data set \
-                 that it was saved from, or start afresh without it",
-            ));
-        }
         let rows_per_batch = self.options.rows_per_batch() as u64;
-        // An index that was counted in batches takes the last one for a full one.
-        let next_index = match dataset.order.total() {
-            Some(total)
-                if start.fingerprint.is_none()
-                    && (total..total.saturating_add(rows_per_batch))
-                        .contains(&start.next_index) =>
-            {
-                total
-            }
-            _ => start.next_index,
-        };
-        let first = dataset.order.index_at(start.epoch, next_index)?;
-        let mut end = dataset.order.total().unwrap_or(u64::MAX);
+        let (first, position) = start.find(&dataset, rows_per_batch)?;
+        self.started.get_or_init(|| position);
+        let mut end = dataset.order.len().unwrap_or(u64::MAX);
         if self.options.drop_remainder {
             end = first.saturating_add(end.saturating_sub(first) / rows_per_batch * rows_per_batch);
         }

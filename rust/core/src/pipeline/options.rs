@@ -6,7 +6,7 @@ use crate::{
     audio::AudioSpec,
     batch::Styles,
     error::{Error, Result},
-    order::Slice,
+    order::Plan,
     shard::{Files, IndexDir},
 };
 
@@ -22,16 +22,12 @@ pub struct Options {
     pub columns: Option<Vec<String>>,
     /// Which column is decoded, and how.
     pub audio: AudioRequest,
-    /// The seed of the global shuffle; `None` is file order.
-    pub shuffle_seed: Option<u64>,
+    /// Order, epochs, and the part of them that is delivered here.
+    pub plan: Plan,
     /// The seed of random crops.
     pub crop_seed: u64,
     /// (shard, row) pairs that take no part.
     pub exclude: Vec<(u32, u64)>,
-    /// Slices of each epoch's positions, applied one after the other.
-    pub slices: Vec<Slice>,
-    /// Passes over the data; `None` is for ever.
-    pub epochs: Option<u64>,
     /// Rows in a batch; `None` delivers single rows.
     pub batch_size: Option<usize>,
     /// Whether a short last batch is left out.
@@ -121,7 +117,7 @@ impl Options {
             ("num_requests", self.n_requests.unwrap_or(1) > 0),
             ("prefetch_batches", self.prefetch_batches > 0),
             ("memory_budget", self.memory_budget > 0),
-            ("epochs", self.epochs.unwrap_or(1) > 0),
+            ("epochs", self.plan.epochs.unwrap_or(1) > 0),
         ];
         if let Some((name, _)) = positive.iter().find(|(_, is_positive)| !is_positive) {
             return Err(Error::config(format!("{name} must be at least 1")));

@@ -1,0 +1,100 @@
+"""Any part of an order, without reading data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gristmill import _core
+from gristmill.config import Shuffle
+from gristmill.dataset import ArrowIterDataset
+from gristmill.slicing import Part
+from gristmill.state import Position
+
+_Array = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class GlobalOrder(NamedTuple):
+    """A part of an order: one entry a position, each array `(positions,)` of int64.
+
+    Attributes:
+        epoch: The pass over the data, from 0.
+        shard: Number of the shard in the resolved paths.
+        row: Index of the row in its shard.
+    """
+
+    epoch: _Array
+    shard: _Array
+    row: _Array
+
+
+def global_order(
+    rows: ArrowIterDataset | Sequence[int],
+    start: int = 0,
+    stop: int | None = None,
+    step: int = 1,
+    *,
+    shuffle: Shuffle | None = None,
+    epochs: int | None = 1,
+    of_this_host: bool = False,
+) -> GlobalOrder:
+    """Which rows come at the positions `range(start, stop, step)`, counted over all epochs.
+
+    Only the shards' headers are read, and nothing where row counts are given.
+
+    Args:
+        rows: A data set, or the row counts of shards.
+        start: First position, at least 0.
+        stop: Position to stop before; `None` is the end, which then there must be.
+        step: Distance of positions, not 0; downward it takes a `stop` or ends at position 0.
+        shuffle: As for `ArrowIterDataset`; only for row counts, a data set has its own.
+        epochs: Likewise.
+        of_this_host: Whether positions count the rows of the data set's own host and worker
+            (`shard_options`, `set_slice`), instead of those of all together.
+
+    Raises:
+        ValueError: An argument is out of range. Shards that do not open raise what the first
+            `next` of an iterator would.
+    """
+    order = _open(rows, shuffle, epochs, of_this_host=of_this_host)
+    total = order.total()
+    if step == 0:
+        raise ValueError("step must not be 0")
+    if start < 0 or (stop is not None and stop < 0):
+        raise ValueError(f"positions count from 0: {(start, stop)}")
+    if stop is None and step > 0 and total is None:
+        raise ValueError("an order without end takes a stop")
+    end = (total if step > 0 else -1) if stop is None else stop
+    if total is not None:
+        end = min(end or 0, total)
+        if start >= total and step < 0:
+            start -= -(-(start - total + 1) // -step) * -step
+    positions = range(start, end or 0, step)
+    return GlobalOrder(*order.take(start if positions else 0, step, len(positions)))
+
+
+def _open(
+    rows: ArrowIterDataset | Sequence[int],
+    shuffle: Shuffle | None,
+    epochs: int | None,
+    *,
+    of_this_host: bool,
+) -> _core.Order:
+    if isinstance(rows, ArrowIterDataset):
+        if shuffle is not None or epochs != 1:
+            raise ValueError("shuffle and epochs are the data set's own; give them for row counts")
+        options = rows.native_options(start=Position())
+        if not of_this_host:
+            options["lane"] = Part().lane
+        return _core.Order(**options)
+    counts = [int(count) for count in rows]
+    if any(count < 0 for count in counts):
+        raise ValueError("row counts are at least 0")
+    if epochs is not None and epochs < 1:
+        raise ValueError(f"epochs must be at least 1, not {epochs!r}")
+    part = Part()
+    return _core.Order(
+        counts=counts, shuffle=shuffle, epochs=epochs, slices=list(part.slices), lane=part.lane
+    )

@@ -1,0 +1,154 @@
+"""How well an order shuffles, measured against an ideal shuffle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gristmill.dataset import ArrowIterDataset
+from gristmill.order import global_order
+
+_Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class ShuffleQuality:
+    """What an epoch's order looks like in batches. An ideal shuffle has 1.0 everywhere.
+
+    Attributes:
+        score: Share of a batch's rows that count: a batch of 64 with a score of 0.25 varies as
+            much from the whole as 16 rows drawn at random. 1 over the largest of 1, `shards` and
+            `labels`.
+        shards: How far the batches' rows clump by shard: the mean of chi-squared over its degrees
+            of freedom. Above 1 is clumped, below 1 is more even than chance.
+        labels: Likewise by label; `None` where no label was asked for.
+        neighbours: Pairs of rows that are neighbours in a shard and in one batch, over what
+            chance gives.
+        distance: Mean distance in the order of rows that are neighbours in a shard, over what
+            chance gives, which is a third of the epoch.
+        batch_rows: Rows in a batch, of all hosts together.
+        n_rows: Rows of the epoch.
+    """
+
+    score: float
+    shards: float
+    labels: float | None
+    neighbours: float
+    distance: float
+    batch_rows: int
+    n_rows: int
+
+    @classmethod
+    def of(
+        cls, shard: _Array, row: _Array, *, batch_rows: int, labels: _Array | None = None
+    ) -> ShuffleQuality:
+        """The quality of any order of an epoch, Gristmill's or not.
+
+        Args:
+            shard: Number of each row's shard, `(rows,)` of integers, in the order.
+            row: Its number in the shard, likewise.
+            batch_rows: Rows in a batch, at least 2. A short last batch is left out.
+            labels: Each row's label, likewise, of any type that can be sorted.
+
+        Raises:
+            ValueError: There is less than one batch, or arrays differ in length.
+        """
+        n = len(shard)
+        if not 2 <= batch_rows <= n:
+            raise ValueError(f"a batch has 2 to {n} rows, the rows of an epoch, not {batch_rows}")
+        if len(row) != n or (labels is not None and len(labels) != n):
+            raise ValueError("shard, row and labels have one entry for each row of the epoch")
+        by_shard = _clumping(np.asarray(shard), batch_rows)
+        by_label = None if labels is None else _clumping(np.asarray(labels), batch_rows)
+        neighbours, distance = _neighbours(np.asarray(shard), np.asarray(row), batch_rows)
+        return cls(
+            score=1 / max(1.0, by_shard, by_label or 0.0),
+            shards=by_shard,
+            labels=by_label,
+            neighbours=neighbours,
+            distance=distance,
+            batch_rows=batch_rows,
+            n_rows=n,
+        )
+
+    def __str__(self) -> str:
+        labels = "" if self.labels is None else f", by label {self.labels:.2f}"
+        return (
+            f"score {self.score:.2f}: batches of {self.batch_rows} of {self.n_rows} rows clump by "
+            f"shard {self.shards:.2f}{labels}; neighbours meet {self.neighbours:.2f} times as "
+            f"often as by chance, {self.distance:.2f} as far apart (ideal: 1.00 each)"
+        )
+
+
+def shuffle_quality(
+    dataset: ArrowIterDataset,
+    *,
+    label: str | None = None,
+    batch_rows: int | None = None,
+    epoch: int = 0,
+) -> ShuffleQuality:
+    """How well the data set's own settings shuffle one epoch, without reading audio.
+
+    Reads the shards' headers and, with `label`, that column. Takes about 60 bytes of memory and
+    under 2 microseconds a row.
+
+    Args:
+        dataset: The data set, as it is trained on.
+        label: Name of a column of labels: integers, strings, booleans.
+        batch_rows: Rows in a batch of all hosts together; `None` takes the data set's batch size
+            times its hosts, or 64 for single rows.
+        epoch: The epoch to look at.
+
+    Raises:
+        ValueError: The epoch has less than one batch, or the data set has not that many epochs.
+        SchemaError: There is no such column.
+    """
+    whole = dataset.rows_per_epoch()
+    shard, row = global_order(dataset, epoch * whole, (epoch + 1) * whole)[1:]
+    if batch_rows is None:
+        batch_rows = dataset.rows_per_element * dataset.part.hosts
+        batch_rows = batch_rows if batch_rows > 1 else 64
+    labels = None
+    if label is not None:
+        labels = _look_up(dataset.column_in_file_order(label), shard, row)
+    return ShuffleQuality.of(shard, row, batch_rows=batch_rows, labels=labels)
+
+
+def _look_up(column: tuple[_Array, _Array, _Array], shard: _Array, row: _Array) -> _Array:
+    of_shard, of_row, values = column
+    width = int(max(of_row.max(initial=0), row.max(initial=0))) + 1
+    return values[np.searchsorted(of_shard * width + of_row, shard * width + row)]
+
+
+def _clumping(kind: _Array, batch_rows: int) -> float:
+    """The mean over batches of chi-squared by its degrees of freedom, against the whole epoch.
+
+    Drawn without replacement, counts vary less by `(n - b) / (n - 1)`, which is taken out.
+    """
+    kinds, index, totals = np.unique(kind, return_inverse=True, return_counts=True)
+    n, n_batches = len(kind), len(kind) // batch_rows
+    if len(kinds) < 2 or n == batch_rows:
+        return 1.0
+    # The sum over batches and kinds of count**2 / expected, from the pairs that occur.
+    batch = np.arange(n_batches * batch_rows) // batch_rows
+    pairs, counts = np.unique(batch * len(kinds) + index[: len(batch)], return_counts=True)
+    expected = batch_rows * totals[pairs % len(kinds)] / n
+    chi2 = (counts**2 / expected).sum() / n_batches - batch_rows
+    return float(chi2 / (len(kinds) - 1) * (n - 1) / (n - batch_rows))
+
+
+def _neighbours(shard: _Array, row: _Array, batch_rows: int) -> tuple[float, float]:
+    """Neighbours within a batch, and how far apart neighbours are, over what chance gives."""
+    n = len(shard)
+    place = np.lexsort((row, shard))  # the places of the rows, in file order
+    pair = (np.diff(shard[place]) == 0) & (np.diff(row[place]) == 1)
+    first, second = place[:-1][pair], place[1:][pair]
+    if not len(first):
+        return 1.0, 1.0
+    in_full = np.maximum(first, second) < n // batch_rows * batch_rows
+    together = (first // batch_rows == second // batch_rows) & in_full
+    chance = len(first) * (n // batch_rows) * batch_rows * (batch_rows - 1) / (n * (n - 1))
+    distance = np.abs(first.astype(np.int64) - second).mean() / ((n + 1) / 3)
+    return float(together.sum() / chance), float(distance)

@@ -1,0 +1,62 @@
+"""Which part of the order a host, and a worker of it, delivers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+Slice = tuple[int | None, int | None, int | None, bool]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Hosts take turns in the stream of all epochs, then the workers of a host do.
+
+    Attributes:
+        host: Number of this host.
+        hosts: Number of hosts.
+        is_even: Whether all hosts deliver equally many rows.
+        slices: `(start, stop, step, sequential)` of each epoch's positions, one after the other.
+        offset: First of this host's rows that is for this worker.
+        stride: Distance of this worker's rows among those of its host.
+    """
+
+    host: int = 0
+    hosts: int = 1
+    is_even: bool = False
+    slices: tuple[Slice, ...] = ()
+    offset: int = 0
+    stride: int = 1
+
+    def narrow(self, sl: slice, sequential: bool) -> Part:
+        """The part of this part that `sl` takes.
+
+        `slice(k, None, n)` with k below n is one of n workers taking turns, in the stream of all
+        epochs, so that their union is in order across the ends of epochs. Any other slice is one
+        of each epoch's rows.
+        """
+        start = 0 if sl.start is None else sl.start
+        step = 1 if sl.step is None else sl.step
+        if sl.stop is None and 0 <= start < step and not sequential:
+            offset, stride = self.offset + self.stride * start, self.stride * step
+            return replace(self, offset=offset, stride=stride)
+        before = self.slices
+        if self.stride > 1:
+            before = (*before, (self.offset, None, self.stride, False))
+        slices = (*before, (sl.start, sl.stop, sl.step, sequential))
+        return replace(self, slices=slices, offset=0, stride=1)
+
+    @property
+    def stream_stride(self) -> int:
+        """Rows of the stream for each one that is delivered here."""
+        return self.hosts * self.stride
+
+    @property
+    def lane(self) -> tuple[int, int, int]:
+        """`(offset, stride, even)` in the stream, as the native core takes them."""
+        offset = self.host + self.hosts * self.offset
+        return offset, self.stream_stride, self.hosts if self.is_even else 1
+
+    def n_before(self, index: int) -> int:
+        """How many of the stream's first `index` rows are delivered here."""
+        offset, stride, _ = self.lane
+        return -(-max(index - offset, 0) // stride)

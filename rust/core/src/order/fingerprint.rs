@@ -1,0 +1,105 @@
+//! What a state remembers of the data set that it was saved from.
+
+use std::fmt;
+
+use super::{Order, VERSION, hash::hash, shuffle::Shuffle};
+
+/// Hashes of all that the stream depends on, in parts, so that a difference can be named.
+///
+/// Hosts and workers are no part of it: the stream is the same for any number of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// Number of shards.
+    pub n_shards: u64,
+    /// Number of rows that take part.
+    pub n_rows: u64,
+    /// Base names of the shards, in order.
+    pub names: u64,
+    /// Row counts of the shards, in order.
+    pub counts: u64,
+    /// Which rows are excluded.
+    pub excluded: u64,
+    /// The shuffle.
+    pub order: u64,
+    /// The seed of the crops.
+    pub crops: u64,
+    /// Which positions of each epoch take part.
+    pub slice: u64,
+}
+
+impl Fingerprint {
+    /// That of `order` over shards of these keys, with crops by this seed.
+    pub fn new(order: &Order, shard_keys: &[u64], crop_seed: u64) -> Self {
+        let rows = &order.rows;
+        let mut shuffle = vec![VERSION];
+        shuffle.extend(Shuffle::words(order.shuffle.as_ref()));
+        Self {
+            n_shards: rows.n_shards(),
+            n_rows: rows.len(),
+            names: hash(shard_keys),
+            counts: hash(rows.starts()),
+            excluded: hash(rows.kept_before()),
+            order: hash(&shuffle),
+            crops: hash(&[crop_seed]),
+            slice: hash(&order.slice.words()),
+        }
+    }
+
+    /// The numbers in their written order, those that are written in decimal first.
+    fn parts(&self) -> ([u64; 2], [u64; 6]) {
+        let Self { n_shards, n_rows, names, counts, excluded, order, crops, slice } = *self;
+        ([n_shards, n_rows], [names, counts, excluded, order, crops, slice])
+    }
+
+    /// Reads what `Display` writes; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('-');
+        let mut number = |radix| u64::from_str_radix(parts.next()?, radix).ok();
+        let read = Self {
+            n_shards: number(10)?,
+            n_rows: number(10)?,
+            names: number(16)?,
+            counts: number(16)?,
+            excluded: number(16)?,
+            order: number(16)?,
+            crops: number(16)?,
+            slice: number(16)?,
+        };
+        (read.to_string() == text).then_some(read)
+    }
+
+    /// In words, what of `self` is not as it was in `saved`; `None` where all is.
+    pub fn difference(&self, saved: &Self) -> Option<String> {
+        if self == saved {
+            return None;
+        }
+        let mut differ = Vec::new();
+        if self.n_shards != saved.n_shards {
+            differ.push(format!("it had {} shards, not {}", saved.n_shards, self.n_shards));
+        } else if self.names != saved.names {
+            differ.push("its shards had other base names, or another order".to_owned());
+        }
+        if self.n_shards == saved.n_shards && self.counts != saved.counts {
+            differ.push("its shards had other row counts".to_owned());
+        }
+        if self.n_rows != saved.n_rows {
+            differ.push(format!("it had {} rows, not {}", saved.n_rows, self.n_rows));
+        }
+        let others = [
+            (self.excluded != saved.excluded, "other rows were excluded"),
+            (self.order != saved.order, "it was shuffled otherwise, or not at all"),
+            (self.crops != saved.crops, "its crops had another seed"),
+            (self.slice != saved.slice, "it was another slice, or another block, of the rows"),
+        ];
+        differ.extend(others.iter().filter(|(is, _)| *is).map(|(_, what)| (*what).to_owned()));
+        Some(differ.join("; "))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([n_shards, n_rows], hashes) = self.parts();
+        write!(f, "{n_shards}-{n_rows}")?;
+        hashes.iter().try_for_each(|hash| write!(f, "-{hash:016x}"))
+    }
+}

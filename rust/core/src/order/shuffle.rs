@@ -1,0 +1,231 @@
+//! How positions of an epoch become numbers of rows: file order, a global or a windowed shuffle.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{
+    hash::{below, hash},
+    permutation::Permutation,
+    rows::Rows,
+};
+
+/// What the windowed order draws beside the keys of a permutation, each under a word of its own:
+/// the permutation of the shards, the blocks of a stream, where a stream's blocks begin.
+const SHARDS: u64 = 13;
+const BLOCKS: u64 = 14;
+const PHASE: u64 = 15;
+
+/// A shuffle, as the user states it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shuffle {
+    /// Any number.
+    pub seed: u64,
+    /// Rows that are shuffled among each other; `None` is all of them.
+    pub window: Option<Window>,
+    /// Whether each epoch has an order of its own, or all that of epoch 0.
+    pub reshuffle: bool,
+}
+
+/// A window of the shuffle, which several streams share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Rows in all streams together, at least 1.
+    pub rows: u64,
+    /// Runs of the data that are read side by side, at least 1.
+    pub streams: u64,
+}
+
+impl Window {
+    /// Rows of one stream that are shuffled among each other.
+    pub fn rows_per_stream(&self) -> u64 {
+        self.rows.div_ceil(self.streams.max(1)).max(1)
+    }
+}
+
+impl Shuffle {
+    /// What the order depends on, for the fingerprint.
+    pub(super) fn words(shuffle: Option<&Self>) -> [u64; 5] {
+        let Some(shuffle) = shuffle else { return [0; 5] };
+        let (rows, streams) =
+            shuffle.window.map_or((0, 0), |window| (window.rows_per_stream(), window.streams));
+        [1, shuffle.seed, rows, streams, u64::from(shuffle.reshuffle)]
+    }
+
+    /// The number of the row at `position` of `epoch`; `None` past the last.
+    pub(super) fn get(
+        &self,
+        rows: &Rows,
+        laid: &LaidOut,
+        epoch: u64,
+        position: u64,
+    ) -> Option<u64> {
+        let epoch = if self.reshuffle { epoch } else { 0 };
+        match self.window {
+            None => Permutation::new(rows.len(), self.seed, epoch).get(position),
+            Some(window) => {
+                let place = self.place(window, rows.len(), epoch, position)?;
+                laid.epoch(rows, self.seed, epoch).get(place)
+            }
+        }
+    }
+
+    /// Where in the sequence of an epoch's shards its row at `position` lies.
+    ///
+    /// The sequence is cut into `streams` runs, the first ones longer by one where they cannot be
+    /// equal, which take turns. A run is permuted block by block; its first block is cut short by
+    /// a drawn number of rows, so that neighbours do not meet in the same blocks in every epoch.
+    fn place(&self, window: Window, n: u64, epoch: u64, position: u64) -> Option<u64> {
+        if position >= n {
+            return None;
+        }
+        let streams = window.streams.max(1);
+        let (stream, i) = (position % streams, position / streams);
+        let (share, extra) = (n / streams, n % streams);
+        let start = stream * share + stream.min(extra);
+        let len = share + u64::from(stream < extra);
+        let size = window.rows_per_stream();
+        let phase = below(hash(&[self.seed, epoch, PHASE, stream]), size);
+        let block = i.checked_add(phase)? / size;
+        let first = block.saturating_mul(size).saturating_sub(phase);
+        let end = len.min((block + 1).saturating_mul(size) - phase);
+        let key = hash(&[self.seed, epoch, BLOCKS, stream]);
+        let within = Permutation::new(end - first, key, block).get(i - first)?;
+        Some(start + first + within)
+    }
+}
+
+/// The shards of an epoch in their drawn order: where each starts, and its first row's number.
+#[derive(Debug)]
+pub(super) struct Sequence(Vec<(u64, u64)>);
+
+impl Sequence {
+    fn new(rows: &Rows, seed: u64, epoch: u64) -> Self {
+        let shards = Permutation::new(rows.n_shards(), hash(&[seed, epoch, SHARDS]), 0);
+        let mut start = 0;
+        let drawn = (0..rows.n_shards()).filter_map(|k| shards.get(k));
+        Self(
+            drawn
+                .map(|shard| {
+                    let numbers = rows.of_shard(shard as usize);
+                    let entry = (start, numbers.start);
+                    start += numbers.end - numbers.start;
+                    entry
+                })
+                .collect(),
+        )
+    }
+
+    /// The number of the row at `place`, which must lie inside.
+    fn get(&self, place: u64) -> Option<u64> {
+        let k = self.0.partition_point(|(start, _)| *start <= place).checked_sub(1)?;
+        let (start, first) = self.0.get(k)?;
+        Some(first + (place - start))
+    }
+}
+
+/// The sequences of the epochs in use: where one epoch meets the next, both are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LaidOut(Arc<Mutex<[Option<OfEpoch>; 2]>>);
+
+/// An epoch, and its sequence.
+type OfEpoch = (u64, Arc<Sequence>);
+
+impl LaidOut {
+    fn epoch(&self, rows: &Rows, seed: u64, epoch: u64) -> Arc<Sequence> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let [even, odd] = &mut *kept;
+        let slot = if epoch.is_multiple_of(2) { even } else { odd };
+        match slot {
+            Some((of, sequence)) if *of == epoch => Arc::clone(sequence),
+            _ => {
+                let sequence = Arc::new(Sequence::new(rows, seed, epoch));
+                *slot = Some((epoch, Arc::clone(&sequence)));
+                sequence
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn windowed(seed: u64, rows: u64, streams: u64) -> Shuffle {
+        Shuffle { seed, window: Some(Window { rows, streams }), reshuffle: true }
+    }
+
+    fn numbers(shuffle: &Shuffle, rows: &Rows, epoch: u64) -> Vec<u64> {
+        let laid = LaidOut::default();
+        (0..).map_while(|i| shuffle.get(rows, &laid, epoch, i)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_windowed_epoch_has_every_row_once(
+            counts in prop::collection::vec(0u64..40, 0..8),
+            seed: u64, epoch: u64, rows in 1u64..200, streams in 1u64..20,
+        ) {
+            let all = Rows::new(&counts, &[]).unwrap();
+            let mut found = numbers(&windowed(seed, rows, streams), &all, epoch);
+            found.sort_unstable();
+            prop_assert!(found.into_iter().eq(0..all.len()));
+        }
+
+        /// Row `i` of a stream comes less than a block away from its place: what a stream reads
+        /// moves forward.
+        #[test]
+        fn streams_move_forward(
+            n in 1u64..500, seed: u64, rows in 1u64..100, streams in 1u64..10,
+        ) {
+            let window = Window { rows, streams };
+            let shuffle = windowed(seed, rows, streams);
+            for position in 0..n {
+                let place = shuffle.place(window, n, 0, position).unwrap();
+                let (stream, i) = (position % streams, position / streams);
+                let straight = stream * (n / streams) + stream.min(n % streams) + i;
+                prop_assert!(place.abs_diff(straight) < window.rows_per_stream());
+            }
+        }
+
+        #[test]
+        fn extreme_windows_do_not_overflow(
+            n in 1u64..(1 << 62), rows in 1u64.., streams in 1u64.., i: u64, seed: u64,
+        ) {
+            let shuffle = windowed(seed, rows, streams);
+            let place = shuffle.place(Window { rows, streams }, n, 0, i % n);
+            prop_assert!(place.is_some_and(|place| place < n));
+        }
+    }
+
+    #[test]
+    fn one_order_for_all_epochs_on_request() {
+        let rows = Rows::new(&[5, 0, 9, 1], &[(0, 3)]).unwrap();
+        for window in [None, Some(Window { rows: 4, streams: 2 })] {
+            let orders = |reshuffle| {
+                let shuffle = Shuffle { seed: 3, window, reshuffle };
+                [0, 1, 2].map(|epoch| numbers(&shuffle, &rows, epoch))
+            };
+            let [fixed, fresh] = [orders(false), orders(true)];
+            assert_eq!(fixed[0], fresh[0]);
+            assert_eq!(fixed[1], fixed[0]);
+            assert_ne!(fresh[1], fresh[0]);
+            assert_ne!(fresh[2], fresh[1]);
+        }
+    }
+
+    /// Golden: changing these is changing format version 1.
+    #[test]
+    fn version_1_is_fixed() {
+        let rows = Rows::new(&[4, 0, 5, 1, 6], &[]).unwrap();
+        let orders = [(6, 2), (5, 3), (100, 1)]
+            .map(|(window, streams)| numbers(&windowed(42, window, streams), &rows, 1));
+        assert_eq!(orders, GOLDEN);
+    }
+
+    const GOLDEN: [[u64; 16]; 3] = [
+        [0, 8, 1, 11, 3, 12, 2, 10, 4, 15, 6, 13, 7, 14, 5, 9],
+        [0, 6, 13, 2, 8, 12, 1, 7, 14, 4, 11, 15, 3, 10, 9, 5],
+        [11, 14, 13, 9, 1, 6, 12, 8, 4, 15, 10, 3, 5, 7, 0, 2],
+    ];
+}
