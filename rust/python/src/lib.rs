@@ -10,6 +10,7 @@ mod detach;
 mod errors;
 mod options;
 mod pipeline;
+mod stats;
 
 use pyo3::pymodule;
 
