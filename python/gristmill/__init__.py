@@ -15,12 +15,16 @@ from gristmill.errors import (
 )
 from gristmill.limits import Limits
 from gristmill.report import DamagedRow, DecodeReport
+from gristmill.stats import Stats
+from gristmill.verdict import Advice, Case, Verdict
 
 __all__ = [
+    "Advice",
     "ArrowIterDataset",
     "ArrowIterator",
     "Audio",
     "AudioInfo",
+    "Case",
     "CenterCrop",
     "CorruptShardError",
     "DamagedRow",
@@ -35,7 +39,9 @@ __all__ = [
     "SchemaError",
     "Shuffle",
     "StartCrop",
+    "Stats",
     "UnsupportedCodecError",
+    "Verdict",
     "__version__",
     "decode",
     "decode_with_report",
