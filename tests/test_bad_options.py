@@ -50,6 +50,7 @@ def test_options_that_make_no_sense(numbered: list[Path], options: dict[str, Any
         lambda: gm.ReadOptions(memory_budget="much"),
         lambda: gm.ReadOptions(memory_budget=0),
         lambda: gm.ReadOptions(prefetch_batches=0),
+        lambda: gm.ReadOptions(log_every_seconds=0.0),
         lambda: gm.decode(GOOD, start=-1),
         lambda: gm.decode(GOOD, seconds=float("inf")),
         lambda: gm.decode(GOOD, sample_rate=0),

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import gristmill as gm
+
 GRISTMILL = Path(sys.executable).with_name("gristmill")
 SMALL = ["--rows", "24", "--steps", "12", "--batch-size", "8"]
 
@@ -69,6 +71,8 @@ def test_demo_trains_and_resumes(demo):
     assert summary["resume"]["equal"]
     assert summary["resume"]["batches_compared"] == 7
     assert summary["held_out"]["rows"] == 8
+    assert summary["verdict"]["case"] in {case.value for case in gm.Case}
+    assert summary["verdict"]["text"]
     assert "train: 12/12 steps" in progress
     assert "\r" not in progress
 

@@ -17,12 +17,16 @@ from gristmill.limits import Limits
 from gristmill.order import GlobalOrder, global_order
 from gristmill.quality import ShuffleQuality, shuffle_quality
 from gristmill.report import DamagedRow, DecodeReport
+from gristmill.stats import Stats
+from gristmill.verdict import Advice, Case, Verdict
 
 __all__ = [
+    "Advice",
     "ArrowIterDataset",
     "ArrowIterator",
     "Audio",
     "AudioInfo",
+    "Case",
     "CenterCrop",
     "CorruptShardError",
     "DamagedRow",
@@ -39,7 +43,9 @@ __all__ = [
     "Shuffle",
     "ShuffleQuality",
     "StartCrop",
+    "Stats",
     "UnsupportedCodecError",
+    "Verdict",
     "__version__",
     "decode",
     "decode_with_report",

@@ -76,5 +76,11 @@ class Pipeline:
     def take_damaged(self) -> list[tuple[str, int, _Report]]:
         """The damaged rows among those delivered since the last call: shard, row, report."""
 
+    def read_seconds(self) -> float:
+        """Thread seconds spent inside reads so far."""
+
+    def stats(self) -> dict[str, Any] | None:
+        """What has been measured so far, as `gristmill.stats` takes it; `None` after a fork."""
+
     def close(self) -> None:
         """Ends all threads and waits for them. Safe to call again, and from any thread."""

@@ -176,6 +176,8 @@ class ReadOptions:
             10 s. Then `OSError` names the shard, the byte and the cause.
         page_cache: Whether what was read stays in the operating system's page cache. `False` for
             data sets larger than memory on machines where others need it.
+        log_every_seconds: How often the logger `gristmill` gets a line with the rate and the
+            verdict, at level INFO; `None` is once a minute at level DEBUG.
     """
 
     num_threads: int | None = None
@@ -185,6 +187,7 @@ class ReadOptions:
     index_dir: str | os.PathLike[str] | None = "auto"
     retries: int = 5
     page_cache: bool = True
+    log_every_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.retries <= 1000:
@@ -195,6 +198,9 @@ class ReadOptions:
             count = getattr(self, name)
             if count is not None and count < 1:
                 raise ValueError(f"{name} must be at least 1, not {count!r}")
+        every = self.log_every_seconds
+        if every is not None and not every > 0:
+            raise ValueError(f"log_every_seconds must be above 0, not {every!r}")
         if self.memory_budget_bytes < 1:
             raise ValueError(f"memory_budget must be at least 1 byte, not {self.memory_budget!r}")
 

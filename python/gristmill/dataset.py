@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -19,8 +20,14 @@ from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
 from gristmill.report import DamagedRow, DecodeReport
 from gristmill.slicing import Part
 from gristmill.state import Opened, Position
+from gristmill.stats import Settings, Stats, from_native, machine_cpus
+from gristmill.telemetry import Reporter
+from gristmill.verdict import Verdict, decide
 
 Element = dict[str, Any]
+Columns = dict[str, bool]
+"""Names, and whether the values are Python objects."""
+_ROW_ID = ("shard", "row")
 
 MAX_DAMAGED_ROWS = 10_000
 
@@ -215,6 +222,31 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "allow_changed": self._allow_changed,
         }
 
+    def settings(self, native: Mapping[str, Any] | None, columns: Columns) -> Settings:
+        """What statistics are measured with; `native` is what the native core tells."""
+        counts = native or {"readers": {"count": 0}, "decoders": {"count": 0}, "usable_cpus": 1}
+        audio = self._audio if isinstance(self._audio, Audio) else None
+        if self._with_row_id:
+            columns = {name: kind for name, kind in columns.items() if name not in _ROW_ID}
+        return Settings(
+            num_threads=counts["decoders"]["count"],
+            num_requests=counts["readers"]["count"],
+            prefetch_batches=self._read.prefetch_batches,
+            memory_budget_bytes=self._read.memory_budget_bytes,
+            batch_size=self._batch_size,
+            resampler=audio.resampler if audio and audio.sample_rate else None,
+            columns=tuple(columns),
+            object_columns=tuple(name for name, is_object in columns.items() if is_object),
+            machine_cpus=machine_cpus(),
+            usable_cpus=counts["usable_cpus"],
+            is_worker=multiprocessing.parent_process() is not None,
+        )
+
+    @property
+    def log_every_seconds(self) -> float | None:
+        """As in `ReadOptions`."""
+        return self._read.log_every_seconds
+
     @property
     def drops_remainder(self) -> bool:
         """Whether rows may be left over at the end."""
@@ -232,6 +264,19 @@ def _spec(leaf: Any) -> Any:
         return {name: _spec(child) for name, child in children.items()}
     shape, dtype = leaf
     return ElementSpec(shape=tuple(shape), dtype=np.dtype(dtype))
+
+
+def _columns_of(element: Element) -> Columns:
+    """The columns, and whether they are Python objects rather than arrays of numbers."""
+    return {name: _is_object(value) for name, value in element.items()}
+
+
+def _is_object(value: Any) -> bool:
+    if isinstance(value, dict):
+        children = cast("dict[str, Any]", value)
+        return any(map(_is_object, children.values()))
+    dtype = getattr(value, "dtype", None)
+    return dtype is None or dtype.kind == "O"
 
 
 class ArrowIterator(grain.DatasetIterator[Element]):
@@ -256,6 +301,9 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._opened: Opened | None = None
         self._ended = False
         self._damaged: dict[tuple[str, int], DamagedRow] = {}
+        self._columns: Columns = {}
+        self._reporter = Reporter(dataset.log_every_seconds)
+        self._measured: dict[str, Any] | None = None
 
     @recorded
     def __next__(self) -> Element:
@@ -275,12 +323,15 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                 n_rows, element = delivered
                 for shard, row, report in pipeline.take_damaged():
                     self._remember(DamagedRow(shard, row, DecodeReport(*report)))
+                if not self._columns:
+                    self._columns = _columns_of(element)
                 if n_rows < self._dataset.rows_per_element:
                     position = self._position.ended(opened)
                 else:
                     position = self._position.after(n_rows, opened, self._part)
                 state = position.to_state()
                 self._position, self._state = position, state
+                self._reporter.element(self, pipeline)
                 return element
         except BaseException:
             # An interrupt may come after the pipeline went on: then it is ahead of the state.
@@ -303,6 +354,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             self._position = start
             self._opened = None
             self._pipeline = pipeline
+            self._reporter.starts()
             # `close` marks the iterator before it looks for a pipeline: one of the two sees the
             # other, and no thread is left.
             if self._closed:
@@ -348,6 +400,19 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._opened = None
         self._stop()
 
+    def stats(self) -> Stats:
+        """What has been measured since the native threads started; from any thread, at any time.
+
+        After the end, an error or `close`, what had been measured until then.
+        """
+        pipeline = self._pipeline
+        native = self._measured if pipeline is None else pipeline.stats()
+        return from_native(native, self._dataset.settings(native, self._columns))
+
+    def verdict(self) -> Verdict:
+        """What limits this iterator and what would help, from its `stats()`; print it."""
+        return decide(self.stats())
+
     def start_prefetch(self) -> None:
         """Starts the native threads now, so that the first elements are ready when asked for."""
         if not (self._closed or self._ended):
@@ -363,7 +428,10 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         pipeline = self.__dict__.get("_pipeline")
         if pipeline is not None:
             self._pipeline = None
-            pipeline.close()
+            try:
+                self._measured = pipeline.stats()
+            finally:
+                pipeline.close()
 
     def _get_next_index(self) -> int:
         rows = self._state["next_index"]

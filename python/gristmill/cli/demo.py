@@ -89,6 +89,7 @@ def run(options: Options, console: Console) -> None:
             batches.set_state(state)
             left = options.steps - stop
             model = _train(model, batches, left, meter, options, progress, resumed)
+            verdict = batches.verdict()
 
     if resumed[:n_compared] != uninterrupted:
         message = f"after the stop at step {stop}, the resumed run saw other batches"
@@ -105,6 +106,7 @@ def run(options: Options, console: Console) -> None:
             "first_batch_s": meter.first_batch_s,
             "loss": meter.loss,
         },
+        "verdict": verdict.to_dict(),
         "resume": {"step": stop, "state": state, "batches_compared": n_compared, "equal": True},
         "held_out": {"rows": rows, "accuracy": correct / rows, "chance": 1 / len(CLASSES)},
         "seconds": time.perf_counter() - began,
@@ -250,5 +252,6 @@ def _report(summary: dict[str, Any], console: Console) -> None:
             ("next batches", f"{resume['batches_compared']} compared, equal bit for bit"),
         ],
     )
+    console.say(f"\n{summary['verdict']['text']}")
     console.say(f"\nDone in {summary['seconds']:.0f} s.")
     console.summary(summary)

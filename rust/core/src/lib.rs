@@ -8,6 +8,8 @@
 //! 4. [`batch`]: into its slot of an aligned buffer;
 //! 5. [`pipeline`]: the threads and the bounded queues between these.
 //!
+//! [`stats`] is what all of them measure of themselves on the way.
+//!
 //! There is no Python here and no `unsafe`. Every parse of outside bytes ends in data or in an
 //! [`Error`] that names shard, row and byte.
 #![forbid(unsafe_code)]
@@ -18,6 +20,7 @@ pub mod error;
 pub mod order;
 pub mod pipeline;
 pub mod shard;
+pub mod stats;
 mod threads;
 
 pub use error::{Error, ErrorKind, Position, Result};

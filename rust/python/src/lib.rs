@@ -11,6 +11,7 @@ mod errors;
 mod options;
 mod order;
 mod pipeline;
+mod stats;
 
 use pyo3::pymodule;
 

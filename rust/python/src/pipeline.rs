@@ -15,7 +15,7 @@ use crate::{
     audio::{Report, report_to_py},
     convert::{batch_to_dict, described_to_py},
     detach::Detach,
-    options,
+    options, stats,
 };
 
 /// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
@@ -52,7 +52,9 @@ impl Pipeline {
         let element = self.wait(py).and_then(|batch| {
             let Some(mut batch) = batch else { return Ok(None) };
             self.lock_damaged().append(&mut batch.damaged);
-            Ok(Some((batch.n_rows, batch_to_dict(py, batch)?)))
+            let (n_rows, columns) = (batch.n_rows, batch_to_dict(py, batch)?);
+            self.inner.handed_over();
+            Ok(Some((n_rows, columns)))
         });
         if element.is_err() {
             // No thread outlives a failed or interrupted call.
@@ -89,6 +91,17 @@ impl Pipeline {
             Ok((str::to_owned(&*shard), row, report_to_py(py, codec, report)?))
         };
         taken.into_iter().map(row).collect()
+    }
+
+    /// Thread seconds spent inside reads so far.
+    fn read_seconds(&self) -> f64 {
+        self.inner.read_time().as_secs_f64()
+    }
+
+    /// What has been measured so far; `None` in a forked child.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let snapshot = py.detach(|| self.inner.stats());
+        snapshot.map(|snapshot| stats::to_dict(py, &snapshot)).transpose()
     }
 
     /// Ends all threads and waits for them.

@@ -3,6 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
 
 use super::{
@@ -48,6 +49,8 @@ pub struct Decoder {
     pub(super) samples: Vec<f32>,
     pub(super) kernel: Option<Arc<Kernel>>,
     pub(super) cancel: Cancel,
+    /// What resampling has taken since it was last asked for.
+    pub(super) resampling: Duration,
 }
 
 impl Decoder {
@@ -55,6 +58,11 @@ impl Decoder {
     /// packets.
     pub fn set_cancel(&mut self, flag: Arc<AtomicBool>) {
         self.cancel = Cancel::new(flag);
+    }
+
+    /// What resampling has taken since this was last asked.
+    pub(crate) fn take_resampling(&mut self) -> Duration {
+        std::mem::take(&mut self.resampling)
     }
 
     /// Decides from the headers what a row's result will be. Nothing is decoded.

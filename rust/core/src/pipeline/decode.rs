@@ -1,6 +1,6 @@
 //! Decoder threads: from a read row to its slot, and from the last row to the batch.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
 use crate::{
@@ -9,18 +9,27 @@ use crate::{
     error::{Error, Result},
     order::hash::hash,
     shard::Shard,
+    stats::{self, Role},
 };
 
 impl Shared {
     /// The body of a decoder thread: until the stream ends or the pipeline closes.
     pub(super) fn decode_rows(self: &Arc<Self>) {
         let Some(dataset) = self.dataset.get() else { return };
+        let _counted = self.at_work(Role::Decoder);
         let mut decoder = Decoder::default();
         decoder.set_cancel(Arc::clone(&self.closed));
         while let Some((mut job, slot)) = self.queue.pop(self) {
             let (index, charged) = (job.index, job.charged);
             let mut blobs = std::mem::take(&mut job.blobs);
+            let began = match dataset.audio {
+                Some(_) => Some(Instant::now()),
+                None => stats::sampled(index),
+            };
             let row = self.decode_row(dataset, &mut decoder, job, &mut blobs, slot);
+            if let Some(began) = began {
+                self.decoded(began.elapsed(), decoder.take_resampling());
+            }
             // The row is charged still: its vector may stay where the row itself had room.
             let room = self.queue.headroom(self).saturating_add(charged);
             for blob in blobs {
@@ -46,9 +55,11 @@ impl Shared {
         let single = self.options.batch_size.is_none();
         let slots = Slots { shape, sample_type: dataset.sample_type(), pool };
         let limit = self.options.column_limit();
+        let began = Instant::now();
         let batch = rows.and_then(|rows| {
             assemble(rows, &dataset.layout, &dataset.shards, &slots, single, limit)
         });
+        self.stats.assemble.record(began.elapsed());
         self.queue.finish(self, index, batch);
     }
 

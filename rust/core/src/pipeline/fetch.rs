@@ -13,6 +13,7 @@ use crate::{
     error::{Error, Result},
     order::Step,
     shard::{Blob, Shard, Table},
+    stats::{self, Role},
 };
 
 /// The bytes of one blob of a row.
@@ -126,6 +127,7 @@ impl Shared {
     /// The body of a reader thread: until the stream ends or the pipeline closes.
     pub(super) fn read_rows(self: &Arc<Self>) {
         let Some(dataset) = self.dataset.get() else { return };
+        let _counted = self.at_work(Role::Reader);
         while let Some(index) = self.queue.claim(self) {
             let mut charged = 0;
             match self.read_row(dataset, index, &mut charged) {
@@ -136,6 +138,7 @@ impl Shared {
     }
 
     fn read_row(&self, dataset: &Dataset, index: u64, charged: &mut usize) -> Result<Job> {
+        let began = stats::sampled(index);
         let step = dataset
             .order
             .step(index)
@@ -146,6 +149,9 @@ impl Shared {
             .ok_or_else(|| Error::config("the order names a shard that is not there"))?;
         let name = |error: Error| error.in_shard(shard.name()).in_row(step.row.row);
         let located = self.locate(dataset, shard, step, index).map_err(name)?;
+        if let Some(began) = began {
+            self.stats.plan.record(began.elapsed());
+        }
         let Located { table, place, blobs, kept, copied } = located;
         if copied > 0 {
             self.queue.charge(self, index, copied);

@@ -9,6 +9,7 @@ mod dataset;
 mod decode;
 mod describe;
 mod fetch;
+mod measure;
 mod options;
 mod progress;
 mod queue;
@@ -22,7 +23,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 pub use dataset::open_order;
@@ -35,6 +36,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     order::{Fingerprint, Step},
     shard::{Files, Table},
+    stats::{Snapshot, Stats},
     threads,
 };
 
@@ -126,6 +128,7 @@ struct Shared {
     /// Set once, as soon as the slots' size is known.
     batch_buffers: OnceLock<Arc<BufferPool>>,
     files: Arc<Files>,
+    stats: Stats,
     closed: Arc<AtomicBool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -165,6 +168,7 @@ impl Pipeline {
             row_buffers: RowBuffers::default(),
             batch_buffers: OnceLock::new(),
             files: Arc::new(files),
+            stats: Stats::default(),
             closed,
             threads: Mutex::default(),
         });
@@ -179,7 +183,28 @@ impl Pipeline {
     /// Whatever kept the shards from opening or a row of this batch from being delivered, the
     /// first row's first; [`ErrorKind::Closed`] after [`Self::close`], also while waiting.
     pub fn next(&self, timeout: Duration) -> Result<Next> {
-        self.shared.queue.next(&self.shared, timeout)
+        let (consumer, asked) = (&self.shared.stats.consumer, Instant::now());
+        consumer.asks(asked);
+        let next = self.shared.queue.next(&self.shared, timeout);
+        let n_rows = match &next {
+            Ok(Next::Batch(batch)) => Some(batch.n_rows),
+            _ => None,
+        };
+        consumer.leaves(asked, Instant::now(), n_rows);
+        next
+    }
+
+    /// Tells that the last batch has been made an element of the consumer's language: the time
+    /// since [`Self::next`] counts as delivery, and not as the consumer's own.
+    pub fn handed_over(&self) {
+        let stats = &self.shared.stats;
+        stats.deliver.record(stats.consumer.has_it(Instant::now()));
+    }
+
+    /// What has been measured so far, also after [`Self::close`]; `None` in a forked child, where
+    /// a thread of the parent may hold any lock. Takes the queue's lock for a microsecond.
+    pub fn stats(&self) -> Option<Snapshot> {
+        (self.pid == process::id()).then(|| self.shared.snapshot())
     }
 
     /// What is known of the data set, once it is open.
@@ -202,6 +227,11 @@ impl Pipeline {
     pub fn reads(&self) -> (u64, u64) {
         let counters = self.shared.files.counters();
         (counters.requests(), counters.bytes())
+    }
+
+    /// Thread time spent inside positional reads so far.
+    pub fn read_time(&self) -> Duration {
+        self.shared.files.counters().times().timer().sum()
     }
 
     /// Ends all threads, waits for them, and frees memory and descriptors. Safe to call again, and
@@ -299,7 +329,7 @@ impl Shared {
             })
         });
         self.dataset.get_or_init(|| dataset);
-        self.queue.open(first, end);
+        self.queue.open(first, end, self.files.counters());
         for k in 0..self.options.n_readers() {
             self.spawn(&format!("read-{k}"), |shared| {
                 shared.read_rows();

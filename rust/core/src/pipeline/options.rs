@@ -92,8 +92,7 @@ impl Options {
 
     /// Threads that decode.
     pub(crate) fn n_threads(&self) -> usize {
-        let available = || std::thread::available_parallelism().map_or(1, Into::into);
-        self.n_threads.unwrap_or_else(available)
+        self.n_threads.unwrap_or_else(usable_cpus)
     }
 
     /// Threads that read, each with one request at a time.
@@ -130,4 +129,9 @@ impl Options {
             _ => Ok(()),
         }
     }
+}
+
+/// CPUs that this process may use: affinity and cgroup quota counted.
+pub(crate) fn usable_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
 }

@@ -13,10 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Job, Next, Shared, progress::Progress};
+use super::{
+    Job, Next, Shared,
+    measure::{Lengths, Tally, Why},
+    progress::Progress,
+};
 use crate::{
     batch::{AlignedBuf, Row},
     error::{Error, Result},
+    shard::ReadCounters,
+    stats::Snapshot,
 };
 
 /// The queues, and what wakes their threads.
@@ -35,6 +41,8 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Stream index of the first row claimed.
+    first: u64,
     /// Stream index of the next row to claim.
     next_row: u64,
     /// Stream index of the first row of `batches[0]`.
@@ -48,11 +56,9 @@ struct State {
     jobs: BTreeMap<u64, Job>,
     /// Bytes charged: encoded rows, and decoded ones that have buffers of their own.
     used: usize,
-    /// Threads asleep at `room`, `budget` and `work`: waking nobody is a system call too, and
-    /// waking all for one row cost more than a percent of the throughput.
-    n_claiming: usize,
-    n_charging: usize,
-    n_decoding: usize,
+    /// Counts the threads asleep at `room`, `budget` and `work`: waking nobody is a system call
+    /// too, and waking all for one row cost more than a percent of the throughput.
+    tally: Tally,
     failure: Option<Error>,
 }
 
@@ -61,7 +67,7 @@ enum Claim {
     /// Claim the next row.
     Now,
     /// Wait for room.
-    Wait,
+    Wait(Why),
     /// Stop: the stream ends, or closes.
     Over,
 }
@@ -77,9 +83,12 @@ impl State {
         if place < self.batches.len() || place == 0 {
             return Claim::Now;
         }
+        if place >= shared.options.look_ahead() {
+            return Claim::Wait(Why::LookAhead);
+        }
         let needed = self.used.saturating_add(shared.next_batch_bytes());
         let fits = needed.saturating_add(shared.other_bytes()) <= shared.options.memory_budget;
-        if fits && place < shared.options.look_ahead() { Claim::Now } else { Claim::Wait }
+        if fits { Claim::Now } else { Claim::Wait(Why::NoRoomForBatch) }
     }
 }
 
@@ -89,10 +98,11 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets where the stream starts and ends.
-    pub(super) fn open(&self, start: u64, end: u64) {
+    /// Sets where the stream starts and ends. `counters` are of what opening has read.
+    pub(super) fn open(&self, start: u64, end: u64, counters: &ReadCounters) {
         let mut state = self.lock();
-        (state.next_row, state.head, state.end) = (start, start, Some(end));
+        state.tally.opened(counters);
+        (state.first, state.next_row, state.head, state.end) = (start, start, start, Some(end));
         self.ready.notify_all();
     }
 
@@ -117,17 +127,15 @@ impl Queue {
                     return None;
                 }
                 Claim::Now => break,
-                Claim::Wait => {
-                    state.n_claiming += 1;
-                    state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.n_claiming -= 1;
-                }
+                Claim::Wait(why) => state = asleep(state, why, &self.room),
             }
         }
         let index = state.next_row;
         if (index - state.head) / rows_per_batch >= state.batches.len() as u64 {
             let n_rows = rows_per_batch.min(state.end? - index) as usize;
             state.batches.push_back(Progress::new(n_rows, shared.new_slots(n_rows)));
+            let used = state.used.saturating_add(shared.other_bytes());
+            state.tally.uses(used);
         }
         state.next_row += 1;
         state.unfinished.insert(index);
@@ -137,7 +145,8 @@ impl Queue {
 
     /// Wakes one reader if it would find a row to claim, or the end; it wakes the next.
     fn wake_claiming(&self, state: &State, shared: &Shared) {
-        if state.n_claiming > 0 && !matches!(state.claimable(shared), Claim::Wait) {
+        let n_claiming = state.tally.n_asleep(&[Why::LookAhead, Why::NoRoomForBatch]);
+        if n_claiming > 0 && !matches!(state.claimable(shared), Claim::Wait(_)) {
             self.room.notify_one();
         }
     }
@@ -145,7 +154,7 @@ impl Queue {
     /// Lets all readers look again after bytes were freed.
     fn wake_after_freeing(&self, state: &State, shared: &Shared) {
         self.wake_claiming(state, shared);
-        if state.n_charging > 0 {
+        if state.tally.n_asleep(&[Why::NoRoomForRow]) > 0 {
             self.budget.notify_all();
         }
     }
@@ -168,10 +177,10 @@ impl Queue {
             && state.used.saturating_add(shared.other_bytes()).saturating_add(bytes)
                 > shared.options.memory_budget
         {
-            state.n_charging += 1;
-            state = self.budget.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.n_charging -= 1;
+            state = asleep(state, Why::NoRoomForRow, &self.budget);
         }
+        let used = state.used.saturating_add(shared.other_bytes()).saturating_add(bytes);
+        state.tally.uses(used);
         state
     }
 
@@ -191,7 +200,7 @@ impl Queue {
     pub(super) fn push(&self, job: Job) {
         let mut state = self.lock();
         state.jobs.insert(job.index, job);
-        if state.n_decoding > 0 {
+        if state.tally.n_asleep(&[Why::NoWork]) > 0 {
             self.work.notify_one();
         }
     }
@@ -217,9 +226,7 @@ impl Queue {
             if state.end == Some(state.next_row) && state.unfinished.is_empty() {
                 return None;
             }
-            state.n_decoding += 1;
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.n_decoding -= 1;
+            state = asleep(state, Why::NoWork, &self.work);
         }
     }
 
@@ -255,6 +262,7 @@ impl Queue {
         let place = (offset / shared.options.rows_per_batch() as u64) as usize;
         if let Some(progress) = state.batches.get_mut(place) {
             progress.finished = Some(batch);
+            state.tally.n_ready += 1;
         }
         if place == 0 {
             self.ready.notify_all();
@@ -271,6 +279,8 @@ impl Queue {
             }
             if state.batches.front().is_some_and(|batch| batch.finished.is_some()) {
                 let batch = state.batches.pop_front();
+                let read_rows = state.jobs.len();
+                state.tally.taken(read_rows);
                 state.head += shared.options.rows_per_batch() as u64;
                 state.used = state.used.saturating_sub(batch.as_ref().map_or(0, |b| b.bytes));
                 self.wake_after_freeing(&state, shared);
@@ -287,10 +297,31 @@ impl Queue {
             if left.is_zero() {
                 return Ok(Next::Pending);
             }
+            let asleep_from = Instant::now();
             let (guard, _) =
                 self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
             state = guard;
+            shared.stats.consumer.sleeps(asleep_from.elapsed());
         }
+    }
+
+    /// Counts under the lock.
+    pub(super) fn tally(&self, count: impl FnOnce(&mut Tally)) {
+        count(&mut self.lock().tally);
+    }
+
+    /// Fills in what is known here.
+    pub(super) fn describe(&self, now: Instant, reads: &ReadCounters, into: &mut Snapshot) {
+        let state = self.lock();
+        let lengths = Lengths {
+            claimed: state.next_row - state.first,
+            read_bytes: state.jobs.values().map(|job| job.charged).sum(),
+            unfinished_rows: state.unfinished.len(),
+            read_rows: state.jobs.len(),
+            open_batches: state.batches.len(),
+            used: state.used,
+        };
+        state.tally.describe(now, lengths, reads, into);
     }
 
     /// Reports what stops the whole pipeline.
@@ -317,4 +348,16 @@ impl Queue {
         drop(state);
         drop(freed);
     }
+}
+
+/// Sleeps until woken, counted among those who sleep for this reason.
+fn asleep<'a>(
+    mut state: MutexGuard<'a, State>,
+    why: Why,
+    condition: &Condvar,
+) -> MutexGuard<'a, State> {
+    state.tally.sleeps(why);
+    state = condition.wait(state).unwrap_or_else(PoisonError::into_inner);
+    state.tally.wakes(why);
+    state
 }

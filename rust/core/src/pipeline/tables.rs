@@ -3,9 +3,10 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use crate::{error::Result, shard::Table};
@@ -20,6 +21,9 @@ type Cell = Arc<Mutex<Option<Arc<Table>>>>;
 pub(super) struct Tables {
     limit: usize,
     bytes: AtomicUsize,
+    loads: AtomicU64,
+    /// Thread time spent waiting for another thread's load.
+    waited_ns: AtomicU64,
     /// Of the largest table so far; 0 before the first.
     largest: AtomicUsize,
     /// Up to this size tables are loaded by all readers at once, larger ones one after another.
@@ -31,6 +35,8 @@ pub(super) struct Tables {
 #[derive(Debug, Default)]
 struct Inner {
     clock: u64,
+    /// Rows that asked for their table.
+    asked: u64,
     entries: HashMap<Key, Entry>,
 }
 
@@ -47,6 +53,8 @@ impl Tables {
         Self {
             limit,
             bytes: AtomicUsize::new(0),
+            loads: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
             largest: AtomicUsize::new(0),
             small: limit / n_readers.max(1),
             one_by_one: Mutex::default(),
@@ -63,8 +71,30 @@ impl Tables {
         if is_small() {
             return None;
         }
-        let turn = self.one_by_one.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.lock_timed(&self.one_by_one);
         (!is_small()).then_some(turn)
+    }
+
+    /// Locks, and adds what others kept us waiting.
+    fn lock_timed<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        match mutex.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let began = Instant::now();
+                let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+                let waited = began.elapsed().as_nanos() as u64;
+                self.waited_ns.fetch_add(waited, Ordering::Relaxed);
+                guard
+            }
+        }
+    }
+
+    /// `(asked for, loaded)` tables, and the thread time spent waiting for others' loads.
+    pub(super) fn counts(&self) -> (u64, u64, Duration) {
+        let asked = self.lock().asked;
+        let waited = Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed));
+        (asked, self.loads.load(Ordering::Relaxed), waited)
     }
 
     /// Bytes held now.
@@ -75,6 +105,7 @@ impl Tables {
     /// The table of this record batch, if it is loaded.
     pub(super) fn cached(&self, key: Key) -> Option<Arc<Table>> {
         let mut inner = self.lock();
+        inner.asked += 1;
         inner.clock += 1;
         let now = inner.clock;
         let entry = inner.entries.get_mut(&key)?;
@@ -115,11 +146,12 @@ impl Tables {
             entry.used_at = now;
             Arc::clone(&entry.cell)
         };
-        let mut slot = cell.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.lock_timed(&cell);
         if let Some(table) = &*slot {
             return Ok(Arc::clone(table));
         }
         let turn = self.turn(known);
+        self.loads.fetch_add(1, Ordering::Relaxed);
         self.account(key, self.expected(known));
         let table = load().inspect_err(|_| self.account(key, 0)).map(Arc::new)?;
         self.largest.fetch_max(table.n_bytes.max(1), Ordering::Relaxed);

@@ -15,7 +15,7 @@ use super::{
     sidecar::IndexDir,
     storage::{Handle, Mounted, Storage},
 };
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, stats::Requests};
 
 /// The operating system's "too many open files" on the systems that we build for.
 const EMFILE: i32 = 24;
@@ -26,6 +26,7 @@ pub struct ReadCounters {
     pub(super) requests: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) retries: AtomicU64,
+    pub(super) times: Requests,
 }
 
 impl ReadCounters {
@@ -37,6 +38,11 @@ impl ReadCounters {
     /// Bytes read so far.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    /// What requests took, and the files opened for them.
+    pub(crate) fn times(&self) -> &Requests {
+        &self.times
     }
 
     /// Requests that were sent again after a failure.
@@ -186,6 +192,7 @@ impl Files {
 
     /// Opens a file, after closing all others where the process has too many.
     pub(super) fn open_file(&self, path: &Path) -> io::Result<Arc<dyn Handle>> {
+        self.counters.times.opens();
         let opened = match self.storage.open(path) {
             Err(e) if e.raw_os_error() == Some(EMFILE) => {
                 self.close();

@@ -41,7 +41,7 @@ pub use sidecar::IndexDir;
 pub use table::Table;
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
-use crate::{Error, Result, order::hash};
+use crate::{Error, Result, order::hash, stats::ShardReads};
 
 /// One Arrow IPC stream or file, opened by its headers.
 ///
@@ -87,6 +87,12 @@ impl Shard {
     /// FNV-1a, 64 bits, of the file's base name: the same wherever the file lies.
     pub fn key(&self) -> u64 {
         self.key
+    }
+
+    /// What was read of this shard so far, its headers included.
+    pub fn reads(&self) -> ShardReads {
+        let (requests, bytes, busy) = self.source.requests().counts();
+        ShardReads { name: Arc::clone(self.name()), requests, bytes, busy }
     }
 
     /// The rows of all record batches.

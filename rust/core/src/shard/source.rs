@@ -16,7 +16,7 @@ use super::{
     files::Files,
     storage::{Handle, Stamp},
 };
-use crate::{Error, Result};
+use crate::{Error, Result, stats::FileRequests};
 
 /// One request asks for no more than this, so that a close is noticed between two of them.
 const BLOCK: usize = 4 << 20;
@@ -29,6 +29,7 @@ pub(super) struct Source {
     path: PathBuf,
     name: Arc<str>,
     stamp: Stamp,
+    requests: FileRequests,
 }
 
 impl Source {
@@ -48,11 +49,17 @@ impl Source {
             }
         };
         let id = files.new_id();
-        Ok(Self { files: Arc::clone(files), id, path: path.to_owned(), name, stamp })
+        let (files, path) = (Arc::clone(files), path.to_owned());
+        Ok(Self { files, id, path, name, stamp, requests: FileRequests::default() })
     }
 
     pub(super) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// What was read of this file.
+    pub(super) fn requests(&self) -> &FileRequests {
+        &self.requests
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -75,6 +82,7 @@ impl Source {
 
     fn file(&self) -> Result<Arc<dyn Handle>> {
         if let Some(file) = self.files.cached(self.id) {
+            self.files.counters().times.finds_open();
             return Ok(file);
         }
         let file = self.files.open_file(&self.path)?;
@@ -135,7 +143,9 @@ impl Source {
         let counters = self.files.counters();
         while let Some(rest) = block.get_mut(*done..).filter(|rest| !rest.is_empty()) {
             counters.requests.fetch_add(1, Relaxed);
-            match file.read_at(rest, offset + *done as u64) {
+            let (at, wanted) = (offset + *done as u64, rest.len());
+            let times = &counters.times;
+            match times.time(&self.requests, wanted, || file.read_at(rest, at)) {
                 Ok(0) => {
                     self.check(file.as_ref())?;
                     let what = "the storage ends the file before its length";

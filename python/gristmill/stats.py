@@ -1,0 +1,317 @@
+"""What an iterator has measured of itself, `it.stats()`: plain, frozen values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, cast
+
+_MB = 1e6
+
+
+@dataclass(frozen=True)
+class StageStats:
+    """One stage. Seconds are summed over its threads.
+
+    Attributes:
+        count: Rows, requests, batches or elements that went through it.
+        busy_seconds: At work.
+        waiting_seconds: Asleep.
+        p50_seconds: Half of the rows (requests, ...) took less; to within a sixteenth, as the next.
+        p90_seconds: 90 % took less.
+        p99_seconds: 99 % took less.
+    """
+
+    count: int = 0
+    busy_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    p50_seconds: float = 0.0
+    p90_seconds: float = 0.0
+    p99_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The way of the data.
+
+    Attributes:
+        plan: Rows: which one is next, and where its bytes are; loading its record batch's columns
+            (without the reads). Percentiles are of one row in 16. It waits for tables that another
+            reader is loading.
+        read: Requests to the storage. It waits for the look-ahead and the memory budget.
+        decode: Rows, from encoded bytes to samples at their own rate. It waits for rows to be read.
+        resample: Rows that were resampled, in the decode threads.
+        assemble: Batches, joined in the decode threads.
+        deliver: Elements made of batches for Python. Waiting for the GIL counts as work.
+        consumer: Elements taken. Busy is what the caller does between two calls of `next`, waiting
+            is what those calls waited, and the percentiles are of these waits. The first element's
+            is told apart, in `Stats.first_element_seconds`.
+    """
+
+    plan: StageStats = field(default_factory=StageStats)
+    read: StageStats = field(default_factory=StageStats)
+    decode: StageStats = field(default_factory=StageStats)
+    resample: StageStats = field(default_factory=StageStats)
+    assemble: StageStats = field(default_factory=StageStats)
+    deliver: StageStats = field(default_factory=StageStats)
+    consumer: StageStats = field(default_factory=StageStats)
+
+
+@dataclass(frozen=True)
+class StorageStats:
+    """Positional reads of the shards, those that opened them included.
+
+    `latency_seconds` and `seconds_per_byte` are a least-squares fit of what a request takes over
+    the bytes that all readers have in flight: the bytes share the storage's bandwidth,
+    `1 / seconds_per_byte`, and the latency is what more readers would hide. Both are `None` while
+    requests are few or all alike.
+    """
+
+    requests: int = 0
+    bytes: int = 0
+    busy_seconds: float = 0.0
+    latency_seconds: float | None = None
+    seconds_per_byte: float | None = None
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """Record batches' columns that were in memory (tables), and files that were open."""
+
+    table_hits: int = 0
+    table_loads: int = 0
+    table_bytes: int = 0
+    file_hits: int = 0
+    file_opens: int = 0
+
+
+@dataclass(frozen=True)
+class QueueStats:
+    """What lies between the stages now, and its mean over the elements taken.
+
+    Attributes:
+        unfinished_rows: Rows that are claimed and not yet decoded.
+        read_rows: Rows among them that are read and wait for a decoder.
+        read_bytes: Bytes charged to the budget for these.
+        open_batches: Batches under way or waiting for the consumer.
+        ready_batches: Batches among them that wait for the consumer.
+        mean_read_rows: Mean of `read_rows`.
+        mean_ready_batches: Mean of `ready_batches`, the one taken included.
+    """
+
+    unfinished_rows: int = 0
+    read_rows: int = 0
+    read_bytes: int = 0
+    open_batches: int = 0
+    ready_batches: int = 0
+    mean_read_rows: float = 0.0
+    mean_ready_batches: float = 0.0
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Bytes in flight, as they count for the budget: now, at the most, and allowed."""
+
+    used_bytes: int = 0
+    peak_bytes: int = 0
+    budget_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class ReaderWaitStats:
+    """Why reader threads were asleep, in thread seconds.
+
+    Attributes:
+        look_ahead_seconds: As many batches were open as `prefetch_batches` allows.
+        memory_budget_seconds: The next batch or row did not fit into `memory_budget`.
+        tables_seconds: Another reader was loading the same record batch's columns, or large ones.
+    """
+
+    look_ahead_seconds: float = 0.0
+    memory_budget_seconds: float = 0.0
+    tables_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ThreadStats:
+    """One kind of threads.
+
+    Attributes:
+        count: How many.
+        alive_seconds: Thread seconds since they started.
+        cpu_seconds: On a CPU; `None` where the system does not tell.
+        cpu_queue_seconds: Ready to run, and no CPU was free; `None` as above.
+    """
+
+    count: int = 0
+    alive_seconds: float = 0.0
+    cpu_seconds: float | None = None
+    cpu_queue_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class ShardStats:
+    """Requests to one shard."""
+
+    path: str
+    requests: int = 0
+    bytes: int = 0
+    busy_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the figures were measured with.
+
+    Attributes:
+        num_threads: Decode threads.
+        num_requests: Reader threads.
+        prefetch_batches: As in `ReadOptions`.
+        memory_budget_bytes: As in `ReadOptions`, in bytes.
+        batch_size: Rows in a batch; `None` for single rows.
+        resampler: The filter, `None` where no rate was asked for.
+        columns: Names of the columns that are delivered; empty before the first element.
+        object_columns: Those that are Python objects, and not arrays of numbers.
+        machine_cpus: CPUs of the machine.
+        usable_cpus: CPUs that this process may use, by affinity and cgroup quota.
+        is_worker: Whether this is a worker process, such as those of `mp_prefetch`.
+    """
+
+    num_threads: int = 0
+    num_requests: int = 0
+    prefetch_batches: int = 0
+    memory_budget_bytes: int = 0
+    batch_size: int | None = None
+    resampler: str | None = None
+    columns: tuple[str, ...] = ()
+    object_columns: tuple[str, ...] = ()
+    machine_cpus: int = 1
+    usable_cpus: int = 1
+    is_worker: bool = False
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Everything, since the native threads started; a restored iterator begins anew.
+
+    `str()` gives a table. `to_dict()` is safe for JSON.
+
+    Attributes:
+        elapsed_seconds: Since the threads were started.
+        opening_seconds: What opening the shards took; `None` while they are not open.
+        first_element_seconds: How long the first `next` waited; `None` before it returned.
+        elements: Elements delivered.
+        rows: Rows delivered.
+    """
+
+    elapsed_seconds: float = 0.0
+    opening_seconds: float | None = None
+    first_element_seconds: float | None = None
+    elements: int = 0
+    rows: int = 0
+    stages: Stages = field(default_factory=Stages)
+    storage: StorageStats = field(default_factory=StorageStats)
+    caches: CacheStats = field(default_factory=CacheStats)
+    queues: QueueStats = field(default_factory=QueueStats)
+    memory: MemoryStats = field(default_factory=MemoryStats)
+    reader_waits: ReaderWaitStats = field(default_factory=ReaderWaitStats)
+    readers: ThreadStats = field(default_factory=ThreadStats)
+    decoders: ThreadStats = field(default_factory=ThreadStats)
+    shards: tuple[ShardStats, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def loop_seconds(self) -> float:
+        """The consumer's time since the first element: its work, its waiting, and delivery."""
+        consumer = self.stages.consumer
+        return consumer.busy_seconds + consumer.waiting_seconds + self.stages.deliver.busy_seconds
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows delivered after the first element, by the time that they took."""
+        if self.elements < 2 or self.loop_seconds <= 0:
+            return 0.0
+        return self.rows * (self.elements - 1) / self.elements / self.loop_seconds
+
+    @property
+    def waiting_share(self) -> float:
+        """The part of the consumer's time in which it waited for data, 0 to 1."""
+        loop = self.loop_seconds
+        return self.stages.consumer.waiting_seconds / loop if loop > 0 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested dictionaries and lists of numbers and strings: safe for JSON."""
+        return _plain(self)
+
+    def __str__(self) -> str:
+        return "\n".join(_table(self))
+
+
+def from_native(native: Mapping[str, Any] | None, settings: Settings) -> Stats:
+    """Makes `Stats` of what the native core tells; of nothing, the stats of what never ran."""
+    if native is None:
+        return Stats(settings=settings)
+    parts: dict[str, Any] = dict(native)
+    parts["stages"] = Stages(**{name: StageStats(**s) for name, s in parts["stages"].items()})
+    for name, kind in _PARTS.items():
+        parts[name] = kind(**parts[name])
+    parts["shards"] = tuple(ShardStats(**shard) for shard in parts["shards"])
+    del parts["usable_cpus"]
+    return Stats(**parts, settings=settings)
+
+
+def machine_cpus() -> int:
+    """CPUs of the machine, whoever may use them."""
+    return os.cpu_count() or 1
+
+
+_PARTS: dict[str, type] = {
+    "storage": StorageStats,
+    "caches": CacheStats,
+    "queues": QueueStats,
+    "memory": MemoryStats,
+    "reader_waits": ReaderWaitStats,
+    "readers": ThreadStats,
+    "decoders": ThreadStats,
+}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in cast("tuple[Any, ...]", value)]
+    return value
+
+
+def _table(stats: Stats) -> list[str]:
+    """The figures that tell most, within 80 columns."""
+    memory, storage, queues = stats.memory, stats.storage, stats.queues
+    lines = [
+        f"{stats.rows:,} rows in {stats.elements:,} elements, {stats.elapsed_seconds:.1f} s",
+        f"{stats.rows_per_second:,.0f} rows/s, waiting {stats.waiting_share:.1%} of the time",
+        "stage          count    busy s    wait s    p50 ms    p90 ms    p99 ms",
+    ]
+    for part in fields(stats.stages):
+        stage: StageStats = getattr(stats.stages, part.name)
+        times = (stage.p50_seconds, stage.p90_seconds, stage.p99_seconds)
+        start = f"{part.name:<9}{stage.count:>11,}{stage.busy_seconds:>10.2f}"
+        rest = "".join(f"{1e3 * time:>10.3f}" for time in times)
+        lines.append(f"{start}{stage.waiting_seconds:>10.2f}{rest}")
+    used, peak, budget = (
+        f"{n / _MB:,.0f}" for n in (memory.used_bytes, memory.peak_bytes, memory.budget_bytes)
+    )
+    depths = f"{queues.mean_read_rows:.1f} and {queues.mean_ready_batches:.1f}"
+    reads = f"storage: {storage.requests:,} requests, {storage.bytes / _MB:,.1f} MB"
+    lines.append(reads if storage.latency_seconds is None else f"{reads}, {_cost(storage)}")
+    lines.append(f"memory: {used} MB used, {peak} MB at most, {budget} MB allowed")
+    lines.append(f"queues: {depths} rows read and batches ready, on average")
+    return lines
+
+
+def _cost(storage: StorageStats) -> str:
+    text = f"latency {1e3 * (storage.latency_seconds or 0):.2f} ms"
+    if storage.seconds_per_byte:
+        text += f", bandwidth {1 / storage.seconds_per_byte / _MB:,.0f} MB/s"
+    return text

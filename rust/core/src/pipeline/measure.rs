@@ -1,0 +1,269 @@
+//! The pipeline's statistics: what is counted under the queue's lock, and a snapshot of it all.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use super::{Shared, options::usable_cpus};
+use crate::{
+    shard::{ReadCounters, Shard},
+    stats::{
+        Caches, Census, Depths, Memory, ReaderWaits, Role, Snapshot, StageTimes, StorageTimes,
+        ThreadTimes, Timer,
+    },
+};
+
+/// Why a thread is asleep at the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// A reader: no more batches may be open.
+    LookAhead,
+    /// A reader: one more batch does not fit into the budget.
+    NoRoomForBatch,
+    /// A reader: the row that it has claimed does not fit into the budget.
+    NoRoomForRow,
+    /// A decoder: no row is read.
+    NoWork,
+}
+
+/// What the queue's lock guards of the statistics.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// How many sleep, by [`Why`]: looked at for every row, so apart from the rest, in one place.
+    n_asleep: [u32; 4],
+    asleep: [Census; 4],
+    alive: [Census; 2],
+    opened: Option<Opening>,
+    /// Assembled batches that wait for the consumer.
+    pub(super) n_ready: usize,
+    peak: usize,
+    n_taken: u64,
+    sum_read_rows: u64,
+    sum_ready: u64,
+}
+
+/// When the shards were open, and what reading had come to by then.
+#[derive(Clone, Copy, Debug)]
+struct Opening {
+    at: Instant,
+    requests: u64,
+    busy: Duration,
+}
+
+/// What the queue knows at one moment, besides the tally.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lengths {
+    pub(super) claimed: u64,
+    pub(super) read_bytes: usize,
+    pub(super) unfinished_rows: usize,
+    pub(super) read_rows: usize,
+    pub(super) open_batches: usize,
+    pub(super) used: usize,
+}
+
+impl Tally {
+    /// A thread falls asleep for this reason.
+    pub(super) fn sleeps(&mut self, why: Why) {
+        self.count(why, Census::enter);
+    }
+
+    /// A thread that slept for this reason is awake.
+    pub(super) fn wakes(&mut self, why: Why) {
+        self.count(why, Census::leave);
+    }
+
+    fn count(&mut self, why: Why, change: impl FnOnce(&mut Census, Instant)) {
+        let places = (self.asleep.get_mut(why as usize), self.n_asleep.get_mut(why as usize));
+        if let (Some(census), Some(n)) = places {
+            change(census, Instant::now());
+            *n = census.n() as u32;
+        }
+    }
+
+    /// How many threads are asleep for one of these reasons.
+    pub(super) fn n_asleep(&self, reasons: &[Why]) -> u32 {
+        reasons.iter().filter_map(|why| self.n_asleep.get(*why as usize)).sum()
+    }
+
+    /// The threads of a role.
+    pub(super) fn alive(&mut self, role: Role) -> &mut Census {
+        let [readers, decoders] = &mut self.alive;
+        match role {
+            Role::Reader => readers,
+            Role::Decoder => decoders,
+        }
+    }
+
+    /// The shards are open, after these reads.
+    pub(super) fn opened(&mut self, counters: &ReadCounters) {
+        let busy = counters.times().timer().sum();
+        self.opened = Some(Opening { at: Instant::now(), requests: counters.requests(), busy });
+    }
+
+    /// Bytes in flight have grown to this.
+    pub(super) fn uses(&mut self, bytes: usize) {
+        self.peak = self.peak.max(bytes);
+    }
+
+    /// The consumer takes a batch.
+    pub(super) fn taken(&mut self, read_rows: usize) {
+        self.n_taken += 1;
+        self.sum_read_rows += read_rows as u64;
+        self.sum_ready += self.n_ready as u64;
+        self.n_ready = self.n_ready.saturating_sub(1);
+    }
+
+    /// Fills in what this and the counters of all reads tell.
+    pub(super) fn describe(
+        &self,
+        now: Instant,
+        lengths: Lengths,
+        reads: &ReadCounters,
+        into: &mut Snapshot,
+    ) {
+        let [readers, decoders] = self.alive.each_ref().map(|census| census.total(now));
+        let [look_ahead, batch, row, no_work] =
+            self.asleep.each_ref().map(|census| census.total(now));
+        let (requests, storage) =
+            self.opened.map_or((0, Duration::ZERO), |opening| (opening.requests, opening.busy));
+        let busy = reads.times().timer().sum();
+        let (request_s, fit) = (reads.times().timer().percentiles(), reads.times().fit());
+        into.storage = StorageTimes {
+            requests: reads.requests(),
+            bytes: reads.bytes(),
+            busy,
+            latency: fit.and_then(|(latency_s, _)| Duration::try_from_secs_f64(latency_s).ok()),
+            seconds_per_byte: fit.map(|(_, seconds)| seconds),
+        };
+        let waiting = look_ahead + batch + row;
+        into.waits.look_ahead = look_ahead;
+        into.waits.memory_budget = batch + row;
+        into.opening = self.opened.and_then(|opening| {
+            into.elapsed.checked_sub(now.saturating_duration_since(opening.at))
+        });
+        into.read = StageTimes {
+            count: reads.requests().saturating_sub(requests),
+            busy: busy.saturating_sub(storage),
+            waiting,
+            percentiles: request_s,
+        };
+        let awake = readers.saturating_sub(waiting + into.read.busy + into.waits.tables);
+        into.plan = StageTimes {
+            count: lengths.claimed,
+            busy: awake,
+            waiting: into.waits.tables,
+            percentiles: into.plan.percentiles,
+        };
+        let others = into.resample.busy + into.assemble.busy;
+        into.decode = StageTimes {
+            count: lengths.claimed.saturating_sub(lengths.unfinished_rows as u64),
+            busy: decoders.saturating_sub(no_work + others),
+            waiting: no_work,
+            percentiles: into.decode.percentiles,
+        };
+        into.readers.alive = readers;
+        into.decoders.alive = decoders;
+        let n_taken = self.n_taken.max(1) as f64;
+        into.depths = Depths {
+            unfinished_rows: lengths.unfinished_rows,
+            read_rows: lengths.read_rows,
+            read_bytes: lengths.read_bytes,
+            open_batches: lengths.open_batches,
+            ready_batches: self.n_ready,
+            mean_read_rows: self.sum_read_rows as f64 / n_taken,
+            mean_ready_batches: self.sum_ready as f64 / n_taken,
+        };
+        into.memory.peak = self.peak;
+        into.memory.used = lengths.used;
+    }
+}
+
+/// Counts the thread that holds it among the threads of its role.
+pub(super) struct AtWork<'a> {
+    shared: &'a Shared,
+    role: Role,
+    file: Option<PathBuf>,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            self.shared.stats.cpu.leave(self.role, file);
+        }
+        self.shared.queue.tally(|tally| tally.alive(self.role).leave(Instant::now()));
+    }
+}
+
+impl Shared {
+    /// Counts the calling thread until the result is dropped.
+    pub(super) fn at_work(&self, role: Role) -> AtWork<'_> {
+        self.queue.tally(|tally| tally.alive(role).enter(Instant::now()));
+        AtWork { shared: self, role, file: self.stats.cpu.enter(role) }
+    }
+
+    /// Files the time that a row took in its decoder thread.
+    pub(super) fn decoded(&self, took: Duration, resampling: Duration) {
+        if resampling > Duration::ZERO {
+            self.stats.resample.record(resampling);
+        }
+        self.stats.decode.record(took.saturating_sub(resampling));
+    }
+
+    /// What has been measured until now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let now = Instant::now();
+        let (stats, counters) = (&self.stats, self.files.counters());
+        let (elements, rows, first_element) = stats.consumer.delivered();
+        let (asked, table_loads, waited) = self.tables.counts();
+        let (file_opens, file_hits) = counters.times().files();
+        let mut snapshot = Snapshot {
+            elapsed: now.saturating_duration_since(stats.began),
+            first_element,
+            elements,
+            rows,
+            plan: stage(&stats.plan),
+            decode: stage(&stats.decode),
+            resample: stage(&stats.resample),
+            assemble: stage(&stats.assemble),
+            deliver: stage(&stats.deliver),
+            consumer: stats.consumer.times(now),
+            usable_cpus: usable_cpus(),
+            waits: ReaderWaits { tables: waited, ..ReaderWaits::default() },
+            ..Snapshot::default()
+        };
+        self.queue.describe(now, counters, &mut snapshot);
+        snapshot.memory = Memory {
+            used: snapshot.memory.used.saturating_add(self.other_bytes()),
+            budget: self.options.memory_budget,
+            ..snapshot.memory
+        };
+        snapshot.caches = Caches {
+            table_hits: asked.saturating_sub(table_loads),
+            table_loads,
+            table_bytes: self.tables.bytes(),
+            file_hits,
+            file_opens,
+        };
+        let alive = |role, count, times: ThreadTimes| ThreadTimes {
+            count,
+            cpu: stats.cpu.of(role),
+            ..times
+        };
+        snapshot.readers = alive(Role::Reader, self.options.n_readers(), snapshot.readers);
+        snapshot.decoders = alive(Role::Decoder, self.options.n_threads(), snapshot.decoders);
+        let shards = self.dataset.get().map(|dataset| dataset.shards.as_slice());
+        snapshot.shards = shards.unwrap_or_default().iter().map(Shard::reads).collect();
+        snapshot
+    }
+}
+
+/// A stage all of whose work is timed.
+fn stage(timer: &Timer) -> StageTimes {
+    StageTimes {
+        count: timer.count(),
+        busy: timer.sum(),
+        waiting: Duration::ZERO,
+        percentiles: timer.percentiles(),
+    }
+}

@@ -1,0 +1,76 @@
+//! What the pipeline measures of itself, always, for well under a percent of its throughput.
+//!
+//! Time spent asleep is kept exactly, by counting sleepers under the queue's lock, which is held
+//! at that moment anyway ([`Census`]); the time spent working is the rest of a thread's life. So no
+//! clock is read for a row that only passes through. Durations with percentiles go into histograms
+//! of relaxed atomics ([`Timer`]); rows that cost less than a few clock readings are sampled.
+
+mod census;
+mod consumer;
+mod cpu;
+mod line;
+mod requests;
+mod snapshot;
+mod timer;
+
+use std::time::Instant;
+
+pub(crate) use self::{
+    census::Census,
+    consumer::Consumer,
+    cpu::{CpuTimes, Role},
+    line::Line,
+    requests::{FileRequests, Requests},
+    timer::Timer,
+};
+pub use self::{
+    cpu::CpuTime,
+    snapshot::{
+        Caches, Depths, Memory, Percentiles, ReaderWaits, ShardReads, Snapshot, StageTimes,
+        StorageTimes, ThreadTimes,
+    },
+};
+
+/// One row in so many is timed where rows may cost no more than a microsecond.
+const SAMPLED: u64 = 16;
+
+/// What the threads of one pipeline write as they go.
+#[derive(Debug)]
+pub(crate) struct Stats {
+    /// When the pipeline was started.
+    pub(crate) began: Instant,
+    /// Finding a row: order, record batch, and its table where it must be loaded; sampled.
+    pub(crate) plan: Timer,
+    /// From encoded bytes to samples at their own rate; sampled where nothing is decoded.
+    pub(crate) decode: Timer,
+    /// The resampler's part of a row.
+    pub(crate) resample: Timer,
+    /// Joining the rows of a batch.
+    pub(crate) assemble: Timer,
+    /// Making an element of the consumer's language of a batch.
+    pub(crate) deliver: Timer,
+    /// The consumer's side.
+    pub(crate) consumer: Consumer,
+    /// What the operating system says of the threads.
+    pub(crate) cpu: CpuTimes,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            plan: Timer::default(),
+            decode: Timer::default(),
+            resample: Timer::default(),
+            assemble: Timer::default(),
+            deliver: Timer::default(),
+            consumer: Consumer::default(),
+            cpu: CpuTimes::default(),
+        }
+    }
+}
+
+/// The clock for the row of this index, if it is one of those that are timed.
+pub(crate) fn sampled(index: u64) -> Option<Instant> {
+    index.is_multiple_of(SAMPLED).then(Instant::now)
+}

@@ -1,0 +1,190 @@
+"""`it.stats()`: the figures agree with what is known otherwise, and with each other."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import gristmill as gm
+from signals import RATE
+
+AUDIO = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(0.5))
+
+
+def dataset(paths: list[Path], read: dict[str, Any] | None = None, **options: Any) -> Any:
+    options = {"audio": AUDIO, "columns": ["audio", "label"], "batch_size": 5, **options}
+    return gm.ArrowIterDataset(paths, read=gm.ReadOptions(num_threads=2, **(read or {})), **options)
+
+
+@pytest.fixture
+def ended(mixed_rates: list[Path]) -> Iterator[gm.Stats]:
+    it = iter(dataset(mixed_rates, epochs=3))
+    list(it)
+    yield it.stats()
+    it.close()
+
+
+def test_counts_are_those_of_the_data(mixed_rates: list[Path], ended: gm.Stats) -> None:
+    n_batches = sum(pa.ipc.open_stream(path).read_all().num_rows > 0 for path in mixed_rates)
+    assert n_batches == 2
+    assert (ended.rows, ended.elements) == (36, 8)
+    stages = ended.stages
+    assert (stages.plan.count, stages.decode.count) == (36, 36)
+    assert (stages.assemble.count, stages.deliver.count, stages.consumer.count) == (8, 8, 8)
+    assert stages.resample.count == 36  # no recording is at the target rate
+    assert ended.caches.file_opens == 2
+    assert ended.storage.bytes == sum(shard.bytes for shard in ended.shards)
+    assert ended.storage.requests == sum(shard.requests for shard in ended.shards)
+    assert [shard.path for shard in ended.shards] == [str(path) for path in mixed_rates]
+    tables = pa.concat_tables(pa.ipc.open_stream(path).read_all() for path in mixed_rates)
+    encoded = sum(len(audio["bytes"]) for audio in tables["audio"].to_pylist())
+    assert 3 * encoded <= ended.storage.bytes < 3 * encoded + 100_000
+    # Each row's table was loaded, or was there.
+    assert ended.caches.table_hits + ended.caches.table_loads == 36
+    assert ended.queues.unfinished_rows == ended.queues.read_rows == 0
+
+
+def test_thread_time_is_accounted_for(ended: gm.Stats) -> None:
+    stages = ended.stages
+    reading = stages.plan.busy_seconds + stages.plan.waiting_seconds
+    reading += stages.read.busy_seconds + stages.read.waiting_seconds
+    assert reading == pytest.approx(ended.readers.alive_seconds, rel=0.01, abs=1e-3)
+    decoding = stages.decode.busy_seconds + stages.decode.waiting_seconds
+    decoding += stages.resample.busy_seconds + stages.assemble.busy_seconds
+    assert decoding == pytest.approx(ended.decoders.alive_seconds, rel=0.01, abs=1e-3)
+    assert ended.reader_waits.look_ahead_seconds <= stages.read.waiting_seconds
+    for part in (ended.decoders, ended.readers):
+        assert part.cpu_seconds is not None
+        assert 0 < part.cpu_seconds <= part.alive_seconds
+    for stage in (stages.decode, stages.resample, stages.read):
+        assert 0 < stage.p50_seconds <= stage.p90_seconds <= stage.p99_seconds
+    assert stages.resample.p50_seconds * 36 < 3 * stages.resample.busy_seconds + 1e-3
+
+
+def test_the_consumers_time_is_its_own(numbered: list[Path]) -> None:
+    audio = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(0.01))
+    it = iter(dataset(numbered, audio=audio, epochs=None))
+    next(it)
+    began = time.monotonic()
+    for _ in range(10):
+        time.sleep(0.02)
+        next(it)
+    loop = time.monotonic() - began
+    stats = it.stats()
+    it.close()
+    assert stats.stages.consumer.busy_seconds >= 0.2
+    assert stats.loop_seconds == pytest.approx(loop, rel=0.2)
+    assert stats.rows_per_second == pytest.approx(50 / loop, rel=0.2)
+    assert 0 <= stats.waiting_share < 1
+    assert stats.first_element_seconds is not None
+    assert 0 < (stats.opening_seconds or 0) <= stats.first_element_seconds + 0.1
+
+
+def test_settings_and_memory(same_rate: list[Path]) -> None:
+    read = {"memory_budget": "64MB", "prefetch_batches": 2, "num_requests": 5}
+    it = iter(dataset(same_rate, read, columns=None, with_row_id=True))
+    next(it)
+    stats = it.stats()
+    it.close()
+    settings = stats.settings
+    assert (settings.num_threads, settings.num_requests, settings.prefetch_batches) == (2, 5, 2)
+    assert settings.memory_budget_bytes == stats.memory.budget_bytes == 64_000_000
+    assert (settings.batch_size, settings.resampler) == (5, "hq")
+    assert settings.object_columns == ("name", "tags", "place")[:2]
+    assert "row" not in settings.columns
+    assert settings.usable_cpus == len(os.sched_getaffinity(0)) or settings.usable_cpus >= 1
+    assert settings.machine_cpus == os.cpu_count()
+    assert not settings.is_worker
+    assert 0 < stats.memory.used_bytes <= stats.memory.peak_bytes <= 64_000_000
+
+
+def test_before_after_and_in_between(numbered: list[Path]) -> None:
+    audio = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(0.01))
+    it = iter(dataset(numbered, audio=audio))
+    assert it.stats().rows == 0
+    assert it.verdict().case == "too-early"
+    next(it)
+    assert it.stats().rows == 5
+    state = it.get_state()
+    it.close()
+    assert it.stats().rows == 5
+    it = iter(dataset(numbered, audio=audio))
+    it.set_state(state)
+    assert sum(1 for _ in it) == 7
+    assert it.stats().rows == 35  # since the restore
+    assert "Too early to say: 7 elements" in str(it.verdict())
+
+
+def test_a_forked_child_has_its_own(numbered: list[Path]) -> None:
+    it = iter(dataset(numbered, audio=None, columns=["label"]))
+    next(it)
+    child = os.fork()
+    if child == 0:
+        before = it.stats().rows
+        next(it)
+        os._exit(10 * before + it.stats().elements)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert it.stats().rows == 5
+    it.close()
+
+
+def test_plain_values_and_text(ended: gm.Stats) -> None:
+    plain = ended.to_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["stages"]["decode"]["count"] == 36
+    text = str(ended)
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.startswith("36 rows in 8 elements")
+    assert "resample" in text
+
+
+def test_a_line_is_logged_on_request(
+    numbered: list[Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    def lines(level: int, **read: Any) -> list[str]:
+        caplog.clear()
+        with caplog.at_level(level, logger="gristmill"):
+            it = iter(dataset(numbered, read, audio=None, columns=["label"], epochs=None))
+            for _ in range(5):
+                next(it)
+                time.sleep(0.03)
+            it.close()
+        return [r.getMessage() for r in caplog.records if r.name == "gristmill"]
+
+    logged = lines(logging.INFO, log_every_seconds=0.02)
+    assert len(logged) >= 2
+    assert "rows/s" in logged[0]
+    assert "Too early to say" in logged[0]
+    assert lines(logging.WARNING, log_every_seconds=0.02) == []
+    assert lines(logging.DEBUG) == []  # once a minute
+
+
+def test_reads_reach_grains_metrics(same_rate: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from grain._src.core import monitoring
+
+    seen: list[tuple[str, int, int, int]] = []
+
+    def record(source: str, *, num_bytes: int, latency_ns: int, num_reads: int) -> None:
+        seen.append((source, num_bytes, latency_ns, num_reads))
+
+    monkeypatch.setattr(monitoring, "record_bytes_read_and_latency", record)
+    monkeypatch.setattr("gristmill.telemetry._LOOK_SECONDS", 0.01)
+    it = iter(dataset(same_rate, epochs=2))
+    for _ in range(8):
+        next(it)
+        time.sleep(0.02)
+    n_bytes = it.stats().storage.bytes
+    it.close()
+    assert seen
+    assert {source for source, *_ in seen} == {"gristmill"}
+    assert 0 < sum(n for _, n, _, _ in seen) <= n_bytes
+    assert all(latency > 0 for _, _, latency, _ in seen)

@@ -1,0 +1,219 @@
+"""The verdict is a pure function of the figures: its cases, at their thresholds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import gristmill as gm
+from gristmill import verdict as v
+from gristmill.stats import (
+    ReaderWaitStats,
+    Settings,
+    ShardStats,
+    Stages,
+    StageStats,
+    StorageStats,
+    ThreadStats,
+)
+
+
+def stats(
+    *,
+    elements: int = 100,
+    loop: float = 10.0,
+    waiting: float = 0.5,
+    deliver: float = 0.01,
+    decoding: float = 0.3,
+    resampling: float = 0.0,
+    assembling: float = 0.0,
+    queued: float = 0.0,
+    look_ahead: float = 0.0,
+    budget: float = 0.0,
+    reading: float = 0.0,
+    planning: float = 0.0,
+    storage: StorageStats | None = None,
+    shards: tuple[ShardStats, ...] = (),
+    **settings: Any,
+) -> gm.Stats:
+    """Figures of 10 s on 2 decode threads and 4 readers; parts are shares of whole time, 0 to 1."""
+    defaults: dict[str, Any] = {
+        "num_threads": 2,
+        "num_requests": 4,
+        "prefetch_batches": 4,
+        "memory_budget_bytes": 2**31,
+        "batch_size": 8,
+        "resampler": "hq",
+        "columns": ("audio", "label", "name"),
+        "object_columns": ("name",),
+        "machine_cpus": 16,
+        "usable_cpus": 16,
+    }
+    decoders, readers = 2 * loop, 4 * loop
+    requests = 1000
+    return gm.Stats(
+        elapsed_seconds=loop + 1,
+        opening_seconds=0.1,
+        first_element_seconds=1.0,
+        elements=elements,
+        rows=8 * elements,
+        stages=Stages(
+            plan=StageStats(count=800, busy_seconds=planning * readers),
+            read=StageStats(requests, reading * readers, (look_ahead + budget) * readers),
+            decode=StageStats(800, decoding * decoders),
+            resample=StageStats(800, resampling * decoders),
+            assemble=StageStats(100, assembling * decoders),
+            deliver=StageStats(elements, deliver * loop),
+            consumer=StageStats(elements, (1 - waiting - deliver) * loop, waiting * loop),
+        ),
+        storage=storage or StorageStats(requests, 10**8, reading * readers, 1e-3, 1e-9),
+        reader_waits=ReaderWaitStats(look_ahead * readers, budget * readers),
+        readers=ThreadStats(4, readers),
+        decoders=ThreadStats(
+            2, decoders, decoders * decoding * (1 - queued), decoders * decoding * queued
+        ),
+        shards=shards,
+        settings=Settings(**{**defaults, **settings}),
+    )
+
+
+def shard(
+    name: str, request_ms: float, requests: int = 100, request_bytes: int = 10**5
+) -> ShardStats:
+    return ShardStats(name, requests, requests * request_bytes, requests * request_ms / 1e3)
+
+
+NORMAL = tuple(shard(f"{k}.arrow", 1) for k in range(5))
+LATENCY = StorageStats(1000, 10**8, 36.0, 30e-3, 1e-9)
+BANDWIDTH = StorageStats(1000, 10**8, 36.0, 2e-3, 1e-7)
+ALIKE_SMALL = StorageStats(1000, 10**7, 36.0)
+ALIKE_LARGE = StorageStats(1000, 10**9, 36.0)
+
+
+@pytest.mark.parametrize(
+    ("figures", "case"),
+    [
+        ({"elements": 4}, "too-early"),
+        ({"elements": 5, "decoding": 0.9}, "decode"),
+        ({"loop": 0.99}, "too-early"),
+        ({"waiting": 0.049}, "consumer"),
+        ({"waiting": 0.049, "decoding": 0.99}, "consumer"),
+        ({"waiting": 0.051, "decoding": 0.99}, "decode"),
+        ({"deliver": 0.25, "waiting": 0.0}, "python"),
+        ({"deliver": 0.24, "waiting": 0.0}, "consumer"),
+        ({"decoding": 0.81}, "decode"),
+        ({"decoding": 0.79, "look_ahead": 0.9}, "look-ahead"),
+        ({"decoding": 0.4, "resampling": 0.45}, "resample"),
+        ({"decoding": 0.45, "resampling": 0.4}, "decode"),
+        ({"decoding": 0.4, "assembling": 0.45}, "assemble"),
+        ({"decoding": 0.9, "queued": 0.24}, "decode"),
+        ({"decoding": 0.9, "queued": 0.26}, "oversubscribed"),
+        ({"decoding": 0.51, "queued": 0.26, "look_ahead": 0.9}, "oversubscribed"),
+        ({"decoding": 0.49, "queued": 0.26, "look_ahead": 0.9}, "look-ahead"),
+        ({"decoding": 0.51, "queued": 0.24, "look_ahead": 0.9}, "look-ahead"),
+        ({"decoding": 0.9, "queued": 0.26, "usable_cpus": 2}, "cpu-quota"),
+        ({"decoding": 0.9, "usable_cpus": 2}, "cpu-quota"),
+        ({"decoding": 0.9, "usable_cpus": 4}, "decode"),
+        ({"decoding": 0.9, "usable_cpus": 2, "machine_cpus": 2}, "decode"),
+        ({"decoding": 0.9, "queued": 0.5, "usable_cpus": 2, "is_worker": True}, "oversubscribed"),
+        ({"budget": 0.5, "look_ahead": 0.2, "reading": 0.3}, "memory-budget"),
+        ({"budget": 0.2, "look_ahead": 0.5, "reading": 0.3}, "look-ahead"),
+        ({"reading": 0.9, "storage": LATENCY}, "storage-latency"),
+        ({"reading": 0.9, "storage": BANDWIDTH}, "storage-bandwidth"),
+        ({"reading": 0.9, "storage": ALIKE_SMALL}, "storage-latency"),
+        ({"reading": 0.9, "storage": ALIKE_LARGE}, "storage-bandwidth"),
+        ({"planning": 0.6, "reading": 0.3}, "assemble"),
+        ({"reading": 0.9, "storage": LATENCY, "shards": (*NORMAL, shard("s", 4.1))}, "slow-shard"),
+        (
+            {"reading": 0.9, "storage": LATENCY, "shards": (*NORMAL, shard("s", 3.9))},
+            "storage-latency",
+        ),
+        # Slow, but for its long rows; slow, but hardly read.
+        (
+            {"reading": 0.9, "storage": LATENCY, "shards": (*NORMAL, shard("s", 5, 100, 10**6))},
+            "storage-latency",
+        ),
+        (
+            {"reading": 0.9, "storage": LATENCY, "shards": (*NORMAL, shard("s", 20, 5))},
+            "storage-latency",
+        ),
+        (
+            {"reading": 0.9, "storage": LATENCY, "shards": (NORMAL[0], shard("s", 50))},
+            "storage-latency",
+        ),
+    ],
+    ids=str,
+)
+def test_cases_at_their_thresholds(figures: dict[str, Any], case: str) -> None:
+    found = v.decide(stats(**figures))
+    assert found.case == case, found.text
+    assert found.case is gm.Case(case)
+    assert str(found) == found.text
+    assert v.decide(stats(**figures)) == found
+    assert json.loads(json.dumps(found.to_dict()))["case"] == case
+
+
+def test_every_case_can_come() -> None:
+    marks = [m for m in test_cases_at_their_thresholds.pytestmark if m.name == "parametrize"]
+    assert {case for _, case in marks[0].args[1]} == {case.value for case in gm.Case}
+
+
+def to(found: gm.Verdict, option: str) -> Any:
+    return next(advice.to for advice in found.advice if advice.option == option)
+
+
+def test_the_advice_is_enough_and_no_more() -> None:
+    # The loop waits half of its time: twice the threads.
+    found = v.decide(stats(decoding=0.98, look_ahead=0.91))
+    assert to(found, "num_threads") == 4
+    assert found.text == (
+        "Decoding is the limit: 2 decode threads are 98% busy while reading waits 91% of the "
+        "time. 4 threads would raise 79 rows/s to about 160; this process may use 16 CPUs."
+    )
+    assert to(v.decide(stats(decoding=0.98, usable_cpus=3, machine_cpus=3)), "num_threads") == 3
+    assert to(v.decide(stats(decoding=0.98, waiting=0.98)), "num_threads") == 16
+    full = v.decide(stats(decoding=0.98, usable_cpus=2, machine_cpus=2))
+    assert "num_threads" not in {advice.option for advice in full.advice}
+    assert "All 2 CPUs are in use" in full.text
+
+    assert to(v.decide(stats(decoding=0.3, resampling=0.6)), "resampler") == "fast"
+    best = v.decide(stats(decoding=0.3, resampling=0.6, resampler="best"))
+    assert to(best, "resampler") == "hq"
+    fast = v.decide(stats(decoding=0.3, resampling=0.6, resampler="fast"))
+    assert "resampler" not in {advice.option for advice in fast.advice}
+
+    assert to(v.decide(stats(reading=0.9, storage=LATENCY)), "num_requests") == 8
+    assert to(v.decide(stats(reading=0.9, storage=LATENCY, waiting=0.95)), "num_requests") == 40
+    many = v.decide(stats(reading=0.9, storage=LATENCY, num_requests=100))
+    assert to(many, "num_requests") == v.MOST_READERS
+    assert to(v.decide(stats(budget=0.9)), "memory_budget") == 2**32
+    assert to(v.decide(stats(look_ahead=0.9, prefetch_batches=1)), "prefetch_batches") == 4
+    assert to(v.decide(stats(decoding=0.9, queued=0.5)), "num_threads") == 1
+    assert to(v.decide(stats(decoding=0.9, usable_cpus=1)), "cpus") == 2
+    assert to(v.decide(stats(deliver=0.4)), "columns") == ("audio", "label")
+    single = v.decide(stats(deliver=0.4, batch_size=None))
+    assert to(single, "batch_size") == 64
+    assert v.decide(stats(waiting=0.01)).advice == ()
+
+
+def test_figures_are_those_of_the_stats() -> None:
+    given = stats(reading=0.9, storage=BANDWIDTH)
+    figures = v.decide(given).figures
+    assert figures["waiting_share"] == given.waiting_share == pytest.approx(0.5)
+    assert figures["request_seconds"] == pytest.approx(36e-3)
+    assert figures["decoders_busy_share"] == pytest.approx(0.3)
+
+
+def test_systems_that_do_not_account_cpu_time() -> None:
+    blind = stats(decoding=0.9, queued=0.9)
+    blind = replace(
+        blind, decoders=replace(blind.decoders, cpu_seconds=None, cpu_queue_seconds=None)
+    )
+    assert v.decide(blind).case == "decode"
+
+
+def test_nothing_measured() -> None:
+    assert v.decide(gm.Stats()).case == "too-early"
