@@ -175,6 +175,24 @@ SETTINGS = settings(
 )
 
 
+def test_a_null_list_of_fixed_size_is_not_a_list_of_nulls(tmp_path: Path) -> None:
+    """Inside a row too, and behind a dictionary or runs: cells of one array could not tell."""
+    pairs = pa.array([["a", None], None, [None, None], ["b", "c"]], pa.list_(pa.string(), 2))
+    keys = pa.array([0, 1, 2, None], pa.int8())
+    items = [
+        pairs,
+        pa.FixedSizeListArray.from_arrays(pairs, 2),
+        pa.DictionaryArray.from_arrays(keys, pairs),
+        pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3, 4], pa.int32()), pairs),
+    ]
+    for number, column in enumerate(items):
+        offsets = pa.array([0, 1, len(column)], pa.int32())
+        table = pa.table({"c0": pa.ListArray.from_arrays(offsets, column)})
+        path = write(tmp_path / f"{number}.arrow", table, "stream", None, 8)
+        for row, scalar in zip(load(path), table["c0"], strict=True):
+            assert_same(row["c0"], cv.row(scalar))
+
+
 @SETTINGS
 @given(
     table=tables,

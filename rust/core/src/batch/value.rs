@@ -1,5 +1,7 @@
 //! One value of an Arrow array, for a single row or for a cell of an object array.
 
+use std::ops::Range;
+
 use arrow_array::{
     Array, ArrayRef,
     cast::AsArray,
@@ -111,7 +113,7 @@ pub fn value(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
 
 /// Items as an array of their dtype, or of objects where there are nulls among them.
 fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &Limit) -> Result<Value> {
-    if !is_record(items.data_type()) {
+    if !is_record(items.data_type()) && !has_null_list(items, start..start + len)? {
         let gather = Gather { style: Style::default(), limit };
         let runs = Runs::of(start, len);
         match gather.column("", items.data_type(), std::slice::from_ref(items), &runs) {
@@ -123,6 +125,36 @@ fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &Limit) -> Res
     limit.take(len, size_of::<Value>())?;
     let cells = (start..start + len).map(|k| value(items, k, limit)).collect::<Result<_>>()?;
     Ok(Value::Array(Box::new(Column::Objects { cells, shape: vec![len] })))
+}
+
+/// Whether one of the items is a null list of fixed size, or holds one: as cells of one array it
+/// could not be told from a list of nulls.
+fn has_null_list(items: &ArrayRef, mut range: Range<usize>) -> Result<bool> {
+    let of = match items.data_type() {
+        DataType::Dictionary(_, values) => values,
+        DataType::RunEndEncoded(_, values) => values.data_type(),
+        plain => plain,
+    };
+    if !matches!(of, DataType::FixedSizeList(..)) {
+        return Ok(false);
+    }
+    if !range.is_empty() && range.end > items.len() {
+        return Err(Error::corrupt("a nested column is shorter than what refers to it"));
+    }
+    if matches!(items.data_type(), DataType::FixedSizeList(..)) {
+        let lists = items.as_fixed_size_list();
+        let width = lists.value_length().unsigned_abs() as usize;
+        return Ok(range.clone().any(|k| lists.is_null(k))
+            || has_null_list(lists.values(), range.start * width..range.end * width)?);
+    }
+    let values = referred_values(items)?;
+    range.try_fold(false, |found, k| {
+        if found || items.is_null(k) {
+            return Ok(true);
+        }
+        let at = referred(items, k)?;
+        has_null_list(&values, at..at.saturating_add(1))
+    })
 }
 
 fn pairs(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
