@@ -1,6 +1,6 @@
 //! Ratios of rates, and the resampler's filters as tables of phases.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
     error::{Exceeded, Reason},
@@ -107,21 +107,31 @@ impl Kernel {
 /// Tables that the process keeps, most recently used last.
 const MAX_CACHED: usize = 16;
 
-/// The table of a filter, made once in a process.
+static TABLES: Mutex<Vec<Arc<Kernel>>> = Mutex::new(Vec::new());
+
+/// The table of a filter, which the process keeps.
+///
+/// It is made without the lock: a child that is forked meanwhile would find that held for ever.
+/// Threads that want the same new table at once may make it twice; both are equal.
 pub(super) fn shared(filter: Filter) -> Arc<Kernel> {
-    static TABLES: OnceLock<Mutex<Vec<Arc<Kernel>>>> = OnceLock::new();
-    let tables = TABLES.get_or_init(Mutex::default);
-    // A panic while the lock was held leaves a list of whole tables, which stays usable.
-    let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-    let kernel = match tables.iter().position(|kernel| kernel.filter == filter) {
-        Some(at) => tables.remove(at),
-        None => Arc::new(Kernel::new(filter)),
-    };
+    let found = kept(filter);
+    let kernel = found.unwrap_or_else(|| Arc::new(Kernel::new(filter)));
+    let mut tables = lock();
+    tables.retain(|kernel| kernel.filter != filter);
     if tables.len() == MAX_CACHED {
         tables.remove(0);
     }
     tables.push(Arc::clone(&kernel));
     kernel
+}
+
+fn lock() -> MutexGuard<'static, Vec<Arc<Kernel>>> {
+    // A panic while the lock was held leaves a list of whole tables, which stays usable.
+    TABLES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn kept(filter: Filter) -> Option<Arc<Kernel>> {
+    lock().iter().find(|kernel| kernel.filter == filter).map(Arc::clone)
 }
 
 #[cfg(test)]

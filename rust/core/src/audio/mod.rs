@@ -37,6 +37,7 @@ mod resampler;
 mod sample_type;
 mod sink;
 mod spec;
+mod warm_up;
 mod wav;
 
 pub use decoder::{Decoder, probe, probe_within};
@@ -47,3 +48,4 @@ pub use report::{Counts, Damage, DecodeReport};
 pub use resampler::Resampler;
 pub use sample_type::SampleType;
 pub use spec::{AudioSpec, Channels, Crop, MAX_CHANNELS, MAX_SECONDS, Pad, RATES_HZ};
+pub use warm_up::warm_up;

@@ -32,6 +32,7 @@ pub use options::{AudioRequest, Options};
 
 use self::{dataset::Dataset, fetch::RowBuffers, queue::Queue, tables::Tables};
 use crate::{
+    audio::warm_up,
     batch::{AlignedBuf, Batch, BufferPool, Row},
     error::{Error, ErrorKind, Result},
     order::{Fingerprint, Step},
@@ -156,6 +157,9 @@ impl Pipeline {
     /// thread can be had. What opening finds comes from [`Self::next`].
     pub fn start(options: Options, start: Start) -> Result<Self> {
         options.check()?;
+        if !matches!(options.audio, AudioRequest::Encoded) {
+            warm_up();
+        }
         let (budget, n_readers) = (options.memory_budget, options.n_readers());
         let closed = Arc::<AtomicBool>::default();
         let files = options.files().with_cancel(Arc::clone(&closed));
