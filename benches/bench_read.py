@@ -8,6 +8,7 @@ row and an opening cost.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import statistics
@@ -105,10 +106,8 @@ def gristmill(path: Path, **options: Any) -> Iterator[dict[str, Any]]:
 
 def rate_of(what: str, paths: list[Path]) -> float:
     """What a job counts, a second, from the first call to the last."""
-    import grain  # noqa: F401  # what is loaded once is not counted
-    import pyarrow.parquet  # noqa: F401
-
-    import gristmill as _  # noqa: F401
+    for module in ("grain", "pyarrow.parquet", "gristmill"):  # what is loaded once is not counted
+        importlib.import_module(module)
 
     batches = JOBS[what](*paths)
     if what == "copy":

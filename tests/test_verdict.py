@@ -19,6 +19,7 @@ from gristmill.stats import (
     StorageStats,
     ThreadStats,
 )
+from gristmill.verdict.measures import MOST_READERS
 
 
 def stats(
@@ -188,7 +189,7 @@ def test_the_advice_is_enough_and_no_more() -> None:
     assert to(v.decide(stats(reading=0.9, storage=LATENCY)), "num_requests") == 8
     assert to(v.decide(stats(reading=0.9, storage=LATENCY, waiting=0.95)), "num_requests") == 40
     many = v.decide(stats(reading=0.9, storage=LATENCY, num_requests=100))
-    assert to(many, "num_requests") == v.MOST_READERS
+    assert to(many, "num_requests") == MOST_READERS
     assert to(v.decide(stats(budget=0.9)), "memory_budget") == 2**32
     assert to(v.decide(stats(look_ahead=0.9, prefetch_batches=1)), "prefetch_batches") == 4
     assert to(v.decide(stats(decoding=0.9, queued=0.5)), "num_threads") == 1

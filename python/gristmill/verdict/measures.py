@@ -1,0 +1,99 @@
+"""What the questions are decided by: measures of a snapshot, and their thresholds.
+
+Every threshold is a constant here with its reason.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from gristmill.stats import ShardStats, Stats
+
+ENOUGH_ELEMENTS = 5
+"""Elements before anything is said: fewer are the ramp-up."""
+ENOUGH_SECONDS = 1.0
+"""Seconds of the consumer's loop before anything is said, for the same reason."""
+KEEPS_UP = 0.05
+"""A loop that waits for less of its time would gain less by any change of the input."""
+DELIVERING = 0.25
+"""Elements that take more of the loop than this to be made are worth a word even if the rest is
+the step: it is the one part of the input that the step cannot overlap."""
+SATURATED = 0.8
+"""Decode threads that work more of their time than this are the limit; the rest is what handing
+rows over costs when they come in bursts."""
+QUEUED = 0.25
+"""Share of the time in which decode threads could run and had no CPU. A quarter is more than the
+consumer's own thread takes from them when each CPU has one decode thread and some are two."""
+CONTENDED = 0.5
+"""With that much waiting for CPUs, decode threads need not be saturated: one that has no CPU holds
+up the row that all wait for, and the look-ahead fills behind it."""
+MAJOR = 0.5
+"""A part of the decode threads' work that is more than half of it gives the case its name."""
+SLOW_FACTOR = 4.0
+"""A shard this many times slower than the median one, by request and by byte, is not chance."""
+SLOW_SHARE = 0.25
+"""And it matters when it takes this much of all reading time."""
+SLOW_REQUESTS = 3
+"""Requests to a shard before its mean is worth comparing."""
+SMALL_REQUEST_BYTES = 256 << 10
+"""Where the fit cannot tell: mean requests below this are latency on every network file system
+that we know of (at 20 MB/s and more, and a millisecond or more)."""
+MOST_READERS = 128
+"""More waiting threads than this are not advised."""
+TWICE = 2
+"""What is doubled when nothing tells how much is needed."""
+
+
+def decoders_busy(stats: Stats) -> float:
+    """The part of the decode threads' time in which they worked, 0 to 1."""
+    stages = stats.stages
+    work = stages.decode.busy_seconds + stages.resample.busy_seconds + stages.assemble.busy_seconds
+    return share_of(work, stats.decoders.alive_seconds)
+
+
+def cpu_queued(stats: Stats) -> float:
+    """The part of the time in which decode threads could run and had no CPU, 0 to 1."""
+    queued = stats.decoders.cpu_queue_seconds or 0.0
+    return share_of(queued, queued + (stats.decoders.cpu_seconds or 0.0))
+
+
+def slow_shard(stats: Stats) -> ShardStats | None:
+    """The shard that is far slower than the others and takes much of the reading, if one is."""
+    shards = [s for s in stats.shards if s.requests >= SLOW_REQUESTS and s.bytes > 0]
+    if len(shards) < 3:
+        return None
+    slowest = max(shards, key=request_seconds)
+    others = [shard for shard in shards if shard is not slowest]
+    by_request = SLOW_FACTOR * median(map(request_seconds, others))
+    by_byte = SLOW_FACTOR * median(s.busy_seconds / s.bytes for s in others)
+    is_slow = (
+        request_seconds(slowest) >= by_request
+        and slowest.busy_seconds / slowest.bytes >= by_byte
+        and slowest.busy_seconds >= SLOW_SHARE * sum(s.busy_seconds for s in shards)
+    )
+    return slowest if is_slow else None
+
+
+def request_seconds(shard: ShardStats) -> float:
+    """Mean seconds of a request to the shard; it must have had one."""
+    return shard.busy_seconds / shard.requests
+
+
+def share_of(part: float, whole: float) -> float:
+    """The part of the whole, at most 1; 0 of nothing."""
+    return min(part / whole, 1.0) if whole > 0 else 0.0
+
+
+def figures_of(stats: Stats, **more: float | str) -> dict[str, float | int | str]:
+    """The figures that every verdict has, and `more`."""
+    return {
+        "rows_per_second": stats.rows_per_second,
+        "waiting_share": stats.waiting_share,
+        "decoders_busy_share": decoders_busy(stats),
+        **more,
+    }
+
+
+def needed_speedup(stats: Stats) -> float:
+    """How many times faster the input must be for the loop not to wait."""
+    return 1 / max(1 - stats.waiting_share, 0.1)

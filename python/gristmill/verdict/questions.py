@@ -1,0 +1,89 @@
+"""The questions, in their order."""
+
+from __future__ import annotations
+
+from gristmill.stats import Stats
+from gristmill.verdict.decode import saturated
+from gristmill.verdict.measures import (
+    CONTENDED,
+    DELIVERING,
+    ENOUGH_ELEMENTS,
+    ENOUGH_SECONDS,
+    KEEPS_UP,
+    QUEUED,
+    SATURATED,
+    cpu_queued,
+    decoders_busy,
+    figures_of,
+    slow_shard,
+)
+from gristmill.verdict.model import Advice, Case, Verdict
+from gristmill.verdict.read import blame_shard, idle
+from gristmill.verdict.wording import count_text, rate_text
+
+
+def decide(stats: Stats) -> Verdict:
+    """The verdict on these figures. Pure: the same figures give the same verdict.
+
+    The questions are asked in this order, and the first yes decides: is it too early; does making
+    elements hold up the loop; does the loop wait at all; are the decode threads saturated, and
+    then by what; is one shard slow; what are the readers doing.
+    """
+    loop = stats.loop_seconds
+    if stats.elements < ENOUGH_ELEMENTS or loop < ENOUGH_SECONDS:
+        return _too_early(stats)
+    if stats.stages.deliver.busy_seconds >= DELIVERING * loop:
+        return _python(stats)
+    if stats.waiting_share < KEEPS_UP:
+        return _consumer(stats)
+    busy = decoders_busy(stats)
+    if busy >= SATURATED or (busy >= CONTENDED and cpu_queued(stats) >= QUEUED):
+        return saturated(stats)
+    slow = slow_shard(stats)
+    if slow is not None:
+        return blame_shard(stats, slow)
+    return idle(stats)
+
+
+def _too_early(stats: Stats) -> Verdict:
+    text = (
+        f"Too early to say: {count_text(stats.elements, 'element')} in {stats.loop_seconds:.1f} s "
+        f"of the loop; ask again after {ENOUGH_ELEMENTS} elements and {ENOUGH_SECONDS:.0f} s."
+    )
+    return Verdict(
+        Case.TOO_EARLY,
+        text,
+        {"elements": stats.elements, "loop_seconds": stats.loop_seconds},
+    )
+
+
+def _python(stats: Stats) -> Verdict:
+    share = stats.stages.deliver.busy_seconds / stats.loop_seconds
+    objects = stats.settings.object_columns
+    rest = tuple(name for name in stats.settings.columns if name not in objects)
+    text = (
+        f"Python is the limit: making elements takes {share:.0%} of the loop's time"
+        + (f", and {', '.join(objects)} become Python objects" if objects else "")
+        + "."
+    )
+    advice: list[Advice] = []
+    if objects and rest:
+        text += f" Leave out what the model does not need: columns={list(rest)}."
+        why = "numbers are delivered as one array; strings and lists as an object for each row"
+        advice.append(Advice("columns", stats.settings.columns, rest, why))
+    if stats.settings.batch_size is None:
+        text += " Batches cost less than single rows: set batch_size."
+        advice.append(Advice("batch_size", None, 64, "one element for many rows"))
+    why = "other Python threads hold the GIL meanwhile; native threads and the step do not need it"
+    advice.append(Advice("python", None, None, why))
+    return Verdict(Case.PYTHON, text, figures_of(stats, delivery_share=share), tuple(advice))
+
+
+def _consumer(stats: Stats) -> Verdict:
+    busy = decoders_busy(stats)
+    text = (
+        f"All is well: the training loop is the limit. It takes {rate_text(stats.rows_per_second)} "
+        f"rows/s and waits {stats.waiting_share:.1%} of the time; the decode threads are "
+        f"{busy:.0%} busy."
+    )
+    return Verdict(Case.CONSUMER, text, figures_of(stats))
