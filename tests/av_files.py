@@ -62,6 +62,21 @@ def write(
     return out.getvalue()
 
 
+def remux(data: bytes, container: str, flags: dict[str, str] | None = None) -> bytes:
+    """The packets of the first audio track in another container."""
+    out = io.BytesIO()
+    with (
+        av.open(io.BytesIO(data)) as source,
+        av.open(out, "w", format=container, options=flags or {}) as file,
+    ):
+        stream = file.add_stream_from_template(source.streams.audio[0])
+        for packet in source.demux(source.streams.audio[0]):
+            if packet.dts is not None:  # the last one is empty
+                packet.stream = stream
+                file.mux(packet)
+    return out.getvalue()
+
+
 def read(data: bytes) -> np.ndarray:
     """Decodes to (channels, frames) of float32; integers by their full scale."""
     blocks = []

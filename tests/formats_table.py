@@ -86,6 +86,15 @@ FORMATS = [
         1e-6,
     ),
     Format(
+        "Opus in WebM, Matroska and MP4: the same, bit for bit",
+        ("Opus in WebM", "Opus in MP4"),
+        "PyAV",
+        1e-4,
+        "1 s earlier (5 s with SILK); within 1e-6 (2e-2 with SILK) of the slice",
+        "as above",
+        1e-6,
+    ),
+    Format(
         "MP3, with and without Xing, Info, VBRI and LAME headers",
         ("MP3", "MP3 without a count"),
         "soundfile",
@@ -118,12 +127,12 @@ FORMATS = [
         "edit lists of several parts",
     ),
     Format(
-        "FLAC and PCM in MP4 and Matroska",
+        "FLAC in MP4 and Matroska, PCM in Matroska",
         ("FLAC in MP4", "FLAC in Matroska"),
         "PyAV",
         0.0,
         "from the packet that holds it",
-        "Opus and MPEG layer II in Matroska",
+        "MPEG layer II in Matroska; PCM and MP3 in MP4",
     ),
 ]
 
@@ -199,6 +208,22 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
         "lying header": Seen("truncated", "longer"),
+    },
+    "Opus in WebM": {
+        "cut at 1 %": Seen("truncated", "refused"),
+        "cut at 50 %": Seen("truncated", "whole"),
+        "cut at 99 %": Seen("truncated", "whole"),
+        "2 KB hole": Seen("corrupt_packets", "whole"),
+        "no header": Seen("unknown_format", "refused"),
+        "lying header": Seen("truncated", "longer"),
+    },
+    "Opus in MP4": {
+        "cut at 1 %": Seen("truncated", "refused"),
+        "cut at 50 %": Seen("truncated", "refused"),
+        "cut at 99 %": Seen("truncated", "refused"),
+        "2 KB hole": Seen("corrupt_packets", "whole"),
+        "no header": Seen("unknown_format", "refused"),
+        "lying header": Seen("truncated", "whole"),
     },
     "MP3": {
         "cut at 1 %": Seen("unknown_format", "refused"),
@@ -291,6 +316,16 @@ FLIPS: dict[str, set[Seen]] = {
         Seen("malformed_header", "whole"),
     },
     "Ogg Opus": {Seen("corrupt_packets", "whole"), Seen("malformed_header", "whole")},
+    "Opus in WebM": {
+        Seen("", "unseen"),
+        Seen("corrupt_packets", "whole"),
+        Seen("truncated", "whole"),
+        Seen("corrupt_packets", "longer"),
+        Seen("malformed_header", "whole"),
+        Seen("malformed_header", "longer"),
+        Seen("truncated", "longer"),
+    },
+    "Opus in MP4": {Seen("", "unseen"), Seen("corrupt_packets", "whole")},
     "MP3": {Seen("", "unseen"), Seen("corrupt_packets", "whole"), Seen("params_changed", "whole")},
     "MP3 without a count": {
         Seen("", "unseen"),
@@ -325,7 +360,7 @@ FLIPS: dict[str, set[Seen]] = {
         Seen("malformed_header", "whole"),
     },
     "ALAC in MP4": {Seen("corrupt_packets", "whole"), Seen("", "unseen")},
-    "FLAC in MP4": {Seen("corrupt_packets", "whole"), Seen("malformed_header", "whole")},
+    "FLAC in MP4": {Seen("corrupt_packets", "whole")},
     "FLAC in Matroska": {
         Seen("corrupt_packets", "whole"),
         Seen("malformed_header", "whole"),

@@ -3,7 +3,7 @@
 use crate::audio::{
     aac,
     error::Reason,
-    flac, mp3, ogg,
+    flac, mp3, ogg, opus,
     packets::{Coding, Pcm, Track},
 };
 
@@ -22,6 +22,7 @@ pub(super) enum Measure {
         modes: ogg::Modes,
         before: Option<u32>,
     },
+    Opus,
     Pcm {
         pcm: Pcm,
         n_channels: u16,
@@ -35,6 +36,7 @@ impl Measure {
             Coding::Alac(_) => Self::Alac(track.clone()),
             Coding::Flac(_) => Self::Flac,
             Coding::Mp3 => Self::Mp3 { rate_hz: track.rate_hz, n_channels: track.n_channels },
+            Coding::Opus(_) => Self::Opus,
             Coding::Pcm(pcm) => Self::Pcm { pcm: *pcm, n_channels: track.n_channels },
             Coding::Vorbis(headers) => {
                 let malformed = || Reason::malformed("the Vorbis setup does not parse");
@@ -70,6 +72,7 @@ impl Measure {
                 let before = before.replace(len);
                 Ok(before.map_or(0, |before| (before + len) / 4))
             }
+            Self::Opus => opus::packet_len(packet).ok_or_else(|| lost("Opus")),
             Self::Pcm { pcm, n_channels } => {
                 let block = pcm.n_bytes() * usize::from(*n_channels);
                 if !packet.len().is_multiple_of(block.max(1)) {

@@ -106,14 +106,19 @@ pub(super) fn open(
         list.check(Some(promised), ledger)?;
     }
     let n_coded = list.n_frames();
-    // In Vorbis it stands for what the first packet does not give, and FFmpeg passes it over too.
-    let is_vorbis = matches!(stream.track.coding, Coding::Vorbis(_));
-    let delay = if is_vorbis { 0 } else { frames(stream.delay_ns).min(n_coded) };
+    let delay = match &stream.track.coding {
+        // It stands for what the first packet does not give, and FFmpeg passes it over too.
+        Coding::Vorbis(_) => 0,
+        Coding::Opus(opus) if stream.delay_ns == 0 => opus.head.pre_skip,
+        _ => frames(stream.delay_ns),
+    };
+    let delay = delay.min(n_coded);
     let n_frames = (n_coded - delay).saturating_sub(frames(walk.discard_ns));
     if matches!(stream.track.coding, Coding::Aac) {
         aac::refuse_sbr(bytes, listed)?;
     }
-    let Track { codec, rate_hz, n_channels, coding, .. } = stream.track;
+    let Track { codec, rate_hz, n_channels, mut coding, .. } = stream.track;
+    coding.settle(bytes, listed);
     Ok(Layout { codec, rate_hz, n_channels, n_frames, delay, coding })
 }
 

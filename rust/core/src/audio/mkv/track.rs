@@ -4,6 +4,7 @@ use crate::audio::{
     bytes::{from, u8_at},
     error::{Codec, Exceeded, Reason},
     ogg,
+    opus::Head,
     packets::{Coding, Pcm, Track, limited},
 };
 
@@ -42,7 +43,7 @@ impl Entry<'_> {
             "A_VORBIS" => self.vorbis(),
             "A_MPEG/L3" => self.plain(Codec::Mp3, Coding::Mp3),
             "A_MPEG/L2" => unsupported("MPEG layer II in Matroska"),
-            "A_OPUS" => unsupported("Opus in Matroska or WebM"),
+            "A_OPUS" => Head::read(self.private).map(Track::opus),
             id if id.starts_with("A_AAC/") && id.ends_with("SBR") => unsupported("HE-AAC"),
             id if id.starts_with("A_PCM/") => match Pcm::of_matroska(id, self.bits.unwrap_or(16)) {
                 Some(pcm) => self.plain(Codec::Wav, Coding::Pcm(pcm)),

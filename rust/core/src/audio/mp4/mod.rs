@@ -17,6 +17,7 @@ use super::{
     aac,
     bytes::{be_u32, be_u64, from, u8_at},
     error::Reason,
+    opus,
     packets::{self, Coding, Layout, List, Packet},
     report::{Damage, Ledger},
 };
@@ -69,7 +70,16 @@ pub(super) fn open(
         _ => return Err(Reason::malformed("there is no moov box")),
     };
     let track = Track::find(moov)?;
-    let entry = sample_entry::read(track.stbl)?;
+    let mut entry = sample_entry::read(track.stbl)?;
+    let mut edit = track.edits;
+    if let Coding::Opus(opus) = &mut entry.coding {
+        edit = edit.or(Some(Edit::from_start(track.times_of(opus.head.pre_skip))));
+        // Packets that are not there cannot tell it, and damaged ones tell it wrong.
+        if let Some(frame_len) = track.first_len() {
+            entry.frame_len = frame_len;
+            opus.is_uniform = tables::is_uniform(track.stbl);
+        }
+    }
     let mut list = List::new(listed, bytes);
     let mut duration =
         tables::list(track.stbl, entry.frame_len, &mut list, is_fragmented)?.unwrap_or(0);
@@ -94,7 +104,7 @@ pub(super) fn open(
         rate_hz: entry.rate_hz,
         timescale: track.timescale,
         n_coded: list.n_frames(),
-        frame_len: entry.frame_len,
+        frame_len: entry.frame_len.max(list.longest()),
         duration,
     };
     list.check(None, ledger)?;
@@ -112,11 +122,12 @@ pub(super) fn open(
     list.check(timeline.missing(track.duration), ledger)?;
     timeline.n_coded = list.n_frames();
     let gapless = find_gapless(moov);
-    let (delay, n_frames) = timeline.playable(track.edits.as_ref(), gapless.as_ref());
+    let (delay, n_frames) = timeline.playable(edit.as_ref(), gapless.as_ref());
     if matches!(entry.coding, Coding::Aac) {
         aac::refuse_sbr(bytes, listed)?;
     }
-    let packets::Track { codec, rate_hz, n_channels, coding, .. } = entry;
+    let packets::Track { codec, rate_hz, n_channels, mut coding, .. } = entry;
+    coding.settle(bytes, listed);
     Ok(Layout { codec, rate_hz, n_channels, n_frames, delay, coding })
 }
 
@@ -145,6 +156,18 @@ impl<'a> Track<'a> {
             None => None,
         };
         Ok(Self { id, timescale, duration, stbl, edits })
+    }
+
+    /// Frames of Opus in the track's timescale, which is that of Opus in all files that are right.
+    fn times_of(&self, n_frames: u64) -> u64 {
+        n_frames * u64::from(self.timescale) / u64::from(opus::RATE_HZ)
+    }
+
+    /// Frames of the first packet of Opus, as the tables say, if it can have as many.
+    fn first_len(&self) -> Option<u32> {
+        let delta = u64::from(tables::first_duration(self.stbl)?);
+        let n_frames = delta * u64::from(opus::RATE_HZ) / u64::from(self.timescale);
+        u32::try_from(n_frames).ok().filter(|n| (120..=5760).contains(n))
     }
 }
 

@@ -4,6 +4,7 @@ use super::boxes::{Boxes, find, find_path};
 use crate::audio::{
     bytes::{be_u16, from, u8_at},
     error::Reason,
+    opus::Head,
     packets::Track,
 };
 
@@ -24,6 +25,7 @@ pub(super) fn read(stbl: &[u8]) -> Result<Track, Reason> {
         b"mp4a" => mpeg4(&Descriptor::read(child(*b"esds"))?),
         // Both are full boxes: version and flags stand in front.
         b"alac" => Track::alac(from(child(*b"alac"), 4)),
+        b"Opus" => Head::read_specific(child(*b"dOps")).map(Track::opus),
         b"fLaC" => Track::flac(from(child(*b"dfLa"), 8)),
         b"enca" => {
             let scheme = find_path(children, &[*b"sinf", *b"schm"]);
@@ -104,7 +106,6 @@ fn printable(kind: impl AsRef<[u8]>) -> String {
 
 fn named(kind: [u8; 4]) -> Option<&'static str> {
     Some(match &kind {
-        b"Opus" => "Opus in MP4",
         b".mp3" | b"mp3 " => "MP3 in MP4",
         b"ac-3" => "AC-3",
         b"ec-3" => "E-AC-3",

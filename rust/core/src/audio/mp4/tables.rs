@@ -103,6 +103,21 @@ impl<'a> Chunks<'a> {
     }
 }
 
+/// The duration of the first packet.
+pub(super) fn first_duration(stbl: &[u8]) -> Option<u32> {
+    be_u32(find(stbl, *b"stts")?, 12)
+}
+
+/// Whether all packets but the last have one duration.
+pub(super) fn is_uniform(stbl: &[u8]) -> bool {
+    let stts = find(stbl, *b"stts").unwrap_or_default();
+    match be_u32(stts, 4) {
+        Some(1) => true,
+        Some(2) => be_u32(stts, 16) == Some(1),
+        _ => false,
+    }
+}
+
 /// The sum of the `stts` box; the last packet's share tells how much of it is meant to be heard.
 fn duration(stbl: &[u8]) -> u64 {
     let stts = find(stbl, *b"stts").unwrap_or_default();

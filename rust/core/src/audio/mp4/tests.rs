@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::audio::Codec;
 
 fn atom(kind: &str, body: &[u8]) -> Vec<u8> {
     [&(body.len() as u32 + 8).to_be_bytes()[..], kind.as_bytes(), body].concat()
@@ -119,6 +120,27 @@ fn every_cut_is_seen() {
     assert_eq!(found, Reason::Truncated { decoded: 7 * 1024, expected: Some(10_240) });
 }
 
+/// A sample entry of Opus with this `dOps` box.
+fn opus(specific: &[u8]) -> Vec<u8> {
+    atom("Opus", &[&[0; 28][..], &atom("dOps", specific)].concat())
+}
+
+#[test]
+fn packets_of_opus_tell_their_lengths() {
+    // Each begins with 0x11: SILK of 40 ms, two frames of one length.
+    let entry = opus(&[0, 2, 0x01, 0x38, 0, 0, 0xBB, 0x80, 0, 0, 0]);
+    let stts = [0, 1, N_PACKETS, 3528]; // at 44.1 kHz: 3840 frames of 48 kHz
+    let data = file(&entry, &stts, &STSZ, None);
+    let layout = open(&data).unwrap();
+    assert_eq!((layout.codec, layout.rate_hz, layout.n_channels), (Codec::Opus, 48_000, 2));
+    // Without an edit list the pre-skip of the header holds, in ticks of the timescale.
+    let delay = (312 * 44_100 / 48_000 * 48_000 + 22_050) / 44_100;
+    assert_eq!((layout.delay, layout.n_frames), (delay, 10 * 3840 - delay));
+    for cut in 0..11 {
+        assert!(open(&file(&opus(&[0; 11][..cut]), &stts, &STSZ, None)).is_err());
+    }
+}
+
 #[test]
 fn what_is_not_decoded_is_refused_by_name() {
     let refused = |entry: &[u8]| match open(&file(entry, &STTS, &STSZ, None)) {
@@ -133,7 +155,9 @@ fn what_is_not_decoded_is_refused_by_name() {
     let enca = atom("enca", &[&[0; 28][..], &sinf].concat());
     assert_eq!(refused(&enca), "an encrypted MP4 track (cenc)");
     assert_eq!(refused(&atom("drms", &[0; 28])), "a track under iTunes DRM (FairPlay)");
-    assert_eq!(refused(&atom("Opus", &[0; 28])), "Opus in MP4");
+    let ambisonics = [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+    assert_eq!(refused(&opus(&ambisonics)), "Opus with mapping family 2");
+    assert_eq!(refused(&opus(&[1, 2, 0, 0])), "another version of Opus in MP4");
     assert_eq!(refused(&atom("\u{1}bc\n", &[0; 28])), "MP4 with \\x01bc\\n");
     let two = [0, 2, 50, 0, 0x1_0000, 50, 4096, 0x1_0000];
     let found = open(&file(&mp4a(&LC), &STTS, &STSZ, Some(&two)));

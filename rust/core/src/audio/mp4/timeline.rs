@@ -16,6 +16,11 @@ pub(super) struct Edit {
 }
 
 impl Edit {
+    /// All of the media from `start` on.
+    pub(super) fn from_start(start: u64) -> Self {
+        Self { start, duration: 0, movie_timescale: 0 }
+    }
+
     /// The edit of an `elst` box. Empty edits delay the track against others and are passed over.
     /// What consists of several parts is refused: it is not one stretch of the media.
     pub(super) fn read(elst: &[u8], movie_timescale: u32) -> Result<Option<Self>, Reason> {

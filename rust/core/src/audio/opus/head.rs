@@ -3,7 +3,7 @@
 use opus_pure::ChannelLayout;
 
 use crate::audio::{
-    bytes::{from, le_u16, le_u32, u8_at},
+    bytes::{be_u16, from, le_u16, u8_at},
     error::{Exceeded, Reason},
     spec::MAX_CHANNELS,
 };
@@ -26,7 +26,6 @@ impl Head {
     /// # Errors
     /// It does not parse, or its channels are mapped in a way that is not decoded here.
     pub(in crate::audio) fn read(packet: &[u8]) -> Result<Self, Reason> {
-        let short = || Reason::malformed("the Opus header is too short");
         if !packet.starts_with(b"OpusHead") {
             return Err(Reason::malformed("the Opus header is missing"));
         }
@@ -34,11 +33,53 @@ impl Head {
         if version >> 4 != 0 {
             return Err(Reason::UnsupportedCodec(format!("version {version} of Opus")));
         }
-        let n_channels = u8_at(packet, 9).ok_or_else(short)?;
-        let pre_skip = le_u16(packet, 10).ok_or_else(short)?;
-        le_u32(packet, 12).ok_or_else(short)?; // the rate of the original, which plays no part
-        let gain = le_u16(packet, 16).ok_or_else(short)?.cast_signed();
-        let family = u8_at(packet, 18).ok_or_else(short)?;
+        let fields = || {
+            Some(Fields {
+                n_channels: u8_at(packet, 9)?,
+                pre_skip: le_u16(packet, 10)?,
+                // Between them the rate of the original, which plays no part.
+                gain: le_u16(packet, 16)?.cast_signed(),
+                family: u8_at(packet, 18)?,
+                table: from(packet, 19),
+            })
+        };
+        fields().ok_or_else(short)?.head()
+    }
+
+    /// Reads the `dOps` box of MP4: the same fields, big-endian, behind a version of its own.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(in crate::audio) fn read_specific(body: &[u8]) -> Result<Self, Reason> {
+        if u8_at(body, 0).is_some_and(|version| version != 0) {
+            return Err(Reason::UnsupportedCodec("another version of Opus in MP4".to_owned()));
+        }
+        let fields = || {
+            Some(Fields {
+                n_channels: u8_at(body, 1)?,
+                pre_skip: be_u16(body, 2)?,
+                gain: be_u16(body, 8)?.cast_signed(),
+                family: u8_at(body, 10)?,
+                table: from(body, 11),
+            })
+        };
+        fields().ok_or_else(short)?.head()
+    }
+}
+
+/// The fields of a header, wherever it stands.
+struct Fields<'a> {
+    n_channels: u8,
+    pre_skip: u16,
+    gain: i16,
+    family: u8,
+    /// Streams, coupled streams and the mapping, if the family is not 0.
+    table: &'a [u8],
+}
+
+impl Fields<'_> {
+    fn head(&self) -> Result<Head, Reason> {
+        let Self { n_channels, pre_skip, gain, family, table } = *self;
         if family > 1 {
             return Err(Reason::UnsupportedCodec(format!("Opus with mapping family {family}")));
         }
@@ -48,9 +89,9 @@ impl Head {
         let layout = ChannelLayout::surround(usize::from(n_channels), family)
             .map_err(|e| Reason::malformed(e.to_string()))?;
         if family == 1 {
-            let n_streams = u8_at(packet, 19).ok_or_else(short)?;
-            let n_coupled = u8_at(packet, 20).ok_or_else(short)?;
-            let mapping = from(packet, 21).get(..usize::from(n_channels)).ok_or_else(short)?;
+            let n_streams = u8_at(table, 0).ok_or_else(short)?;
+            let n_coupled = u8_at(table, 1).ok_or_else(short)?;
+            let mapping = from(table, 2).get(..usize::from(n_channels)).ok_or_else(short)?;
             let is_standard = usize::from(n_streams) == layout.nb_streams
                 && usize::from(n_coupled) == layout.nb_coupled_streams
                 && mapping == layout.mapping;
@@ -59,7 +100,7 @@ impl Head {
                 return Err(Reason::UnsupportedCodec(what.to_owned()));
             }
         }
-        Ok(Self {
+        Ok(Head {
             n_channels: u16::from(n_channels),
             pre_skip: u64::from(pre_skip),
             // 8 bits of the gain in decibels are behind the point.
@@ -67,6 +108,10 @@ impl Head {
             is_surround: layout.nb_streams > 1,
         })
     }
+}
+
+fn short() -> Reason {
+    Reason::malformed("the Opus header is too short")
 }
 
 /// Frames that a packet decodes to, RFC 6716 section 3.1; `None` if it is no packet.
@@ -113,6 +158,24 @@ mod tests {
         let surround = Head::read(&head(6, 0, 1, &[4, 2, 0, 4, 1, 2, 3, 5])).unwrap();
         assert!(surround.is_surround);
         assert!(!Head::read(&head(2, 0, 1, &[1, 1, 0, 1])).unwrap().is_surround);
+    }
+
+    #[test]
+    fn mp4_has_the_same_fields_the_other_way_round() {
+        for family in [&[0][..], &[1, 4, 2, 0, 4, 1, 2, 3, 5]] {
+            let (family, table) = family.split_first().unwrap();
+            let n_channels = if *family == 0 { 2 } else { 6 };
+            let ogg = Head::read(&head(n_channels, -300, *family, table)).unwrap();
+            let mut body = vec![0, n_channels];
+            body.extend(312u16.to_be_bytes());
+            body.extend(44_100u32.to_be_bytes());
+            body.extend((-300i16).to_be_bytes());
+            body.push(*family);
+            body.extend(table);
+            assert_eq!(Head::read_specific(&body), Ok(ogg));
+        }
+        assert!(matches!(Head::read_specific(&[0; 10]), Err(Reason::MalformedHeader(_))));
+        assert!(matches!(Head::read_specific(&[1; 11]), Err(Reason::UnsupportedCodec(_))));
     }
 
     #[test]

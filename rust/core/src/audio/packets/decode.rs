@@ -13,13 +13,14 @@ use symphonia::{
     default::codecs::{AacDecoder, AlacDecoder, MpaDecoder},
 };
 
-use super::{Coding, Entry, Layout, Packet, track};
+use super::{Coding, Entry, Layout, Packet, WarmUp, track};
 use crate::audio::{
     aac,
     cancel::Cancel,
     error::Reason,
     flac,
     ogg::VorbisCache,
+    opus::{self, PacketDecoder},
     sink::{Sample, Sink},
     spec::MAX_CHANNELS,
 };
@@ -54,6 +55,7 @@ pub(in crate::audio) fn decode(
             params.for_codec(CODEC_ID_MP3);
             run.packets(&mut MpaDecoder::try_new(&params, &options).map_err(malformed)?, sink)
         }
+        Coding::Opus(stream) => run.opus(stream, sink),
         Coding::Vorbis(headers) => {
             let result = run.packets(vorbis.get(headers)?, sink);
             if result.is_err() || sink.is_lenient() {
@@ -113,7 +115,8 @@ impl Run<'_> {
                 decoder.reset();
             }
             // What warms up may itself lack what came before it, but for the last, which overlaps.
-            if !came && (i + 1 >= self.entry.n_warm_up || self.layout.coding.n_warm_up().is_none())
+            if !came
+                && (i + 1 >= self.entry.n_warm_up || self.layout.coding.warm_up() == WarmUp::All)
             {
                 n_corrupt += 1;
             }
@@ -138,6 +141,34 @@ impl Run<'_> {
         }
         sink.push(self.pts(packet), planes.get(..n_channels).unwrap_or_default());
         true
+    }
+
+    fn opus(&mut self, stream: &opus::Stream, sink: &mut Sink<'_>) -> Result<(), Reason> {
+        let mut decoder = PacketDecoder::new(&stream.head)?;
+        let (mut n_corrupt, mut end) = (0, None);
+        for packet in &self.entry.packets {
+            if sink.is_full() {
+                break;
+            }
+            self.cancel.check()?;
+            if end.replace(packet.end()).is_some_and(|end| end != packet.start) {
+                decoder = PacketDecoder::new(&stream.head)?; // packets are lost before this one
+            }
+            let data = packet.data(self.bytes).unwrap_or_default();
+            let planes = decoder.decode(data);
+            let planes = planes.filter(|p| p.iter().all(|p| p.len() == packet.n_frames as usize));
+            let Some(planes) = planes else {
+                n_corrupt += 1;
+                decoder = PacketDecoder::new(&stream.head)?;
+                continue;
+            };
+            let mut slices = [&[][..]; MAX_CHANNELS as usize];
+            for (slice, plane) in slices.iter_mut().zip(planes) {
+                *slice = plane;
+            }
+            sink.push(self.pts(packet), slices.get(..planes.len()).unwrap_or_default());
+        }
+        sink.note_corrupt(n_corrupt)
     }
 
     fn flac(&mut self, info: flac::StreamInfo, sink: &mut Sink<'_>) -> Result<(), Reason> {

@@ -10,6 +10,7 @@ mod track;
 use super::{
     error::{Codec, Reason},
     flac::StreamInfo,
+    opus,
     report::{Damage, Ledger},
 };
 
@@ -97,6 +98,11 @@ impl<'a> List<'a> {
         ((self.n_bytes - self.spare) / self.packets.len().max(1)).max(1)
     }
 
+    /// Frames of the longest packet.
+    pub(super) fn longest(&self) -> u32 {
+        self.packets.iter().map(|packet| packet.n_frames).max().unwrap_or(0)
+    }
+
     /// How many packets are listed.
     pub(super) fn len(&self) -> usize {
         self.packets.len() + self.n_missing as usize
@@ -107,7 +113,7 @@ impl<'a> List<'a> {
         self.n_frames
     }
 
-    /// Lets packets say how long they are: in FLAC each does, in ALAC one that is shorter than
+    /// Lets packets say how long they are: in FLAC and Opus each does, in ALAC one that is shorter than
     /// the others does, which only the last one may be.
     pub(super) fn measure(
         &mut self,
@@ -118,21 +124,24 @@ impl<'a> List<'a> {
         if self.n_missing > 0 {
             return Ok(());
         }
-        let malformed = || Reason::malformed("a packet has no valid length");
+        let corrupt = || Reason::CorruptPackets { count: 1 };
         let coding = &track.coding;
         match coding {
-            Coding::Flac(_) => {
+            Coding::Flac(_) | Coding::Opus(_) => {
                 self.n_frames = 0;
                 let mut behind = 0;
-                for packet in self.packets.iter_mut() {
+                // The last one may be shorter.
+                let n_equal = self.packets.len().saturating_sub(1);
+                for (i, packet) in self.packets.iter_mut().enumerate() {
                     self.n_frames += packet.start.saturating_sub(behind); // what was skipped
                     behind = packet.end();
                     packet.start = self.n_frames;
                     let data = packet.data(bytes).unwrap_or_default();
-                    match coding.packet_len(data) {
+                    let len = coding.packet_len(data);
+                    match len.filter(|n| i >= n_equal || track.may_be(*n)) {
                         Some(n_frames) => packet.n_frames = n_frames,
                         // It keeps the length of the others.
-                        None => ledger.note(Damage::CorruptPackets, 1, malformed())?,
+                        None => ledger.note(Damage::CorruptPackets, 1, corrupt())?,
                     }
                     self.n_frames += u64::from(packet.n_frames);
                 }
@@ -142,7 +151,7 @@ impl<'a> List<'a> {
                 let n_frames = last.data(bytes).and_then(|data| coding.packet_len(data));
                 let n_frames = n_frames.unwrap_or(track.frame_len);
                 if n_frames > track.frame_len {
-                    ledger.note(Damage::CorruptPackets, 1, malformed())?;
+                    ledger.note(Damage::CorruptPackets, 1, corrupt())?;
                 }
                 let n_frames = n_frames.min(track.frame_len);
                 last.n_frames = n_frames;
@@ -184,17 +193,34 @@ pub(super) enum Coding {
     /// Identification and setup header.
     Vorbis(Box<[u8]>),
     Mp3,
+    Opus(opus::Stream),
     Pcm(Pcm),
 }
 
+/// What is decoded before the first wanted packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WarmUp {
+    Packets(usize),
+    /// As many packets as hold these frames.
+    Frames(u64),
+    All,
+}
+
 impl Coding {
-    /// Packets to decode before the first wanted one, for the same bits as from the start: the
-    /// overlap of AAC needs one. `None`: all.
-    fn n_warm_up(&self) -> Option<usize> {
+    /// For the same bits as from the start: the overlap of AAC needs one packet. Opus converges.
+    fn warm_up(&self) -> WarmUp {
         match self {
-            Self::Aac => Some(2),
-            Self::Alac(_) | Self::Flac(_) | Self::Pcm(_) => Some(0),
-            Self::Vorbis(_) | Self::Mp3 => None,
+            Self::Aac => WarmUp::Packets(2),
+            Self::Alac(_) | Self::Flac(_) | Self::Pcm(_) => WarmUp::Packets(0),
+            Self::Opus(stream) => WarmUp::Frames(stream.pre_roll),
+            Self::Vorbis(_) | Self::Mp3 => WarmUp::All,
+        }
+    }
+
+    /// Takes in what only the packets tell: whether SILK takes part in Opus.
+    pub(super) fn settle(&mut self, bytes: &[u8], packets: &[Packet]) {
+        if let Self::Opus(stream) = self {
+            stream.settle(packets.iter().filter_map(|packet| packet.data(bytes)));
         }
     }
 }
@@ -226,7 +252,14 @@ impl Entry {
         let from = start.saturating_add(layout.delay);
         let end = packets.partition_point(|p| p.start < from.saturating_add(len));
         let wanted = packets.partition_point(|p| p.end() <= from).min(end);
-        let n_warm_up = layout.coding.n_warm_up().map_or(wanted, |n| n.min(wanted));
+        let n_warm_up = match layout.coding.warm_up() {
+            WarmUp::Packets(n) => n.min(wanted),
+            WarmUp::Frames(n) => {
+                let from = from.saturating_sub(n);
+                wanted - packets.partition_point(|p| p.end() <= from).min(wanted)
+            }
+            WarmUp::All => wanted,
+        };
         let packets = packets.get(wanted - n_warm_up..end).unwrap_or_default().to_vec();
         Self { packets, n_warm_up }
     }

@@ -7,6 +7,7 @@ use crate::audio::{
     bytes::{be_u32, u8_at},
     error::{Codec, Exceeded, Reason},
     flac::{Header, StreamInfo},
+    opus::{self, Head},
     spec::MAX_CHANNELS,
 };
 
@@ -59,6 +60,25 @@ impl Track {
         })
     }
 
+    /// Opus, from its identification header.
+    pub(in crate::audio) fn opus(head: Head) -> Self {
+        Self {
+            codec: Codec::Opus,
+            rate_hz: opus::RATE_HZ,
+            n_channels: head.n_channels,
+            coding: Coding::Opus(opus::Stream::new(head)),
+            frame_len: opus::FRAME_LEN,
+        }
+    }
+
+    /// Whether a packet that others follow may have so many frames.
+    pub(super) fn may_be(&self, n_frames: u32) -> bool {
+        match &self.coding {
+            Coding::Opus(stream) => !stream.is_uniform || n_frames == self.frame_len,
+            _ => true,
+        }
+    }
+
     /// The frames of a packet: what it says, or as many as the others have.
     pub(in crate::audio) fn packet_len(&self, data: &[u8]) -> u32 {
         self.coding.packet_len(data).unwrap_or(self.frame_len)
@@ -80,6 +100,7 @@ impl Coding {
         match self {
             Self::Flac(_) => Header::read(data).map(|header| header.n_frames),
             Self::Alac(_) => alac_len(data),
+            Self::Opus(_) => opus::packet_len(data),
             _ => None,
         }
     }
