@@ -27,24 +27,11 @@ fn column_to_py(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyAny>> {
         Column::Samples { buf, sample_type, shape } => {
             samples_to_array(py, buf, sample_type, &shape)
         }
-        Column::Values { buf, dtype, shape } => {
-            from_buffer(py, PooledBuf::free_standing(buf), dtype.name, &shape)
-        }
+        Column::Values { buf, dtype, shape } => from_buffer(py, buf, dtype.name, &shape),
         Column::Objects { cells, shape } => {
             objects(py, cells.into_iter().map(|cell| value_to_py(py, cell)), &shape)
         }
-        Column::Ragged { items, lengths, shape } => {
-            let items = column_to_py(py, *items)?;
-            let mut start = 0;
-            let cells = lengths.into_iter().map(|length| {
-                let Some(length) = length else { return Ok(py.None().into_bound(py)) };
-                let end = start + length as isize;
-                let cell = items.get_item(PySlice::new(py, start, end, 1));
-                start = end;
-                cell
-            });
-            objects(py, cells, &shape)
-        }
+        Column::Ragged { items, lengths, shape } => ragged(py, *items, &lengths, &shape),
         Column::Struct(fields) => {
             let dict = PyDict::new(py);
             for (name, field) in fields {
@@ -151,16 +138,55 @@ pub(crate) fn from_bytes<'py>(
     from_buffer(py, PooledBuf::free_standing(buf), dtype, &[n])
 }
 
+/// An array of arrays: one list after another of the items.
+fn ragged<'py>(
+    py: Python<'py>,
+    items: Column,
+    lengths: &[Option<usize>],
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let equal = match (&items, lengths) {
+        (Column::Values { shape, .. }, [Some(first), ..]) if shape.len() == 1 => {
+            lengths.iter().all(|length| length.as_ref() == Some(first)).then_some(*first)
+        }
+        _ => None,
+    };
+    let items = column_to_py(py, items)?;
+    if let Some(length) = equal {
+        // NumPy cuts rows of one length faster than Python's slices do.
+        let rows = items.call_method1(intern!(py, "reshape"), ((lengths.len(), length),))?;
+        return object_array(py, rows, lengths.len(), shape);
+    }
+    let mut start = 0;
+    let cells = lengths.iter().map(|length| {
+        let Some(length) = length else { return Ok(py.None().into_bound(py)) };
+        let end = start + *length as isize;
+        let cell = items.get_item(PySlice::new(py, start, end, 1));
+        start = end;
+        cell
+    });
+    objects(py, cells, shape)
+}
+
 /// An object array, which is what NumPy has for values without a dtype of their own.
 fn objects<'py>(
     py: Python<'py>,
     values: impl ExactSizeIterator<Item = PyResult<Bound<'py, PyAny>>>,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let array = numpy(py, "empty")?.call1((values.len(), "O"))?;
-    for (i, value) in values.enumerate() {
-        array.set_item(i, value?)?;
-    }
+    let values: Vec<_> = values.collect::<PyResult<_>>()?;
+    let n = values.len();
+    object_array(py, PyList::new(py, values)?.into_any(), n, shape)
+}
+
+/// An object array of the `n` objects of an iterable, arrays and lists as they are.
+fn object_array<'py>(
+    py: Python<'py>,
+    values: Bound<'py, PyAny>,
+    n: usize,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = numpy(py, "fromiter")?.call1((values, "O", n))?;
     match shape {
         [_] => Ok(array),
         _ => array.call_method1(intern!(py, "reshape"), (shape.to_vec(),)),

@@ -6,8 +6,8 @@ use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::FieldRef;
 
 use super::{
-    AlignedBuf, Batch, BufferPool, Column, DamagedRow, Dtype, Limit, PooledBuf, Style, Styles,
-    Value,
+    AlignedBuf, Batch, BufferPool, Column, DamagedRow, Dtype, Limit, PooledBuf, Recycler, Style,
+    Styles, Value,
     gather::{Fault, Gather},
     runs::{Origin, Runs},
     value,
@@ -70,6 +70,8 @@ pub(crate) struct Slots<'a> {
     pub(crate) shape: &'a [usize],
     pub(crate) sample_type: SampleType,
     pub(crate) pool: &'a Arc<BufferPool>,
+    /// Memory of the other columns.
+    pub(crate) buffers: &'a Arc<Recycler>,
 }
 
 /// Joins `rows` into a batch, or a single one into an element without a batch axis, whose columns
@@ -87,7 +89,7 @@ pub(crate) fn assemble(
     single: bool,
     limit_bytes: usize,
 ) -> Result<Batch> {
-    let made = Made { layout, shards, single, limit_bytes };
+    let made = Made { layout, shards, buffers: slots.buffers, single, limit_bytes };
     let mut columns = Vec::with_capacity(layout.columns.len() + 2);
     for (name, source) in &layout.columns {
         let column = match *source {
@@ -111,6 +113,7 @@ pub(crate) fn assemble(
 struct Made<'a> {
     layout: &'a Layout,
     shards: &'a [Shard],
+    buffers: &'a Arc<Recycler>,
     single: bool,
     limit_bytes: usize,
 }
@@ -132,6 +135,7 @@ pub(super) fn gather_rows(
     rows: &[(ArrayRef, usize)],
     style: Style,
     limit: &Limit,
+    buffers: Option<&Arc<Recycler>>,
 ) -> Gathered<Vec<(String, Column)>> {
     let Some((first, _)) = rows.first() else { return Ok(Vec::new()) };
     let mut parts: Vec<ArrayRef> = Vec::new();
@@ -145,7 +149,7 @@ pub(super) fn gather_rows(
         });
         runs.push(Origin::Part(part), *place, 1);
     }
-    let gathered = Gather { style, limit }.column(name, first.data_type(), &parts, &runs);
+    let gathered = Gather { style, limit, buffers }.column(name, first.data_type(), &parts, &runs);
     let gathered = gathered.map_err(|fault| match fault {
         Fault::At { path, at, reason } => (Error::schema(path, reason), Some(at)),
         Fault::Whole(error) => (error, None),
@@ -178,8 +182,10 @@ fn table_columns(
             let value = value.map_err(|e| in_row(e, rows.first(), made.shards))?;
             Ok(vec![(name.to_owned(), Column::One(value))])
         }
-        places => gather_rows(name, places, made.layout.styles.of(name), &limit)
-            .map_err(|(error, at)| in_row(error, at.and_then(|at| rows.get(at)), made.shards)),
+        places => {
+            gather_rows(name, places, made.layout.styles.of(name), &limit, Some(made.buffers))
+                .map_err(|(error, at)| in_row(error, at.and_then(|at| rows.get(at)), made.shards))
+        }
     }
 }
 
@@ -240,6 +246,7 @@ fn row_id_columns(rows: &[Row], single: bool) -> [(String, Column); 2] {
         row.append(&(id.row as i64).to_ne_bytes());
     }
     [("shard", shard, Dtype::I32), ("row", row, Dtype::I64)].map(|(name, buf, dtype)| {
+        let buf = PooledBuf::free_standing(buf);
         let column = Column::Values { buf, dtype, shape: vec![rows.len()] };
         (name.to_owned(), if single { column.into_one() } else { column })
     })

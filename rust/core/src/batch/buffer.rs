@@ -2,10 +2,12 @@
 
 use std::{
     fmt, process,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::{Buf, BytesMut};
+
+use super::loan::Home;
 
 /// Cache lines are 64 bytes, and JAX takes CPU arrays without a copy from this alignment on.
 pub const ALIGNMENT: usize = 64;
@@ -37,27 +39,16 @@ impl AlignedBuf {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Adds the same bytes `n` times.
-    pub(super) fn append_n(&mut self, bytes: Option<&[u8]>, n: usize) {
-        let bytes = bytes.unwrap_or_default();
-        match bytes.split_first() {
-            Some((first, rest)) if rest.iter().all(|byte| byte == first) => {
-                self.0.resize(self.0.len() + n * bytes.len(), *first);
-            }
-            _ => (0..n).for_each(|_| self.append(bytes)),
-        }
+    /// Gives it `n_bytes` bytes: what is there stays, what is added is zero. Within the capacity
+    /// nothing moves; beyond it the alignment is lost.
+    pub(super) fn set_len(&mut self, n_bytes: usize) {
+        self.0.truncate(n_bytes);
+        self.0.resize(n_bytes, 0);
     }
 
-    /// Adds values of `stored` bytes as values of `width`: as they lie, or 32-bit integers as
-    /// 64-bit ones.
-    pub(super) fn append_widened(&mut self, bytes: &[u8], stored: usize, width: usize) {
-        if stored == width {
-            return self.append(bytes);
-        }
-        for value in bytes.chunks_exact(4) {
-            let narrow = value.first_chunk().map_or(0, |value| i32::from_ne_bytes(*value));
-            self.append(&i64::from(narrow).to_ne_bytes());
-        }
+    /// The bytes that it may have without moving.
+    pub(super) fn capacity(&self) -> usize {
+        self.0.capacity()
     }
 
     /// The bytes.
@@ -168,6 +159,14 @@ impl BufferPool {
     }
 }
 
+impl Home for BufferPool {
+    fn take_back(&self, buf: AlignedBuf) {
+        if self.pid == process::id() {
+            self.give(buf);
+        }
+    }
+}
+
 impl fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (n_bytes, inner) = (self.n_bytes, self.lock());
@@ -176,51 +175,11 @@ impl fmt::Debug for BufferPool {
     }
 }
 
-/// A buffer on loan: when it is dropped, its pool has it again, or the allocator if there is no
-/// pool any more.
-#[derive(Debug)]
-pub struct PooledBuf {
-    buf: AlignedBuf,
-    pool: Weak<BufferPool>,
-}
-
-impl PooledBuf {
-    /// Lends out `buf`, to be given back to `pool`.
-    pub fn new(buf: AlignedBuf, pool: &Arc<BufferPool>) -> Self {
-        Self { buf, pool: Arc::downgrade(pool) }
-    }
-
-    /// A buffer that belongs to no pool.
-    pub fn free_standing(buf: AlignedBuf) -> Self {
-        Self { buf, pool: Weak::new() }
-    }
-
-    /// The buffer.
-    pub fn buf(&self) -> &AlignedBuf {
-        &self.buf
-    }
-
-    /// The buffer, to write.
-    pub fn buf_mut(&mut self) -> &mut AlignedBuf {
-        &mut self.buf
-    }
-}
-
-impl Drop for PooledBuf {
-    fn drop(&mut self) {
-        if let Some(pool) = self.pool.upgrade()
-            && pool.pid == process::id()
-        {
-            pool.give(std::mem::take(&mut self.buf));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::*;
+    use super::{super::PooledBuf, *};
 
     #[test]
     fn slots_are_aligned_parts_of_one_buffer() {

@@ -5,11 +5,13 @@
 //! its rows into those of its items, a dictionary into those of its values. At the bottom runs of
 //! numbers are copied as they lie into one contiguous buffer.
 
+use std::sync::Arc;
+
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_schema::DataType;
 
 use super::{
-    AlignedBuf, Column,
+    AlignedBuf, Column, PooledBuf, Recycler,
     dtype::{Dtype, ZERO},
     limit::Limit,
     lists::{self, Lists, list_item},
@@ -87,6 +89,8 @@ pub(super) fn lengths_name(column: &str, depth: usize) -> String {
 pub(super) struct Gather<'a> {
     pub(super) style: Style,
     pub(super) limit: &'a Limit,
+    /// Where large columns get their memory; `None` for the allocator.
+    pub(super) buffers: Option<&'a Arc<Recycler>>,
 }
 
 impl Gather<'_> {
@@ -137,6 +141,14 @@ impl Gather<'_> {
         }
     }
 
+    /// A buffer of `n_bytes`, with anything in it.
+    fn buffer(self, n_bytes: usize) -> PooledBuf {
+        match self.buffers {
+            Some(buffers) => buffers.take(n_bytes),
+            None => PooledBuf::free_standing(AlignedBuf::zeroed(n_bytes)),
+        }
+    }
+
     /// Numbers, copied as they lie.
     fn numbers(
         self,
@@ -145,26 +157,31 @@ impl Gather<'_> {
         parts: &[ArrayRef],
         runs: &Runs,
     ) -> Result<Column, Fault> {
-        self.limit.take(runs.len(), dtype.width)?;
-        let mut buf = AlignedBuf::with_capacity(runs.len() * dtype.width);
+        let width = dtype.width;
+        self.limit.take(runs.len(), width)?;
+        let mut buf = self.buffer(runs.len() * width);
         let data: Vec<_> = parts.iter().map(Array::to_data).collect();
-        let mut done = 0;
+        let (mut rest, mut done) = (buf.buf_mut().as_bytes_mut(), 0);
         for run in runs.iter() {
+            let (into, behind) = std::mem::take(&mut rest)
+                .split_at_mut_checked(run.len * width)
+                .ok_or_else(|| Error::corrupt("runs of more values than there are"))?;
+            rest = behind;
             let missing = |at: usize| self.missing(path, dtype, done + at);
             match run.from {
-                Origin::Null => buf.append_n(missing(0)?.get(..dtype.width), run.len),
+                Origin::Null => fill(into, missing(0)?.get(..width)),
                 Origin::Pad => {
-                    let fill = match self.style.fill {
+                    let padding = match self.style.fill {
                         Some(_) => missing(0)?,
                         None => ZERO,
                     };
-                    buf.append_n(fill.get(..dtype.width), run.len);
+                    fill(into, padding.get(..width));
                 }
                 Origin::Part(part) => {
                     let array = part_of(parts, part, run)?;
                     if dtype.is_bits() {
                         let bits = array.as_boolean().values().slice(run.start, run.len);
-                        buf.append(&bits.iter().map(u8::from).collect::<Vec<_>>());
+                        into.iter_mut().zip(&bits).for_each(|(to, bit)| *to = u8::from(bit));
                     } else {
                         let stored = dtype.stored();
                         let bytes = data.get(part).and_then(|data| {
@@ -173,17 +190,13 @@ impl Gather<'_> {
                             buffer.get(first * stored..(first + run.len) * stored)
                         });
                         let bytes = bytes.ok_or_else(|| Error::corrupt("a column is too short"))?;
-                        buf.append_widened(bytes, stored, dtype.width);
+                        copy_widened(bytes, stored, into, width);
                     }
                     let nulls = array.nulls().map(|nulls| nulls.slice(run.start, run.len));
                     if let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) {
                         for at in (0..run.len).filter(|at| nulls.is_null(*at)) {
-                            let fill = missing(at)?;
-                            let place = (done + at) * dtype.width;
-                            let into = buf.as_bytes_mut().get_mut(place..place + dtype.width);
-                            if let (Some(into), Some(fill)) = (into, fill.get(..dtype.width)) {
-                                into.copy_from_slice(fill);
-                            }
+                            let place = into.get_mut(at * width..(at + 1) * width);
+                            fill(place.unwrap_or_default(), missing(at)?.get(..width));
                         }
                     }
                 }
@@ -247,6 +260,7 @@ impl Gather<'_> {
                 .map_err(|_| Error::limit("a list has more items than lengths can count"))?;
             buf.append(&length.to_ne_bytes());
         }
+        let buf = PooledBuf::free_standing(buf);
         let own = Column::Values { buf, dtype: Dtype::I32, shape: vec![runs.len()] };
         gathered.lengths.insert(0, own);
         Ok(gathered)
@@ -358,6 +372,29 @@ impl Gather<'_> {
 const NULL: &str = "a null cannot stand in a batch of numbers or of lists of one shape; give \
                     fill_value=, leave the column out, exclude the row, or take single rows \
                     (batch_size=None)";
+
+/// Repeats the same bytes.
+fn fill(into: &mut [u8], bytes: Option<&[u8]>) {
+    let bytes = bytes.unwrap_or_default();
+    match bytes.split_first() {
+        Some((first, rest)) if rest.iter().all(|byte| byte == first) => into.fill(*first),
+        Some(_) => into.chunks_exact_mut(bytes.len()).for_each(|to| to.copy_from_slice(bytes)),
+        None => {}
+    }
+}
+
+/// Copies values of `stored` bytes as values of `width`: as they lie, or 32-bit integers as 64-bit
+/// ones.
+fn copy_widened(bytes: &[u8], stored: usize, into: &mut [u8], width: usize) {
+    if stored == width && bytes.len() == into.len() {
+        into.copy_from_slice(bytes);
+        return;
+    }
+    for (value, to) in bytes.chunks_exact(4).zip(into.chunks_exact_mut(8)) {
+        let narrow = value.first_chunk().map_or(0, |value| i32::from_ne_bytes(*value));
+        to.copy_from_slice(&i64::from(narrow).to_ne_bytes());
+    }
+}
 
 impl Gathered {
     /// Adds the column by its name, and the lengths by names made of it.

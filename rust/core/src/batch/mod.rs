@@ -8,6 +8,7 @@ mod gather;
 mod kind;
 mod limit;
 mod lists;
+mod loan;
 mod runs;
 mod style;
 mod value;
@@ -22,11 +23,12 @@ use crate::{
 };
 
 pub(crate) use assemble::{BlobValue, Layout, Row, Slots, Source, assemble};
-pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool, PooledBuf};
+pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool};
 pub use describe::{Described, describe_columns};
 pub use dtype::{Dtype, FillValue};
 pub use kind::check_supported;
 pub use limit::Limit;
+pub use loan::{PooledBuf, Recycler};
 pub use style::{Ragged, Style, Styles};
 pub use value::{Value, value};
 
@@ -69,7 +71,7 @@ pub enum Column {
     /// Numbers in row-major order.
     Values {
         /// The numbers.
-        buf: AlignedBuf,
+        buf: PooledBuf,
         /// What they are.
         dtype: Dtype,
         /// Rows first.
@@ -111,7 +113,7 @@ pub fn batch_of(
     style: Style,
     limit: &Limit,
 ) -> Result<Vec<(String, Column)>> {
-    assemble::gather_rows(name, rows, style, limit).map_err(|(error, row)| match row {
+    assemble::gather_rows(name, rows, style, limit, None).map_err(|(error, row)| match row {
         Some(row) => error.in_row(row as u64),
         None => error,
     })

@@ -114,7 +114,7 @@ pub fn value(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
 /// Items as an array of their dtype, or of objects where there are nulls among them.
 fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &Limit) -> Result<Value> {
     if !is_record(items.data_type()) && !has_null_list(items, start..start + len)? {
-        let gather = Gather { style: Style::default(), limit };
+        let gather = Gather { style: Style::default(), limit, buffers: None };
         let runs = Runs::of(start, len);
         match gather.column("", items.data_type(), std::slice::from_ref(items), &runs) {
             Ok(gathered) => return Ok(Value::Array(Box::new(gathered.column))),
@@ -172,7 +172,7 @@ fn scalar(data_type: &DataType, array: &ArrayRef, at: usize, limit: &Limit) -> R
     if Dtype::of(data_type).is_none() {
         return Err(Error::schema("", format!("Arrow type {data_type} is not supported")));
     }
-    let gather = Gather { style: Style::default(), limit };
+    let gather = Gather { style: Style::default(), limit, buffers: None };
     let runs = Runs::of(at, 1);
     match gather.column("", data_type, std::slice::from_ref(array), &runs) {
         Ok(gathered) => Ok(gathered.column.into_value()),
@@ -187,7 +187,7 @@ impl Column {
         match self {
             Self::Values { buf, dtype, .. } => {
                 let mut bytes = [0; 8];
-                bytes.iter_mut().zip(buf.as_bytes()).for_each(|(to, from)| *to = *from);
+                bytes.iter_mut().zip(buf.buf().as_bytes()).for_each(|(to, from)| *to = *from);
                 Value::Scalar(dtype, bytes)
             }
             Self::One(value) => value,

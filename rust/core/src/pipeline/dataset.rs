@@ -6,7 +6,7 @@ use crate::{
     audio::{AudioSpec, Channels, Pad, SampleType},
     batch::{Layout, Source, check_supported},
     error::{Error, Result},
-    order::{Fingerprint, Order, Rows},
+    order::{Fingerprint, Order, Rows, Step},
     shard::{Files, Projection, Shard, audio_columns, open_all},
 };
 
@@ -99,6 +99,16 @@ impl Dataset {
             })
         });
         Ok(Self { shards, order, projection, blobs, layout, audio, slot_shape, fingerprint })
+    }
+
+    /// The row that the stream has at `index`, and its shard.
+    pub(super) fn row(&self, index: u64) -> Result<(Step, &Shard)> {
+        let step = self.order.step(index);
+        let step = step.ok_or_else(|| Error::config("the stream ends before this row"))?;
+        let shard = self.shards.get(step.row.shard as usize);
+        let shard =
+            shard.ok_or_else(|| Error::config("the order names a shard that is not there"))?;
+        Ok((step, shard))
     }
 
     /// Bytes of one row's slot in a batch; 0 where rows have buffers of their own.

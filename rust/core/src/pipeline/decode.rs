@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
 use crate::{
     audio::{AudioSpec, Channels, Codec, DecodeError, DecodeReport, Decoder, Reason},
-    batch::{AlignedBuf, BlobValue, DamagedRow, Row, Slots, assemble},
+    batch::{AlignedBuf, Batch, BlobValue, DamagedRow, Row, Slots, assemble},
     error::{Error, Result},
     order::hash::hash,
     shard::Shard,
@@ -50,17 +50,26 @@ impl Shared {
         own: usize,
     ) {
         let Some(rows) = self.queue.file(self, index, row, charged, own) else { return };
-        let Some(pool) = self.batch_buffers.get() else { return };
+        let batch = self.assembled(dataset, rows);
+        self.queue.finish(self, index, batch);
+    }
+
+    /// The rows of a batch as the batch, or the first row's error.
+    pub(super) fn assembled(&self, dataset: &Dataset, rows: Result<Vec<Row>>) -> Result<Batch> {
+        let Some(pool) = self.batch_buffers.get() else {
+            return Err(Error::config("rows are there before the shards are open"));
+        };
         let shape = dataset.slot_shape.as_deref().unwrap_or_default();
         let single = self.options.batch_size.is_none();
-        let slots = Slots { shape, sample_type: dataset.sample_type(), pool };
+        let sample_type = dataset.sample_type();
+        let slots = Slots { shape, sample_type, pool, buffers: &self.column_buffers };
         let limit = self.options.column_limit();
         let began = Instant::now();
         let batch = rows.and_then(|rows| {
             assemble(rows, &dataset.layout, &dataset.shards, &slots, single, limit)
         });
         self.stats.assemble.record(began.elapsed());
-        self.queue.finish(self, index, batch);
+        batch
     }
 
     /// The decoded row, and the bytes of buffers of its own.

@@ -107,12 +107,12 @@ impl RowBuffers {
 }
 
 /// A claimed row, before its bytes are read.
-struct Located {
-    table: Arc<Table>,
-    place: usize,
+pub(super) struct Located {
+    pub(super) table: Arc<Table>,
+    pub(super) place: usize,
     blobs: Vec<Found>,
     /// Bytes that were copied so that nothing else of a large table is held.
-    copied: usize,
+    pub(super) copied: usize,
     /// Those of them that stay until the batch is delivered.
     kept: usize,
 }
@@ -128,7 +128,10 @@ impl Shared {
     pub(super) fn read_rows(self: &Arc<Self>) {
         let Some(dataset) = self.dataset.get() else { return };
         let _counted = self.at_work(Role::Reader);
-        while let Some(index) = self.queue.claim(self) {
+        if dataset.blobs.is_empty() {
+            return self.read_batches(dataset);
+        }
+        while let Some(Range { start: index, .. }) = self.queue.claim(self, false) {
             let mut charged = 0;
             match self.read_row(dataset, index, &mut charged) {
                 Ok(job) => self.queue.push(job),
@@ -139,14 +142,7 @@ impl Shared {
 
     fn read_row(&self, dataset: &Dataset, index: u64, charged: &mut usize) -> Result<Job> {
         let began = stats::sampled(index);
-        let step = dataset
-            .order
-            .step(index)
-            .ok_or_else(|| Error::config("the stream ends before this row"))?;
-        let shard = dataset
-            .shards
-            .get(step.row.shard as usize)
-            .ok_or_else(|| Error::config("the order names a shard that is not there"))?;
+        let (step, shard) = dataset.row(index)?;
         let name = |error: Error| error.in_shard(shard.name()).in_row(step.row.row);
         let located = self.locate(dataset, shard, step, index).map_err(name)?;
         if let Some(began) = began {
@@ -193,7 +189,13 @@ impl Shared {
 
     /// Finds the row. Of a large table only a copy of the row is held on to, however long the
     /// budget makes the row wait.
-    fn locate(&self, dataset: &Dataset, shard: &Shard, step: Step, index: u64) -> Result<Located> {
+    pub(super) fn locate(
+        &self,
+        dataset: &Dataset,
+        shard: &Shard,
+        step: Step,
+        index: u64,
+    ) -> Result<Located> {
         let (batch, place) = shard
             .locate(step.row.row)
             .ok_or_else(|| Error::corrupt("the row is in no record batch"))?;

@@ -14,6 +14,7 @@ mod options;
 mod progress;
 mod queue;
 mod tables;
+mod whole;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -33,7 +34,7 @@ pub use options::{AudioRequest, Options};
 use self::{dataset::Dataset, fetch::RowBuffers, queue::Queue, tables::Tables};
 use crate::{
     audio::warm_up,
-    batch::{AlignedBuf, Batch, BufferPool, Row},
+    batch::{AlignedBuf, Batch, BufferPool, Recycler, Row},
     error::{Error, ErrorKind, Result},
     order::{Fingerprint, Step},
     shard::{Files, Table},
@@ -128,6 +129,8 @@ struct Shared {
     row_buffers: RowBuffers,
     /// Set once, as soon as the slots' size is known.
     batch_buffers: OnceLock<Arc<BufferPool>>,
+    /// Of columns that are not decoded audio.
+    column_buffers: Arc<Recycler>,
     files: Arc<Files>,
     stats: Stats,
     closed: Arc<AtomicBool>,
@@ -171,6 +174,7 @@ impl Pipeline {
             tables: Tables::new(budget / 4, n_readers),
             row_buffers: RowBuffers::default(),
             batch_buffers: OnceLock::new(),
+            column_buffers: Recycler::new(budget / 16),
             files: Arc::new(files),
             stats: Stats::default(),
             closed,
@@ -255,6 +259,7 @@ impl Pipeline {
         self.shared.queue.clear();
         self.shared.tables.clear();
         self.shared.row_buffers.trim(0);
+        self.shared.column_buffers.trim(0);
         self.shared.files.close();
     }
 }
@@ -349,11 +354,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Bytes taken besides what the queue charges: tables and batch buffers, these from their
-    /// allocation until the consumer's array over them has died.
+    /// Bytes taken besides what the queue charges: tables, and the buffers of batches and of their
+    /// large columns, these until the consumer's array over them has died.
     fn other_bytes(&self) -> usize {
         let buffers = self.batch_buffers.get().map_or(0, |pool| pool.live_bytes());
-        self.tables.bytes().saturating_add(buffers)
+        let columns = self.column_buffers.lent_bytes();
+        self.tables.bytes().saturating_add(buffers).saturating_add(columns)
     }
 
     /// Bytes that the buffer of one more batch adds.

@@ -8,7 +8,8 @@
 //! never kept waiting itself.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
     sync::{Condvar, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -50,8 +51,8 @@ struct State {
     /// Stream index at which the stream ends.
     end: Option<u64>,
     batches: VecDeque<Progress>,
-    /// Rows that are claimed and not yet filed.
-    unfinished: BTreeSet<u64>,
+    /// Rows that are claimed and not yet filed: the first of those claimed together, and how many.
+    unfinished: BTreeMap<u64, usize>,
     /// Rows that are read and wait for a decoder, the lowest first.
     jobs: BTreeMap<u64, Job>,
     /// Bytes charged: encoded rows, and decoded ones that have buffers of their own.
@@ -116,8 +117,9 @@ impl Queue {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Waits for room and claims the next row; `None` at the end of the stream or on closing.
-    pub(super) fn claim(&self, shared: &Shared) -> Option<u64> {
+    /// Waits for room and claims the next row, or with `whole` all that are left of its batch;
+    /// `None` at the end of the stream or on closing.
+    pub(super) fn claim(&self, shared: &Shared, whole: bool) -> Option<Range<u64>> {
         let rows_per_batch = shared.options.rows_per_batch() as u64;
         let mut state = self.lock();
         loop {
@@ -137,10 +139,17 @@ impl Queue {
             let used = state.used.saturating_add(shared.other_bytes());
             state.tally.uses(used);
         }
-        state.next_row += 1;
-        state.unfinished.insert(index);
+        let n_rows = if whole {
+            let behind =
+                state.end?.min(index - (index - state.head) % rows_per_batch + rows_per_batch);
+            behind - index
+        } else {
+            1
+        };
+        state.next_row += n_rows;
+        state.unfinished.insert(index, n_rows as usize);
         self.wake_claiming(&state, shared);
-        Some(index)
+        Some(index..index + n_rows)
     }
 
     /// Wakes one reader if it would find a row to claim, or the end; it wakes the next.
@@ -173,7 +182,7 @@ impl Queue {
     fn fitting(&self, shared: &Shared, index: u64, bytes: usize) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while !shared.is_closed()
-            && state.unfinished.first() != Some(&index)
+            && state.unfinished.first_key_value().is_none_or(|(first, _)| *first != index)
             && state.used.saturating_add(shared.other_bytes()).saturating_add(bytes)
                 > shared.options.memory_budget
         {
@@ -255,6 +264,18 @@ impl Queue {
         complete
     }
 
+    /// Files all rows of a batch, which begin at `index` and were claimed together, and frees
+    /// `charged` bytes.
+    pub(super) fn file_whole(&self, shared: &Shared, index: u64, charged: usize) {
+        let mut state = self.lock();
+        state.used = state.used.saturating_sub(charged);
+        state.unfinished.remove(&index);
+        self.wake_after_freeing(&state, shared);
+        if state.end == Some(state.next_row) && state.unfinished.is_empty() {
+            self.work.notify_all();
+        }
+    }
+
     /// Files the batch that row `index` belongs to as assembled.
     pub(super) fn finish(&self, shared: &Shared, index: u64, batch: Result<crate::batch::Batch>) {
         let mut state = self.lock();
@@ -316,7 +337,7 @@ impl Queue {
         let lengths = Lengths {
             claimed: state.next_row - state.first,
             read_bytes: state.jobs.values().map(|job| job.charged).sum(),
-            unfinished_rows: state.unfinished.len(),
+            unfinished_rows: state.unfinished.values().sum(),
             read_rows: state.jobs.len(),
             open_batches: state.batches.len(),
             used: state.used,

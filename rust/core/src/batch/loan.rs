@@ -1,0 +1,211 @@
+//! Buffers that go back to where they came from when nobody uses them any more.
+
+use std::{
+    fmt, process,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use super::AlignedBuf;
+
+/// Where a buffer goes when its user is done with it.
+pub(super) trait Home: fmt::Debug + Send + Sync {
+    /// Keeps the buffer, or frees it. In a forked child, where other threads may have held any
+    /// lock, it frees it and touches nothing else.
+    fn take_back(&self, buf: AlignedBuf);
+}
+
+/// A buffer on loan: when it is dropped, its pool has it again, or the allocator if there is no
+/// pool any more.
+#[derive(Debug)]
+pub struct PooledBuf {
+    buf: AlignedBuf,
+    home: Option<Weak<dyn Home>>,
+}
+
+impl PooledBuf {
+    /// Lends out `buf`, to be given back to `home`.
+    pub(super) fn new<H: Home + 'static>(buf: AlignedBuf, home: &Arc<H>) -> Self {
+        let home: Weak<H> = Arc::downgrade(home);
+        Self { buf, home: Some(home) }
+    }
+
+    /// A buffer that belongs to no pool.
+    pub fn free_standing(buf: AlignedBuf) -> Self {
+        Self { buf, home: None }
+    }
+
+    /// The buffer.
+    pub fn buf(&self) -> &AlignedBuf {
+        &self.buf
+    }
+
+    /// The buffer, to write.
+    pub fn buf_mut(&mut self) -> &mut AlignedBuf {
+        &mut self.buf
+    }
+}
+
+impl Drop for PooledBuf {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.as_ref().and_then(Weak::upgrade) {
+            home.take_back(std::mem::take(&mut self.buf));
+        }
+    }
+}
+
+/// Smaller buffers are left to the allocator, which hands them out again without fresh pages.
+const SMALLEST: usize = 64 << 10;
+
+/// Buffers of any size, used again.
+///
+/// The first write to a fresh page costs many times what copying a page does, and the system's
+/// allocator gives large blocks back as soon as they are freed. So a buffer is given again to whoever
+/// asks for as much, or up to a fifth less.
+#[derive(Debug)]
+pub struct Recycler {
+    /// The most bytes that are kept unused.
+    most_idle: usize,
+    pid: u32,
+    inner: Mutex<Stock>,
+}
+
+#[derive(Debug, Default)]
+struct Stock {
+    /// The one given back last at the end: it is the likeliest to be in the processor's caches.
+    idle: Vec<AlignedBuf>,
+    idle_bytes: usize,
+    lent_bytes: usize,
+}
+
+impl Recycler {
+    /// Keeps at most `most_idle` bytes that nobody uses.
+    pub fn new(most_idle: usize) -> Arc<Self> {
+        Arc::new(Self { most_idle, pid: process::id(), inner: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stock> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A buffer of `n_bytes` bytes with anything in it.
+    pub fn take(self: &Arc<Self>, n_bytes: usize) -> PooledBuf {
+        if n_bytes < SMALLEST {
+            return PooledBuf::free_standing(AlignedBuf::zeroed(n_bytes));
+        }
+        let mut stock = self.lock();
+        let fits = n_bytes..=n_bytes.saturating_add(n_bytes / 4);
+        let mut best: Option<(usize, usize)> = None;
+        for (k, size) in stock.idle.iter().map(AlignedBuf::capacity).enumerate().rev() {
+            if fits.contains(&size) && best.is_none_or(|(_, smallest)| size < smallest) {
+                best = Some((k, size));
+            }
+        }
+        let found = best.map(|(k, size)| {
+            stock.idle_bytes -= size;
+            stock.lent_bytes += size;
+            stock.idle.remove(k)
+        });
+        let buf = if let Some(mut buf) = found {
+            drop(stock);
+            buf.set_len(n_bytes);
+            buf
+        } else {
+            let buf = AlignedBuf::zeroed(n_bytes);
+            stock.lent_bytes += buf.capacity();
+            buf
+        };
+        PooledBuf::new(buf, self)
+    }
+
+    /// Bytes of the buffers that are lent out.
+    pub fn lent_bytes(&self) -> usize {
+        self.lock().lent_bytes
+    }
+
+    /// Frees unused buffers, the oldest first, until at most `limit` bytes of them are kept.
+    pub fn trim(&self, limit: usize) {
+        let mut stock = self.lock();
+        let (mut left, mut n_freed) = (stock.idle_bytes, 0);
+        for buf in &stock.idle {
+            if left <= limit {
+                break;
+            }
+            left -= buf.capacity();
+            n_freed += 1;
+        }
+        stock.idle_bytes = left;
+        let freed: Vec<_> = stock.idle.drain(..n_freed).collect();
+        drop(stock);
+        // Freeing takes its time too.
+        drop(freed);
+    }
+}
+
+impl Home for Recycler {
+    fn take_back(&self, buf: AlignedBuf) {
+        if self.pid != process::id() {
+            return;
+        }
+        let mut stock = self.lock();
+        let n_bytes = buf.capacity();
+        stock.lent_bytes = stock.lent_bytes.saturating_sub(n_bytes);
+        stock.idle_bytes += n_bytes;
+        stock.idle.push(buf);
+        drop(stock);
+        self.trim(self.most_idle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const N: usize = 1 << 20;
+
+    #[test]
+    fn a_buffer_is_given_again_to_whoever_asks_for_about_as_much() {
+        let buffers = Recycler::new(usize::MAX);
+        let mut first = buffers.take(N);
+        assert_eq!(first.buf().as_bytes(), vec![0; N]);
+        first.buf_mut().as_bytes_mut().fill(7);
+        let address = first.buf().as_bytes().as_ptr();
+        assert!(buffers.lent_bytes() >= N);
+        drop(first);
+        assert_eq!(buffers.lent_bytes(), 0);
+
+        let smaller = buffers.take(N - 1000);
+        assert_eq!(smaller.buf().as_bytes().as_ptr(), address);
+        assert_eq!(smaller.buf().as_bytes().len(), N - 1000);
+        let other = buffers.take(N);
+        assert_ne!(other.buf().as_bytes().as_ptr(), address, "one is lent to one user at a time");
+        drop(other);
+        drop(smaller);
+        let again = buffers.take(N);
+        assert_eq!(again.buf().as_bytes().len(), N);
+        assert_eq!(again.buf().as_bytes().as_ptr().align_offset(super::super::ALIGNMENT), 0);
+        let much_less = buffers.take(N / 2);
+        assert_eq!(much_less.buf().as_bytes(), vec![0; N / 2], "fresh: the other is too large");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_may_be() {
+        let buffers = Recycler::new(2 * N + N / 2);
+        let lent: Vec<_> = (0..4).map(|_| buffers.take(N)).collect();
+        let last = lent.last().unwrap().buf().as_bytes().as_ptr();
+        drop(lent);
+        assert_eq!(buffers.lock().idle.len(), 2);
+        assert_eq!(buffers.take(N).buf().as_bytes().as_ptr(), last, "the warmest first");
+        buffers.trim(0);
+        assert_eq!((buffers.lock().idle.len(), buffers.lock().idle_bytes), (0, 0));
+        let orphan = buffers.take(N);
+        drop(buffers);
+        drop(orphan);
+    }
+
+    #[test]
+    fn small_ones_are_left_to_the_allocator() {
+        let buffers = Recycler::new(usize::MAX);
+        drop(buffers.take(100));
+        assert_eq!((buffers.lock().idle.len(), buffers.lent_bytes()), (0, 0));
+    }
+}
