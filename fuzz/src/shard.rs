@@ -7,6 +7,7 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::ArrowError;
 use gristmill_core::{
     Error, ErrorKind,
+    batch::Recycler,
     shard::{Blob, Files, Projection, Shard, Table},
 };
 
@@ -119,20 +120,18 @@ fn check_blobs(
     columns: Option<&RecordBatch>,
     blobs: &[String],
 ) -> Result<(), String> {
-    let n_rows = table.n_rows();
+    let (n_rows, buffers) = (table.n_rows(), Recycler::new(1 << 20));
     for (blob, name) in blobs.iter().enumerate() {
         ensure!(table.blob(blob, n_rows).is_none(), "{name} has a row behind {n_rows}");
         let column = columns.and_then(|batch| batch.column_by_name(name));
         for row in 0..n_rows.min(50) {
-            let mut bytes = vec![0xAA; 7]; // as a recycled buffer has
             let found = match table.blob(blob, row) {
                 None => None,
                 Some(Blob::Bytes(buffer)) => Some(buffer.to_vec()),
                 Some(Blob::Range(range)) => {
-                    shard
-                        .read_blob(range, &mut bytes)
-                        .map_err(|e| format!("{name}, {row}: {e}"))?;
-                    Some(bytes)
+                    let bytes = shard.read_blob(range, &buffers);
+                    let bytes = bytes.map_err(|e| format!("{name}, {row}: {e}"))?;
+                    Some(bytes.as_ref().to_vec())
                 }
             };
             if let Some(column) = column {

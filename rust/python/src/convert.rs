@@ -53,6 +53,7 @@ fn value_to_py(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
         }
         Value::Text(text) => Ok(PyString::new(py, &text).into_any()),
         Value::Bytes(bytes) => Ok(PyBytes::new(py, &bytes).into_any()),
+        Value::Blob(bytes) => Ok(PyBytes::new(py, bytes.as_ref()).into_any()),
         Value::Decimal(text) => decimal(py)?.call1((text,)),
         Value::Array(column) => column_to_py(py, *column),
         Value::Pairs(pairs) => {

@@ -56,7 +56,7 @@ pub(crate) enum BlobValue {
     /// Null.
     Null,
     /// Bytes as they are.
-    Bytes(Vec<u8>),
+    Bytes(PooledBuf),
     /// Audio in its slot of the batch's buffer.
     Slot(AlignedBuf),
     /// Audio in a buffer of its own, of this shape.
@@ -233,7 +233,7 @@ fn with_bytes(bytes: Column, others: Vec<(String, Column)>) -> Column {
 
 fn take_bytes(row: &mut Row, blob: usize) -> Value {
     match row.blobs.get_mut(blob).map(|value| std::mem::replace(value, BlobValue::Null)) {
-        Some(BlobValue::Bytes(bytes)) => Value::Bytes(bytes),
+        Some(BlobValue::Bytes(bytes)) => Value::Blob(bytes),
         _ => Value::None,
     }
 }

@@ -45,6 +45,12 @@ impl PooledBuf {
     }
 }
 
+impl AsRef<[u8]> for PooledBuf {
+    fn as_ref(&self) -> &[u8] {
+        self.buf.as_bytes()
+    }
+}
+
 impl Drop for PooledBuf {
     fn drop(&mut self) {
         if let Some(home) = self.home.as_ref().and_then(Weak::upgrade) {
@@ -53,8 +59,8 @@ impl Drop for PooledBuf {
     }
 }
 
-/// Smaller buffers are left to the allocator, which hands them out again without fresh pages.
-const SMALLEST: usize = 64 << 10;
+/// Smaller buffers are left to the allocator: they touch no page of their own.
+const SMALLEST: usize = 4 << 10;
 
 /// Buffers of any size, used again.
 ///
@@ -120,6 +126,11 @@ impl Recycler {
     /// Bytes of the buffers that are lent out.
     pub fn lent_bytes(&self) -> usize {
         self.lock().lent_bytes
+    }
+
+    /// Bytes of the buffers that nobody uses.
+    pub fn idle_bytes(&self) -> usize {
+        self.lock().idle_bytes
     }
 
     /// Frees unused buffers, the oldest first, until at most `limit` bytes of them are kept.

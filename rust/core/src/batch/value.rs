@@ -13,7 +13,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 
 use super::{
-    Column,
+    Column, PooledBuf,
     dtype::Dtype,
     gather::{Fault, Gather, is_record},
     limit::Limit,
@@ -34,6 +34,8 @@ pub enum Value {
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
+    /// Bytes in the memory that they were read into.
+    Blob(PooledBuf),
     /// A `decimal.Decimal`, as its constructor takes it.
     Decimal(String),
     /// The items of a list.

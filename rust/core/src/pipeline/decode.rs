@@ -30,11 +30,9 @@ impl Shared {
             if let Some(began) = began {
                 self.decoded(began.elapsed(), decoder.take_resampling());
             }
-            // The row is charged still: its vector may stay where the row itself had room.
-            let room = self.queue.headroom(self).saturating_add(charged);
-            for blob in blobs {
-                self.row_buffers.give(blob, room);
-            }
+            drop(blobs);
+            // The row is charged still: its memory may stay where the row itself had room.
+            self.row_buffers.trim(self.queue.headroom(self).saturating_add(charged));
             let own = row.as_ref().map_or(0, |(_, own)| *own);
             self.file(dataset, index, row.map(|(row, _)| row), charged, own);
         }
@@ -109,11 +107,11 @@ impl Shared {
                     }
                     value
                 }
-                (_, Some(_)) => BlobValue::Bytes(blob.take_bytes()),
+                (_, Some(_)) => blob.take_bytes(&self.row_buffers),
                 (_, None) => BlobValue::Null,
             };
             own += match &value {
-                BlobValue::Bytes(bytes) => bytes.len(),
+                BlobValue::Bytes(bytes) => bytes.as_ref().len(),
                 BlobValue::Own(buf, _) => buf.as_bytes().len(),
                 BlobValue::Null | BlobValue::Slot(_) => 0,
             };

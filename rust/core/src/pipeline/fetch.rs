@@ -1,15 +1,13 @@
 //! Reader threads: claim the next row, find its bytes, read them.
 
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{ops::Range, sync::Arc};
 
 use arrow_buffer::Buffer;
 
 use super::{Job, Shared, dataset::Dataset};
 use crate::{
     audio::{self, AudioInfo, AudioSpec, Channels, SampleType},
+    batch::{BlobValue, PooledBuf, Recycler},
     error::{Error, Result},
     order::Step,
     shard::{Blob, Shard, Table},
@@ -21,8 +19,8 @@ use crate::{
 pub(super) enum RawBlob {
     /// Null.
     Null,
-    /// Read for this row alone; the vector goes back to [`RowBuffers`].
-    Read(Vec<u8>),
+    /// Read for this row alone.
+    Read(PooledBuf),
     /// Part of a body that was decompressed as a whole.
     Shared(Buffer),
 }
@@ -32,78 +30,25 @@ impl RawBlob {
     pub(super) fn as_slice(&self) -> Option<&[u8]> {
         match self {
             Self::Null => None,
-            Self::Read(bytes) => Some(bytes),
+            Self::Read(bytes) => Some(bytes.as_ref()),
             Self::Shared(buffer) => Some(buffer.as_slice()),
         }
     }
 
-    /// The bytes as a vector of their own, without a copy where they have one. Leaves null.
-    pub(super) fn take_bytes(&mut self) -> Vec<u8> {
+    /// The bytes in memory of their own, without a copy where they have that. Leaves null.
+    pub(super) fn take_bytes(&mut self, buffers: &Arc<Recycler>) -> BlobValue {
         match std::mem::replace(self, Self::Null) {
-            Self::Null => Vec::new(),
-            Self::Read(bytes) => bytes,
-            Self::Shared(buffer) => buffer.to_vec(),
+            Self::Null => BlobValue::Null,
+            Self::Read(bytes) => BlobValue::Bytes(bytes),
+            Self::Shared(buffer) => BlobValue::Bytes(copy_of(&buffer, buffers)),
         }
     }
 }
 
-/// Vectors for encoded rows, used again: fresh pages cost more than reading into them, and vectors
-/// that come and go on many threads leave the allocator with holes that are nobody's budget.
-#[derive(Debug, Default)]
-pub(super) struct RowBuffers {
-    free: Mutex<Free>,
-}
-
-#[derive(Debug, Default)]
-struct Free {
-    bytes: usize,
-    buffers: Vec<Vec<u8>>,
-}
-
-impl RowBuffers {
-    fn lock(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A vector that holds `n_bytes` without growing and is not much larger, so that what is
-    /// charged for the row is what it takes.
-    fn take(&self, n_bytes: usize) -> Vec<u8> {
-        let fits = n_bytes..=n_bytes.saturating_add(n_bytes / 4);
-        let mut free = self.lock();
-        let sizes = free.buffers.iter().map(Vec::capacity).enumerate();
-        let best = sizes.filter(|(_, size)| fits.contains(size)).min_by_key(|(_, size)| *size);
-        let Some((k, size)) = best else { return Vec::new() };
-        free.bytes -= size;
-        free.buffers.swap_remove(k)
-    }
-
-    /// Frees unused vectors, the oldest first, until at most `limit` bytes are kept.
-    pub(super) fn trim(&self, limit: usize) {
-        let mut free = self.lock();
-        let (mut left, mut n_freed) = (free.bytes, 0);
-        for buffer in &free.buffers {
-            if left <= limit {
-                break;
-            }
-            left -= buffer.capacity();
-            n_freed += 1;
-        }
-        free.bytes = left;
-        let freed: Vec<_> = free.buffers.drain(..n_freed).collect();
-        drop(free);
-        drop(freed);
-    }
-
-    /// Takes a blob's vector back, if no more than `limit` bytes are then unused.
-    pub(super) fn give(&self, blob: RawBlob, limit: usize) {
-        if let RawBlob::Read(buffer) = blob {
-            let mut free = self.lock();
-            if free.bytes + buffer.capacity() <= limit {
-                free.bytes += buffer.capacity();
-                free.buffers.push(buffer);
-            }
-        }
-    }
+fn copy_of(bytes: &[u8], buffers: &Arc<Recycler>) -> PooledBuf {
+    let mut copy = buffers.take(bytes.len());
+    copy.buf_mut().as_bytes_mut().copy_from_slice(bytes);
+    copy
 }
 
 /// A claimed row, before its bytes are read.
@@ -219,7 +164,7 @@ impl Shared {
                 Some(Blob::Range(range)) => Found::At(range),
                 Some(Blob::Bytes(buffer)) if is_heavy => {
                     copied += buffer.len();
-                    Found::Here(RawBlob::Read(buffer.to_vec()))
+                    Found::Here(RawBlob::Read(copy_of(&buffer, &self.row_buffers)))
                 }
                 Some(Blob::Bytes(buffer)) => Found::Here(RawBlob::Shared(buffer)),
             })
@@ -238,15 +183,14 @@ impl Shared {
         range: Range<u64>,
         index: u64,
         charged: &mut usize,
-    ) -> Result<Vec<u8>> {
+    ) -> Result<PooledBuf> {
         let n_bytes = usize::try_from(range.end - range.start)
             .map_err(|_| Error::limit("the row is larger than the address space"))?;
         self.queue.charge(self, index, n_bytes);
         *charged += n_bytes;
-        let mut buffer = self.row_buffers.take(n_bytes);
+        // Unused memory stays only where the budget has room for it.
         self.row_buffers.trim(self.queue.headroom(self));
-        shard.read_blob(range, &mut buffer)?;
-        Ok(buffer)
+        shard.read_blob(range, &self.row_buffers)
     }
 }
 

@@ -31,7 +31,7 @@ pub use dataset::open_order;
 pub use describe::describe;
 pub use options::{AudioRequest, Options};
 
-use self::{dataset::Dataset, fetch::RowBuffers, queue::Queue, tables::Tables};
+use self::{dataset::Dataset, queue::Queue, tables::Tables};
 use crate::{
     audio::warm_up,
     batch::{AlignedBuf, Batch, BufferPool, Recycler, Row},
@@ -81,6 +81,9 @@ impl Start {
     }
 }
 
+/// One part in so many of the budget may lie unused, for the next columns and record batches.
+const SPARE: usize = 32;
+
 /// What a wait for the next batch came to.
 #[derive(Debug)]
 pub enum Next {
@@ -126,7 +129,9 @@ struct Shared {
     started: OnceLock<(u64, u64)>,
     queue: Queue,
     tables: Tables,
-    row_buffers: RowBuffers,
+    /// Of encoded rows: fresh pages cost more than reading into them, and memory that comes and goes
+    /// on many threads leaves the allocator with holes that are nobody's budget.
+    row_buffers: Arc<Recycler>,
     /// Set once, as soon as the slots' size is known.
     batch_buffers: OnceLock<Arc<BufferPool>>,
     /// Of columns that are not decoded audio.
@@ -165,16 +170,17 @@ impl Pipeline {
         }
         let (budget, n_readers) = (options.memory_budget, options.n_readers());
         let closed = Arc::<AtomicBool>::default();
-        let files = options.files().with_cancel(Arc::clone(&closed));
+        let files =
+            options.files().with_cancel(Arc::clone(&closed)).with_spare_memory(budget / SPARE);
         let shared = Arc::new(Shared {
             options,
             dataset: OnceLock::new(),
             started: OnceLock::new(),
             queue: Queue::default(),
             tables: Tables::new(budget / 4, n_readers),
-            row_buffers: RowBuffers::default(),
+            row_buffers: Recycler::new(budget),
             batch_buffers: OnceLock::new(),
-            column_buffers: Recycler::new(budget / 16),
+            column_buffers: Recycler::new(budget / SPARE),
             files: Arc::new(files),
             stats: Stats::default(),
             closed,
@@ -358,8 +364,11 @@ impl Shared {
     /// large columns, these until the consumer's array over them has died.
     fn other_bytes(&self) -> usize {
         let buffers = self.batch_buffers.get().map_or(0, |pool| pool.live_bytes());
-        let columns = self.column_buffers.lent_bytes();
-        self.tables.bytes().saturating_add(buffers).saturating_add(columns)
+        let columns = &self.column_buffers;
+        let columns = columns.lent_bytes().saturating_add(columns.idle_bytes());
+        [self.tables.bytes(), self.files.spare_bytes(), buffers, columns]
+            .into_iter()
+            .fold(0, usize::saturating_add)
     }
 
     /// Bytes that the buffer of one more batch adds.

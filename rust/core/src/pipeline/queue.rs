@@ -20,7 +20,7 @@ use super::{
     progress::Progress,
 };
 use crate::{
-    batch::{AlignedBuf, Row},
+    batch::{AlignedBuf, Batch, Row},
     error::{Error, Result},
     shard::ReadCounters,
     stats::Snapshot,
@@ -264,21 +264,32 @@ impl Queue {
         complete
     }
 
-    /// Files all rows of a batch, which begin at `index` and were claimed together, and frees
-    /// `charged` bytes.
-    pub(super) fn file_whole(&self, shared: &Shared, index: u64, charged: usize) {
+    /// Files all rows of a batch, which begin at `index` and were claimed together, assembled, and
+    /// frees `charged` bytes. Returns the first row that is not filed yet.
+    pub(super) fn file_whole(
+        &self,
+        shared: &Shared,
+        index: u64,
+        charged: usize,
+        batch: Result<Batch>,
+    ) -> u64 {
         let mut state = self.lock();
         state.used = state.used.saturating_sub(charged);
         state.unfinished.remove(&index);
+        self.finished(&mut state, shared, index, batch);
         self.wake_after_freeing(&state, shared);
         if state.end == Some(state.next_row) && state.unfinished.is_empty() {
             self.work.notify_all();
         }
+        state.unfinished.first_key_value().map_or(state.next_row, |(first, _)| *first)
     }
 
     /// Files the batch that row `index` belongs to as assembled.
-    pub(super) fn finish(&self, shared: &Shared, index: u64, batch: Result<crate::batch::Batch>) {
-        let mut state = self.lock();
+    pub(super) fn finish(&self, shared: &Shared, index: u64, batch: Result<Batch>) {
+        self.finished(&mut self.lock(), shared, index, batch);
+    }
+
+    fn finished(&self, state: &mut State, shared: &Shared, index: u64, batch: Result<Batch>) {
         let Some(offset) = index.checked_sub(state.head) else { return };
         let place = (offset / shared.options.rows_per_batch() as u64) as usize;
         if let Some(progress) = state.batches.get_mut(place) {

@@ -162,6 +162,27 @@ impl Tables {
         Ok(table)
     }
 
+    /// Frees the tables before this one, in file order, while there are more than `limit` bytes of
+    /// tables: their rows have been delivered, and their memory is what the next ones are read into.
+    pub(super) fn forget_before(&self, key: Key, limit: usize) {
+        if self.bytes() <= limit {
+            return;
+        }
+        let mut inner = self.lock();
+        let (mut total, mut freed) = (self.bytes(), Vec::new());
+        inner.entries.retain(|k, entry| {
+            let goes = *k < key && total > limit && entry.is_loaded();
+            if goes {
+                total -= entry.bytes;
+                freed.push(Arc::clone(&entry.cell));
+            }
+            !goes
+        });
+        self.bytes.store(total, Ordering::Relaxed);
+        drop(inner);
+        drop(freed);
+    }
+
     /// Frees all tables.
     pub(super) fn clear(&self) {
         self.lock().entries.clear();

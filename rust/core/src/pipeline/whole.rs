@@ -4,7 +4,7 @@
 //! Such rows cost a fraction of a microsecond each to copy. Claimed, handed over and filed one by
 //! one, they would cost several in locks and wake-ups alone.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use super::{Shared, dataset::Dataset};
 use crate::{
@@ -27,15 +27,21 @@ impl Shared {
         while let Some(rows) = self.queue.claim(self, true) {
             let (first, mut charged) = (rows.start, 0);
             let batch = self.read_batch(dataset, rows, &mut charged);
-            self.queue.file_whole(self, first, charged);
-            self.queue.finish(self, first, batch);
+            let unfinished = self.queue.file_whole(self, first, charged, batch);
+            if self.options.plan.shuffle.is_none()
+                && let Ok((step, shard)) = dataset.row(unfinished)
+                && let Some((batch, _)) = shard.locate(step.row.row)
+            {
+                let kept = self.options.memory_budget / KEPT_BEHIND;
+                self.tables.forget_before((step.row.shard, batch), kept);
+            }
         }
     }
 
     fn read_batch(
         &self,
         dataset: &Dataset,
-        indices: std::ops::Range<u64>,
+        indices: Range<u64>,
         charged: &mut usize,
     ) -> Result<Batch> {
         let first = indices.start;
@@ -70,6 +76,10 @@ impl Shared {
         self.assembled(dataset, Ok(rows))
     }
 }
+
+/// In file order, tables whose rows have all gone may take one part in so many of the budget: enough
+/// to keep a small data set for the next epoch.
+const KEPT_BEHIND: usize = 64;
 
 /// Room for so many rows is taken at once; a batch may have any number.
 const MANY: usize = 4096;

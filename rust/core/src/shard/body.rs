@@ -4,15 +4,16 @@
 //! that describes it, and `arrow-ipc` decodes that: all types, compression and validation are its
 //! own, yet only the wanted bytes were read.
 
-use std::{collections::HashMap, ops::Range};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_buffer::Buffer;
 use arrow_ipc::{
     BodyCompressionArgs, BodyCompressionMethod, CompressionType, FieldNode, RecordBatchArgs,
     reader::RecordBatchDecoder,
 };
 use arrow_schema::SchemaRef;
+use bytes::Bytes;
 use flatbuffers::FlatBufferBuilder;
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
     layout::{BatchLayout, FieldSpan, Node},
     source::Source,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, batch::Recycler};
 
 /// Ranges this close together are read as one: a request costs more than these bytes.
 const GAP: u64 = 4096;
@@ -87,11 +88,15 @@ impl CompactBody {
         body_start: u64,
         ranges: impl Iterator<Item = Range<u64>>,
     ) -> Result<Self> {
-        Self::read_with(ranges, |run, into| source.read_exact_at(body_start + run.start, into))
+        let read =
+            |run: Range<u64>, into: &mut [u8]| source.read_exact_at(body_start + run.start, into);
+        Self::read_with(&source.files().bodies, ranges, read)
     }
 
-    /// As [`CompactBody::read`], each run by `read`, which gets its place in the body.
+    /// As [`CompactBody::read`], into memory of `bodies`, each run by `read`, which gets its place
+    /// in the body.
     pub(super) fn read_with(
+        bodies: &Arc<Recycler>,
         ranges: impl Iterator<Item = Range<u64>>,
         mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<()>,
     ) -> Result<Self> {
@@ -112,14 +117,14 @@ impl CompactBody {
             len = run.at + (run.body.end - run.body.start);
         }
         // Bounded by the body, hence by the file, except for the alignment of each run.
-        let mut data = MutableBuffer::from_len_zeroed(len as usize);
+        let mut data = bodies.take(len as usize);
         for run in &runs {
             let end = run.at + (run.body.end - run.body.start);
-            let into = data.as_slice_mut().get_mut(run.at as usize..end as usize);
+            let into = data.buf_mut().as_bytes_mut().get_mut(run.at as usize..end as usize);
             let into = into.ok_or_else(|| Error::corrupt("a run lies outside the compact body"))?;
             read(run.body.clone(), into)?;
         }
-        Ok(Self { runs, data: data.into() })
+        Ok(Self { runs, data: Bytes::from_owner(data).into() })
     }
 
     /// Its size in memory.

@@ -15,7 +15,7 @@ use super::{
     sidecar::IndexDir,
     storage::{Handle, Mounted, Storage},
 };
-use crate::{Error, ErrorKind, Result, stats::Requests};
+use crate::{Error, ErrorKind, Result, batch::Recycler, stats::Requests};
 
 /// The operating system's "too many open files" on the systems that we build for.
 const EMFILE: i32 = 24;
@@ -65,6 +65,8 @@ pub struct Files {
     retries: u32,
     index_dir: IndexDir,
     pub(super) keeps_cache: bool,
+    /// Memory for what is read of record batches.
+    pub(super) bodies: Arc<Recycler>,
     pub(super) storage: Arc<dyn Storage>,
 }
 
@@ -94,6 +96,7 @@ impl Files {
             retries: 0,
             index_dir: IndexDir::Nowhere,
             keeps_cache: true,
+            bodies: Recycler::new(0),
             storage: Arc::new(Mounted),
         }
     }
@@ -129,6 +132,18 @@ impl Files {
         self
     }
 
+    /// Keeps up to so many bytes of memory that record batches were read into, for the next ones.
+    #[must_use]
+    pub fn with_spare_memory(mut self, n_bytes: usize) -> Self {
+        self.bodies = Recycler::new(n_bytes);
+        self
+    }
+
+    /// Bytes of that memory which nothing is in.
+    pub fn spare_bytes(&self) -> usize {
+        self.bodies.idle_bytes()
+    }
+
     #[cfg(test)]
     pub(super) fn with_storage(mut self, storage: Arc<dyn Storage>) -> Self {
         self.storage = storage;
@@ -140,9 +155,10 @@ impl Files {
         &self.counters
     }
 
-    /// Closes all descriptors. A later read opens its file again.
+    /// Closes all descriptors and frees the spare memory. A later read opens its file again.
     pub fn close(&self) {
         self.lock().clear();
+        self.bodies.trim(0);
     }
 
     pub(super) fn index_dir(&self) -> &IndexDir {

@@ -15,7 +15,7 @@ use super::{
     schema,
     source::Source,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, batch::Recycler};
 
 /// Headers kept in memory, in bytes for each shard. Those beyond are read again when needed.
 const KEPT_HEADERS: usize = 256 << 10;
@@ -258,6 +258,7 @@ impl IndexBuilder {
             return Vec::new();
         }
         let fields = self.index.schema.fields();
+        let bodies = Recycler::new(0);
         let mut rows = Vec::new();
         for span in binary.blob_spans(layout, fields, spans).unwrap_or_default() {
             let first = span.leaf.buffers.start;
@@ -269,7 +270,7 @@ impl IndexBuilder {
                 continue;
             }
             let column = span.index_ranges(layout).and_then(|ranges| {
-                let body = CompactBody::read_with(ranges.into_iter(), |range, into| {
+                let body = CompactBody::read_with(&bodies, ranges.into_iter(), |range, into| {
                     let bytes = reader.bytes(body_start + range.start..body_start + range.end)?;
                     into.copy_from_slice(bytes);
                     Ok(())

@@ -41,7 +41,12 @@ pub use sidecar::IndexDir;
 pub use table::Table;
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
-use crate::{Error, Result, order::hash, stats::ShardReads};
+use crate::{
+    Error, Result,
+    batch::{PooledBuf, Recycler},
+    order::hash,
+    stats::ShardReads,
+};
 
 /// One Arrow IPC stream or file, opened by its headers.
 ///
@@ -174,14 +179,15 @@ impl Shard {
         })
     }
 
-    /// Makes `buf` hold exactly the bytes of a [`Blob::Range`], by one request for each 4 MiB.
-    ///
-    /// A recycled `buf` that was not cleared is overwritten; only what it grows by is zeroed first.
+    /// The bytes of a [`Blob::Range`], in memory of `buffers`, by one request for each 4 MiB.
     ///
     /// # Errors
     ///
     /// `Io`; `Corrupt` when the file was shortened or replaced; `Closed` when cancelled.
-    pub fn read_blob(&self, range: Range<u64>, buf: &mut Vec<u8>) -> Result<()> {
-        self.source.read_range(range, buf)
+    pub fn read_blob(&self, range: Range<u64>, buffers: &Arc<Recycler>) -> Result<PooledBuf> {
+        self.source.check_range(&range)?;
+        let mut bytes = buffers.take((range.end - range.start) as usize);
+        self.source.read_exact_at(range.start, bytes.buf_mut().as_bytes_mut())?;
+        Ok(bytes)
     }
 }

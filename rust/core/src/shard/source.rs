@@ -166,18 +166,24 @@ impl Source {
         self.check(file.as_ref())
     }
 
+    /// Refuses bytes that the file does not have.
+    pub(super) fn check_range(&self, range: &Range<u64>) -> Result<()> {
+        if range.start <= range.end && range.end <= self.stamp.len {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!(
+            "bytes {}..{} lie outside the file, which has {}",
+            range.start, range.end, self.stamp.len
+        ))
+        .in_shard(&self.name))
+    }
+
     /// Makes `buf` hold exactly the bytes of `range`.
     ///
     /// Only what `buf` grows by is zeroed first: a recycled buffer that was not cleared is
     /// overwritten in place.
     pub(super) fn read_range(&self, range: Range<u64>, buf: &mut Vec<u8>) -> Result<()> {
-        if range.start > range.end || range.end > self.stamp.len {
-            return Err(Error::corrupt(format!(
-                "bytes {}..{} lie outside the file, which has {}",
-                range.start, range.end, self.stamp.len
-            ))
-            .in_shard(&self.name));
-        }
+        self.check_range(&range)?;
         let len = (range.end - range.start) as usize;
         if buf.capacity() < len {
             // Fresh memory is zero already: `resize` would write every page of it once more.

@@ -7,7 +7,10 @@ use arrow_array::{
     builder::BinaryBuilder,
 };
 use arrow_schema::{DataType, Field};
-use gristmill_core::shard::{Blob, Projection};
+use gristmill_core::{
+    batch::Recycler,
+    shard::{Blob, Projection},
+};
 
 use crate::common::{Fixture, Written, assert_reads_as, names};
 
@@ -61,8 +64,8 @@ fn opening_and_one_row_read_little() {
 
         let (requests, read) = (counters.requests(), counters.bytes());
         let Some(Blob::Range(range)) = table.blob(0, 7) else { panic!("no range") };
-        let mut row = Vec::new();
-        shard.read_blob(range, &mut row).unwrap();
+        let row = shard.read_blob(range, &Recycler::new(0)).unwrap();
+        let row = row.as_ref();
         assert_eq!(row, vec![9; ROW_BYTES + 7]);
         assert_eq!(counters.requests() - requests, 1);
         assert_eq!(counters.bytes() - read, row.len() as u64);

@@ -16,6 +16,7 @@ use arrow_ipc::{
 use arrow_schema::ArrowError;
 use gristmill_core::{
     Result,
+    batch::Recycler,
     shard::{Blob, Files, Projection, Shard, Table},
 };
 
@@ -99,12 +100,10 @@ pub(crate) fn names(names: &[&str]) -> Vec<String> {
 
 /// One row's bytes, wherever they are.
 pub(crate) fn blob_bytes(shard: &Shard, table: &Table, blob: usize, row: usize) -> Option<Vec<u8>> {
-    let mut bytes = vec![0xAA; 7]; // a recycled buffer
-    match table.blob(blob, row)? {
-        Blob::Range(range) => shard.read_blob(range, &mut bytes).unwrap(),
-        Blob::Bytes(buffer) => bytes = buffer.to_vec(),
-    }
-    Some(bytes)
+    Some(match table.blob(blob, row)? {
+        Blob::Range(range) => shard.read_blob(range, &Recycler::new(0)).unwrap().as_ref().to_vec(),
+        Blob::Bytes(buffer) => buffer.to_vec(),
+    })
 }
 
 /// Every column of every record batch, and every blob of the given columns, against the oracle.
