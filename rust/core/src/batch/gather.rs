@@ -19,7 +19,10 @@ use super::{
     style::{Ragged, Style},
     value::{Value, value},
 };
-use crate::error::Error;
+use crate::{
+    error::Error,
+    shard::{ItemsInFile, Shard},
+};
 
 /// Why values do not form a column.
 #[derive(Debug)]
@@ -91,9 +94,23 @@ pub(super) struct Gather<'a> {
     pub(super) limit: &'a Limit,
     /// Where large columns get their memory; `None` for the allocator.
     pub(super) buffers: Option<&'a Arc<Recycler>>,
+    /// By part, the items of its lists, where they are still in their file.
+    pub(super) in_files: &'a [Option<InFile<'a>>],
 }
 
-impl Gather<'_> {
+/// Items of lists that are still in their file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFile<'a> {
+    pub(super) shard: &'a Shard,
+    pub(super) items: &'a ItemsInFile,
+}
+
+impl<'a> Gather<'a> {
+    /// Of values in memory, without a style, into memory of the allocator's.
+    pub(super) fn plain(limit: &'a Limit) -> Self {
+        Self { style: Style::default(), limit, buffers: None, in_files: &[] }
+    }
+
     /// The column of these values.
     pub(super) fn column(
         self,
@@ -179,7 +196,9 @@ impl Gather<'_> {
                 }
                 Origin::Part(part) => {
                     let array = part_of(parts, part, run)?;
-                    if dtype.is_bits() {
+                    if let Some(Some(InFile { shard, items })) = self.in_files.get(part) {
+                        shard.read_items(items, run.start, into)?;
+                    } else if dtype.is_bits() {
                         let bits = array.as_boolean().values().slice(run.start, run.len);
                         into.iter_mut().zip(&bits).for_each(|(to, bit)| *to = u8::from(bit));
                     } else {

@@ -113,7 +113,8 @@ pub fn batch_of(
     style: Style,
     limit: &Limit,
 ) -> Result<Vec<(String, Column)>> {
-    assemble::gather_rows(name, rows, style, limit, None).map_err(|(error, row)| match row {
+    let gather = gather::Gather { style, ..gather::Gather::plain(limit) };
+    assemble::gather_rows(name, rows, gather, |_| None).map_err(|(error, row)| match row {
         Some(row) => error.in_row(row as u64),
         None => error,
     })

@@ -19,7 +19,6 @@ use super::{
     limit::Limit,
     lists::{items_of, list_item},
     runs::{Runs, referred, referred_values},
-    style::Style,
 };
 use crate::error::{Error, Result};
 
@@ -116,7 +115,7 @@ pub fn value(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
 /// Items as an array of their dtype, or of objects where there are nulls among them.
 fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &Limit) -> Result<Value> {
     if !is_record(items.data_type()) && !has_null_list(items, start..start + len)? {
-        let gather = Gather { style: Style::default(), limit, buffers: None };
+        let gather = Gather::plain(limit);
         let runs = Runs::of(start, len);
         match gather.column("", items.data_type(), std::slice::from_ref(items), &runs) {
             Ok(gathered) => return Ok(Value::Array(Box::new(gathered.column))),
@@ -174,7 +173,7 @@ fn scalar(data_type: &DataType, array: &ArrayRef, at: usize, limit: &Limit) -> R
     if Dtype::of(data_type).is_none() {
         return Err(Error::schema("", format!("Arrow type {data_type} is not supported")));
     }
-    let gather = Gather { style: Style::default(), limit, buffers: None };
+    let gather = Gather::plain(limit);
     let runs = Runs::of(at, 1);
     match gather.column("", data_type, std::slice::from_ref(array), &runs) {
         Ok(gathered) => Ok(gathered.column.into_value()),

@@ -41,6 +41,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether the rows that are delivered one after another also lie so in the shards.
+    pub fn is_file_order(&self) -> bool {
+        self.shuffle.is_none() && self.slices.is_empty() && self.lane.stride == 1
+    }
+
     /// Every row in file order, once.
     pub const ONCE: Self =
         Self { shuffle: None, slices: Vec::new(), epochs: Some(1), lane: Lane::ALL };

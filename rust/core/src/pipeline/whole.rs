@@ -28,7 +28,7 @@ impl Shared {
             let (first, mut charged) = (rows.start, 0);
             let batch = self.read_batch(dataset, rows, &mut charged);
             let unfinished = self.queue.file_whole(self, first, charged, batch);
-            if self.options.plan.shuffle.is_none()
+            if self.options.plan.is_file_order()
                 && let Ok((step, shard)) = dataset.row(unfinished)
                 && let Some((batch, _)) = shard.locate(step.row.row)
             {

@@ -17,6 +17,7 @@ mod files;
 mod framing;
 mod guard;
 mod index;
+mod items;
 mod layout;
 mod open;
 mod projection;
@@ -35,6 +36,7 @@ use arrow_schema::SchemaRef;
 pub use blob::Blob;
 pub use features::audio_columns;
 pub use files::{Files, ReadCounters};
+pub use items::ItemsInFile;
 pub use open::open_all;
 pub use projection::Projection;
 pub use sidecar::IndexDir;
@@ -189,5 +191,16 @@ impl Shard {
         let mut bytes = buffers.take((range.end - range.start) as usize);
         self.source.read_exact_at(range.start, bytes.buf_mut().as_bytes_mut())?;
         Ok(bytes)
+    }
+
+    /// Fills `into` with the bytes of a list column's items from the `first` on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shard::read_blob`]; `Corrupt` where there are not so many.
+    pub fn read_items(&self, items: &ItemsInFile, first: usize, into: &mut [u8]) -> Result<()> {
+        let range = items.range(first, into.len()).map_err(|e| e.in_shard(self.name()))?;
+        self.source.check_range(&range)?;
+        self.source.read_exact_at(range.start, into)
     }
 }

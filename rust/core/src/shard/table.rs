@@ -13,6 +13,7 @@ use super::{
     body::{CompactBody, Selection},
     framing, guard,
     index::{BatchEntry, MessageIndex},
+    items::ItemsInFile,
     layout::BatchLayout,
     projection::Projection,
 };
@@ -26,6 +27,7 @@ pub struct Table {
     /// Memory that this holds, in bytes; dictionaries, shared by tables, are not counted.
     pub n_bytes: usize,
     blobs: Vec<Arc<BlobColumn>>,
+    items: Vec<(usize, ItemsInFile)>,
 }
 
 impl Table {
@@ -35,6 +37,12 @@ impl Table {
         self.blobs.get(blob)?.get(row)
     }
 
+    /// The items of the lists of this column, where they stayed in the file: in
+    /// [`Self::columns`] it has lists of as many nothings.
+    pub fn items(&self, column: usize) -> Option<&ItemsInFile> {
+        self.items.iter().find(|(k, _)| *k == column).map(|(_, items)| items)
+    }
+
     /// The number of rows.
     pub fn n_rows(&self) -> usize {
         self.columns.num_rows()
@@ -42,6 +50,9 @@ impl Table {
 
     /// One row of the columns, copied, so that it keeps nothing of this table. It has no blobs.
     pub(crate) fn row(&self, row: usize) -> Result<Self> {
+        if !self.items.is_empty() {
+            return Err(crate::Error::config("rows are copied from whole tables only"));
+        }
         let columns = if self.columns.num_columns() == 0 {
             self.columns.slice(row.min(self.n_rows()), 1.min(self.n_rows()))
         } else {
@@ -54,7 +65,7 @@ impl Table {
         let own =
             columns.columns().iter().filter(|column| column.as_any_dictionary_opt().is_none());
         let n_bytes = own.map(Array::get_buffer_memory_size).sum();
-        Ok(Self { columns, n_bytes, blobs: Vec::new() })
+        Ok(Self { columns, n_bytes, blobs: Vec::new(), items: Vec::new() })
     }
 
     /// What [`Table::load`] will take; `None` where only reading tells.
@@ -111,7 +122,7 @@ impl Table {
         let small: Vec<usize> = (0..wanted.n_small).collect();
         let columns = decoded.project(&small).map_err(|e| crate::Error::corrupt(e.to_string()))?;
         let n_bytes = body.len() + grown as usize + own_bytes;
-        Ok(Self { columns, n_bytes, blobs })
+        Ok(Self { columns, n_bytes, blobs, items: wanted.items })
     }
 }
 
@@ -121,6 +132,8 @@ struct Wanted {
     selection: Selection,
     schema: SchemaRef,
     n_small: usize,
+    /// The small columns whose items stay in the file.
+    items: Vec<(usize, ItemsInFile)>,
     blobs: Vec<BlobSpan>,
     /// Validity and offsets of blobs whose rows the shard's index does not have.
     index_ranges: Vec<Range<u64>>,
@@ -138,7 +151,16 @@ impl Wanted {
         let mut fields = projection.small_fields(schema);
         let n_small = fields.len();
         let mut selection = Selection::default();
-        projection.select_small(layout, schema.fields(), &spans, &mut selection)?;
+        let mut items = Vec::new();
+        let body_start = entry.body.start;
+        let left =
+            projection.select_small(layout, schema.fields(), &spans, body_start, &mut selection)?;
+        for (place, left) in left {
+            if let Some(field) = fields.get_mut(place) {
+                *field = left.field;
+            }
+            items.push((place, left.items));
+        }
         let blobs = projection.blob_spans(layout, schema.fields(), &spans)?;
         let mut index_ranges = Vec::new();
         for blob in &blobs {
@@ -159,7 +181,7 @@ impl Wanted {
             fields.extend(projection.blob_fields(schema));
         }
         let schema = Arc::new(Schema::new(fields));
-        Ok(Self { selection, schema, n_small, blobs, index_ranges })
+        Ok(Self { selection, schema, n_small, items, blobs, index_ranges })
     }
 
     /// In the body.
