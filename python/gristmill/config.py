@@ -161,7 +161,7 @@ class ReadOptions:
     Args:
         num_threads: Threads that decode; `None` takes one for each CPU that this process may use
             (affinity and cgroup quota counted).
-        memory_budget: Bytes in flight at most: encoded rows, decoded batches and cached columns.
+        memory_budget: Bytes in flight at most: encoded rows, batches and cached columns.
             An int, or a string such as `"512MB"` or `"2GiB"`. A batch counts until its arrays are
             gone, so that holding on to batches leaves less for reading ahead.
         prefetch_batches: Batches that may be under way or waiting, at least 1.

@@ -67,12 +67,12 @@ const SMALLEST: usize = 4 << 10;
 /// The first write to a fresh page costs many times what copying a page does, and the system's
 /// allocator gives large blocks back as soon as they are freed. So a buffer is given again to whoever
 /// asks for as much, or up to a fifth less.
-#[derive(Debug)]
 pub struct Recycler {
     /// The most bytes that are kept unused.
     most_idle: usize,
     pid: u32,
     inner: Mutex<Stock>,
+    on_return: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Debug, Default)]
@@ -86,7 +86,13 @@ struct Stock {
 impl Recycler {
     /// Keeps at most `most_idle` bytes that nobody uses.
     pub fn new(most_idle: usize) -> Arc<Self> {
-        Arc::new(Self { most_idle, pid: process::id(), inner: Mutex::default() })
+        Self::calling(most_idle, || ())
+    }
+
+    /// As [`Self::new`], and calls `on_return` whenever a buffer has come back.
+    pub fn calling(most_idle: usize, on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let on_return = Box::new(on_return);
+        Arc::new(Self { most_idle, pid: process::id(), inner: Mutex::default(), on_return })
     }
 
     fn lock(&self) -> MutexGuard<'_, Stock> {
@@ -152,6 +158,14 @@ impl Recycler {
     }
 }
 
+impl fmt::Debug for Recycler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.lock();
+        let mut debug = f.debug_struct("Recycler");
+        debug.field("most_idle", &self.most_idle).field("inner", &*inner).finish_non_exhaustive()
+    }
+}
+
 impl Home for Recycler {
     fn take_back(&self, buf: AlignedBuf) {
         if self.pid != process::id() {
@@ -164,11 +178,14 @@ impl Home for Recycler {
         stock.idle.push(buf);
         drop(stock);
         self.trim(self.most_idle);
+        (self.on_return)();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     const N: usize = 1 << 20;
@@ -211,6 +228,17 @@ mod tests {
         let orphan = buffers.take(N);
         drop(buffers);
         drop(orphan);
+    }
+
+    #[test]
+    fn a_return_is_told() {
+        let returns = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&returns);
+        let buffers = Recycler::calling(N, move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        drop((buffers.take(N), buffers.take(N), buffers.take(100)));
+        assert_eq!(returns.load(Ordering::Relaxed), 2, "small ones do not come back");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     process,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
@@ -172,7 +172,7 @@ impl Pipeline {
         let closed = Arc::<AtomicBool>::default();
         let files =
             options.files().with_cancel(Arc::clone(&closed)).with_spare_memory(budget / SPARE);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
             options,
             dataset: OnceLock::new(),
             started: OnceLock::new(),
@@ -180,7 +180,7 @@ impl Pipeline {
             tables: Tables::new(budget / 4, n_readers),
             row_buffers: Recycler::new(budget),
             batch_buffers: OnceLock::new(),
-            column_buffers: Recycler::new(budget / SPARE),
+            column_buffers: Recycler::calling(budget / SPARE, Shared::waking(shared.clone())),
             files: Arc::new(files),
             stats: Stats::default(),
             closed,
@@ -334,14 +334,9 @@ impl Shared {
                 self.options.memory_budget
             )));
         }
-        let shared = Arc::downgrade(self);
         self.batch_buffers.get_or_init(|| {
             let keep = if batch_bytes == 0 { 0 } else { self.options.look_ahead() };
-            BufferPool::new(batch_bytes, keep, move || {
-                if let Some(shared) = shared.upgrade() {
-                    shared.queue.wake_readers(&shared);
-                }
-            })
+            BufferPool::new(batch_bytes, keep, Self::waking(Arc::downgrade(self)))
         });
         self.dataset.get_or_init(|| dataset);
         self.queue.open(first, end, self.files.counters());
@@ -358,6 +353,15 @@ impl Shared {
             })?;
         }
         Ok(())
+    }
+
+    /// Lets waiting readers look again for room.
+    fn waking(shared: Weak<Self>) -> impl Fn() {
+        move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.queue.wake_readers(&shared);
+            }
+        }
     }
 
     /// Bytes taken besides what the queue charges: tables, and the buffers of batches and of their

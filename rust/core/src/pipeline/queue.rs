@@ -276,29 +276,46 @@ impl Queue {
         let mut state = self.lock();
         state.used = state.used.saturating_sub(charged);
         state.unfinished.remove(&index);
-        self.finished(&mut state, shared, index, batch);
+        let unwanted = self.finished(&mut state, shared, index, batch);
         self.wake_after_freeing(&state, shared);
         if state.end == Some(state.next_row) && state.unfinished.is_empty() {
             self.work.notify_all();
         }
-        state.unfinished.first_key_value().map_or(state.next_row, |(first, _)| *first)
+        let first = state.unfinished.first_key_value().map(|(first, _)| *first);
+        let first = first.unwrap_or(state.next_row);
+        drop(state);
+        drop(unwanted);
+        first
     }
 
     /// Files the batch that row `index` belongs to as assembled.
     pub(super) fn finish(&self, shared: &Shared, index: u64, batch: Result<Batch>) {
-        self.finished(&mut self.lock(), shared, index, batch);
+        let mut state = self.lock();
+        let unwanted = self.finished(&mut state, shared, index, batch);
+        drop(state);
+        drop(unwanted);
     }
 
-    fn finished(&self, state: &mut State, shared: &Shared, index: u64, batch: Result<Batch>) {
-        let Some(offset) = index.checked_sub(state.head) else { return };
-        let place = (offset / shared.options.rows_per_batch() as u64) as usize;
-        if let Some(progress) = state.batches.get_mut(place) {
-            progress.finished = Some(batch);
-            state.tally.n_ready += 1;
-        }
-        if place == 0 {
+    /// Returns what nobody waits for, to be dropped without the lock: its buffers wake the readers
+    /// as they go.
+    fn finished(
+        &self,
+        state: &mut State,
+        shared: &Shared,
+        index: u64,
+        batch: Result<Batch>,
+    ) -> Option<Result<Batch>> {
+        let place = index.checked_sub(state.head);
+        let place = place.map(|offset| (offset / shared.options.rows_per_batch() as u64) as usize);
+        let Some(progress) = place.and_then(|place| state.batches.get_mut(place)) else {
+            return Some(batch);
+        };
+        progress.finished = Some(batch);
+        state.tally.n_ready += 1;
+        if place == Some(0) {
             self.ready.notify_all();
         }
+        None
     }
 
     /// Waits at most `timeout` for the next batch.
