@@ -106,18 +106,11 @@ impl Recycler {
         }
         let mut stock = self.lock();
         let fits = n_bytes..=n_bytes.saturating_add(n_bytes / 4);
-        let mut best: Option<(usize, usize)> = None;
-        for (k, size) in stock.idle.iter().map(AlignedBuf::capacity).enumerate().rev() {
-            if fits.contains(&size) && best.is_none_or(|(_, smallest)| size < smallest) {
-                best = Some((k, size));
-            }
-        }
-        let found = best.map(|(k, size)| {
-            stock.idle_bytes -= size;
-            stock.lent_bytes += size;
-            stock.idle.remove(k)
-        });
-        let buf = if let Some(mut buf) = found {
+        let found = stock.idle.iter().rposition(|buf| fits.contains(&buf.capacity()));
+        let buf = if let Some(k) = found {
+            let mut buf = stock.idle.remove(k);
+            stock.idle_bytes -= buf.capacity();
+            stock.lent_bytes += buf.capacity();
             drop(stock);
             buf.set_len(n_bytes);
             buf
