@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -13,6 +13,7 @@ import grain
 import numpy as np
 
 from gristmill import _core
+from gristmill import exclude as _exclude
 from gristmill import paths as _paths
 from gristmill._grain import ElementSpec, recorded
 from gristmill.columns import FillValue, Ragged, native_fill, native_ragged
@@ -68,8 +69,10 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             exclusions) is taken up at the same place of the same epoch, instead of refused. Some
             rows of that epoch may then be lost or come twice.
         on_error: `"raise"`: a row that cannot be decoded raises `DecodeError`.
-        exclude: `(shard, row)` pairs to leave out; a shard is its number in the resolved paths,
-            its path, or its base name where that is unique. The rows are never read.
+        exclude: Rows to leave out, which are never read: the path of a quarantine file (as
+            `quarantine=` and `gristmill scan` write them), or `(shard, row)` pairs, or a list of
+            both. In a pair a shard is its number in the resolved paths, its path, or its base name
+            where that is unique. A file may name other shards too, but not only those.
         ragged: How batches hold lists of variable length. `"object"`: an object array, each row's
             list an array of its own. `"pad"`: one array `(batch, longest)`, rows padded with
             `fill_value` or 0, and their lengths, int32 `(batch,)`, beside it as
@@ -101,7 +104,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         shard_options: grain.sharding.ShardOptions | None = None,
         allow_changed: bool = False,
         on_error: Literal["raise"] = "raise",
-        exclude: Iterable[tuple[int | str | os.PathLike[str], int]] = (),
+        exclude: _exclude.Exclude = (),
         ragged: Ragged = "object",
         fill_value: FillValue = None,
         with_row_id: bool = False,
@@ -126,7 +129,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         self._batch_size = batch_size
         self._drop_remainder = drop_remainder
         self._epochs = epochs
-        self._exclude = tuple(exclude)
+        self._exclude = _exclude.as_items(exclude)
         self._ragged = native_ragged(ragged)
         self._fill_value = native_fill(fill_value)
         self._with_row_id = with_row_id
@@ -189,6 +192,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     def native_options(self, start: Position) -> dict[str, Any]:
         """The options as the native core takes them. Looks at the file system for the shards."""
         shards = _paths.resolve(self._paths)
+        excluded = _exclude.resolve(self._exclude, shards)
         crop = self._audio.crop if isinstance(self._audio, Audio) else None
         seeds = [
             crop.seed if isinstance(crop, RandomCrop) else None,
@@ -200,7 +204,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "audio": self._audio,
             "shuffle": self._shuffle,
             "crop_seed": next((seed for seed in seeds if seed is not None), 0),
-            "exclude": _paths.exclusions(self._exclude, shards),
+            "exclude": excluded.rows,
+            "expected_rows": excluded.counts,
             "slices": list(self._part.slices),
             "lane": self._part.lane,
             "epochs": self._epochs,

@@ -148,6 +148,7 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         plan: plan(kwargs)?,
         crop_seed: get(kwargs, "crop_seed")?,
         exclude: get(kwargs, "exclude")?,
+        expected_rows: get(kwargs, "expected_rows")?,
         batch_size: get(kwargs, "batch_size")?,
         drop_remainder: get(kwargs, "drop_remainder")?,
         styles: styles(kwargs)?,

@@ -116,6 +116,17 @@ impl Dataset {
 
 fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
     let counts: Vec<u64> = shards.iter().map(Shard::n_rows).collect();
+    for &(number, expected) in &options.expected_rows {
+        let shard = shards.get(number as usize).filter(|shard| shard.n_rows() != expected);
+        if let Some(shard) = shard {
+            return Err(Error::config(format!(
+                "the quarantine file is of other data: it was written when {} had {expected} rows, \
+                 and now it has {}; scan the data again, or name the rows as (shard, row) pairs",
+                shard.name(),
+                shard.n_rows()
+            )));
+        }
+    }
     Order::new(Rows::new(&counts, &options.exclude)?, &options.plan)
 }
 

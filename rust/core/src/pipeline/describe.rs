@@ -21,6 +21,7 @@ pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
     let mut first = options.clone();
     first.paths.truncate(1);
     first.exclude.clear();
+    first.expected_rows.clear();
     let dataset = Dataset::open(&first, &Arc::new(first.files()))?;
     let small = dataset.projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));

@@ -25,6 +25,8 @@ pub struct Options {
     pub crop_seed: u64,
     /// (shard, row) pairs that take no part.
     pub exclude: Vec<(u32, u64)>,
+    /// (shard, rows) pairs: how many rows a shard must have for `exclude` to be about it.
+    pub expected_rows: Vec<(u32, u64)>,
     /// Rows in a batch; `None` delivers single rows.
     pub batch_size: Option<usize>,
     /// Whether a short last batch is left out.
