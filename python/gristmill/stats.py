@@ -203,6 +203,7 @@ class Stats:
         first_element_seconds: How long the first `next` waited; `None` before it returned.
         elements: Elements delivered.
         rows: Rows delivered.
+        bad_rows: Rows that could not be used, in the places of these, each time that they came.
     """
 
     elapsed_seconds: float = 0.0
@@ -210,6 +211,7 @@ class Stats:
     first_element_seconds: float | None = None
     elements: int = 0
     rows: int = 0
+    bad_rows: int = 0
     stages: Stages = field(default_factory=Stages)
     storage: StorageStats = field(default_factory=StorageStats)
     caches: CacheStats = field(default_factory=CacheStats)
@@ -306,6 +308,8 @@ def _table(stats: Stats) -> list[str]:
     reads = f"storage: {storage.requests:,} requests, {storage.bytes / _MB:,.1f} MB"
     lines.append(reads if storage.latency_seconds is None else f"{reads}, {_cost(storage)}")
     lines.append(f"memory: {used} MB used, {peak} MB at most, {budget} MB allowed")
+    if stats.bad_rows:
+        lines.append(f"bad rows: {stats.bad_rows:,}, see bad_rows() of the iterator")
     lines.append(f"queues: {depths} rows read and batches ready, on average")
     return lines
 

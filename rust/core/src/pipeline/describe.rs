@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use super::{dataset::Dataset, options::Options};
 use crate::{
     audio::Channels,
-    batch::{Described, Dtype, Source, describe_columns},
+    batch::{Described, Dtype, Source, VALID, describe_columns},
     error::Result,
 };
 
@@ -54,6 +54,9 @@ pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
         for (name, dtype) in [("shard", Dtype::I32), ("row", Dtype::I64)] {
             described.push((name.to_owned(), Described::Array(Vec::new(), Some(dtype))));
         }
+    }
+    if dataset.layout.with_valid {
+        described.push((VALID.to_owned(), Described::Array(Vec::new(), Some(Dtype::BOOL))));
     }
     Ok(described)
 }
