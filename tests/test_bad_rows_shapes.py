@@ -212,3 +212,41 @@ def test_in_worker_processes(some_bad: bad_shards.Bad, tmp_path: Path) -> None:
     it.close()
     assert masked == set(some_bad.reasons)
     assert len(gm.read_quarantine(file)) == len(some_bad.reasons)
+
+
+@pytest.mark.parametrize("crop", [None, gm.StartCrop(0.5)], ids=["whole", "crop"])
+@pytest.mark.parametrize("policy", ["substitute", "mask", "skip"])
+def test_a_budget_of_one_row_does_not_lock(tmp_path: Path, policy: str, crop: Any) -> None:
+    """Rows that are read in the place of others never wait for bytes that these hold."""
+    long = [encode(synthetic(0.5 + i / 20, RATE, seed=i), RATE, "wav16") for i in range(8)]
+    data = [long[i % 8] if i % 2 else b"junk" * (20_000 + 9_000 * (i % 5)) for i in range(48)]
+    path = shard_of(tmp_path, *data)
+    results = []
+    for budget, n_threads in (("150kB", 1), ("150kB", 3), ("2GiB", 2)):
+        read = gm.ReadOptions(num_threads=n_threads, num_requests=8, memory_budget=budget)
+        ds = gm.ArrowIterDataset(
+            path,
+            audio=gm.Audio(sample_rate=RATE, crop=crop),
+            on_error=policy,
+            shuffle=gm.Shuffle(5),
+            with_row_id=True,
+            read=read,
+        )
+        results.append([(int(e["row"]), e["audio"].tobytes()) for e in ds])
+    assert len(results[0]) == (24 if policy == "skip" else 48)
+    assert results[0] == results[1] == results[2]
+
+
+def test_memory_stays_within_the_budget(tmp_path: Path) -> None:
+    """But for the rows that decoders read themselves, one each, and these are counted."""
+    junk = b"junk" * 25_000
+    data = [encode(synthetic(1, RATE, seed=i), RATE, "wav16") if i % 2 else junk for i in range(64)]
+    path = shard_of(tmp_path, *data)
+    read = gm.ReadOptions(num_threads=2, memory_budget="2MB", num_requests=8)
+    audio = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(0.5))
+    ds = gm.ArrowIterDataset(path, audio=audio, on_error="substitute", batch_size=4, read=read)
+    it = iter(ds)
+    assert sum(batch["audio"].shape == (4, 16_000) for batch in it) == 16
+    memory = it.stats().memory
+    assert memory.used_bytes <= memory.budget_bytes
+    assert memory.peak_bytes <= memory.budget_bytes + 2 * len(junk)

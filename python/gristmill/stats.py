@@ -40,7 +40,8 @@ class Stages:
             (without the reads). Percentiles are of one row in 16. It waits for tables that another
             reader is loading.
         read: Requests to the storage. It waits for the look-ahead and the memory budget.
-        decode: Rows, from encoded bytes to samples at their own rate. It waits for rows to be read.
+        decode: Rows, from encoded bytes to samples at their own rate; with the reading of those
+            that are substituted for bad ones. It waits for rows to be read.
         resample: Rows that were resampled, in the decode threads.
         assemble: Batches, joined in the decode threads.
         deliver: Elements made of batches for Python. Waiting for the GIL counts as work.
