@@ -1,7 +1,7 @@
 """What bad rows cost: `python benches/bench_bad_rows.py [--rounds N]`.
 
-Crops of 2 s from Ogg Vorbis recordings of 10 s, shuffled, in batches of 32; of the rows none, one in
-a hundred, or one in ten is cut in half or no recording at all. The shares take turns. What is
+Crops of 2 s from Ogg Vorbis recordings of 10 s, shuffled, in batches of 32; of the rows none, one
+in a hundred, or one in ten is cut in half or no recording at all. The shares take turns. What is
 measured is CPU time, of which other programs change little, and ratios are of medians.
 """
 
