@@ -7,6 +7,7 @@ import numpy as np
 from gristmill.limits import Limits
 
 _Report: TypeAlias = tuple[str, int, int, int, dict[str, int]]
+_Bad: TypeAlias = tuple[str, int, str | None, str | None, str, str, int | None, int]
 
 __version__: str
 
@@ -58,8 +59,10 @@ class Pipeline:
     """A running stream of batches. Its options are those of `ArrowIterDataset.native_options`."""
 
     def __new__(cls, **kwargs: Any) -> Pipeline: ...
-    def next(self) -> tuple[int, dict[str, Any]] | None:
-        """`(rows, columns)` of the next element; `None` at the end.
+    def next(self) -> tuple[int, dict[str, Any] | None] | None:
+        """`(rows of the stream, columns)` of the next element; `None` at the end.
+
+        The columns are `None` where all of its rows were bad and left out.
 
         Waits without the GIL and answers signals. After an exception all threads have ended.
         """
@@ -75,6 +78,12 @@ class Pipeline:
 
     def take_damaged(self) -> list[tuple[str, int, _Report]]:
         """The damaged rows among those delivered since the last call: shard, row, report."""
+
+    def take_bad(self) -> list[tuple[_Bad, bool]]:
+        """The bad rows in the places of those delivered since the last call.
+
+        Each as the fields of `gristmill.BadRow`, and whether it was tried in the place of another.
+        """
 
     def read_seconds(self) -> float:
         """Thread seconds spent inside reads so far."""

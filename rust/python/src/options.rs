@@ -9,7 +9,7 @@ use gristmill_core::{
     audio::{AudioSpec, Channels, Crop, Limits, Pad, Resampler, SampleType},
     batch::{FillValue, Ragged, Style, Styles},
     order::{Fingerprint, Lane, Plan, Shuffle, Slice, Window},
-    pipeline::{AudioRequest, Options, Start},
+    pipeline::{AudioRequest, OnError, Options, Start},
     shard::IndexDir,
 };
 use pyo3::{
@@ -148,6 +148,9 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         plan: plan(kwargs)?,
         crop_seed: get(kwargs, "crop_seed")?,
         exclude: get(kwargs, "exclude")?,
+        expected_rows: get(kwargs, "expected_rows")?,
+        on_error: on_error(kwargs)?,
+        max_missing: get(kwargs, "max_missing")?,
         batch_size: get(kwargs, "batch_size")?,
         drop_remainder: get(kwargs, "drop_remainder")?,
         styles: styles(kwargs)?,
@@ -178,6 +181,15 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         allow_changed: get(kwargs, "allow_changed")?,
     };
     Ok((options, start))
+}
+
+fn on_error(kwargs: &Bound<'_, PyDict>) -> PyResult<OnError> {
+    let name: String = get(kwargs, "on_error")?;
+    let found = OnError::ALL.iter().find(|(known, _)| *known == name);
+    found.map(|(_, policy)| *policy).ok_or_else(|| {
+        let names = OnError::ALL.map(|(name, _)| name).join("', '");
+        PyValueError::new_err(format!("on_error is one of '{names}', not {name:?}"))
+    })
 }
 
 /// A number for `fill_value`; the order tells `True` from 1, and 1 from 1.0.

@@ -5,6 +5,7 @@
 //! the last row of a batch assembles it. The consumer takes batches in order. `queue` holds the one
 //! lock and the rules that bound memory. No thread ever touches Python.
 
+mod bad_rows;
 mod dataset;
 mod decode;
 mod describe;
@@ -28,7 +29,7 @@ use std::{
 
 pub use dataset::open_order;
 pub use describe::describe;
-pub use options::{AudioRequest, Options};
+pub use options::{AudioRequest, OnError, Options};
 
 use self::{dataset::Dataset, fetch::RowBuffers, queue::Queue, tables::Tables};
 use crate::{
@@ -125,6 +126,8 @@ struct Shared {
     started: OnceLock<(u64, u64)>,
     queue: Queue,
     tables: Tables,
+    /// Those that tell what bad rows call their audio.
+    path_tables: Tables,
     row_buffers: RowBuffers,
     /// Set once, as soon as the slots' size is known.
     batch_buffers: OnceLock<Arc<BufferPool>>,
@@ -169,6 +172,7 @@ impl Pipeline {
             started: OnceLock::new(),
             queue: Queue::default(),
             tables: Tables::new(budget / 4, n_readers),
+            path_tables: Tables::new(bad_rows::PATHS_LIMIT, 1),
             row_buffers: RowBuffers::default(),
             batch_buffers: OnceLock::new(),
             files: Arc::new(files),
@@ -191,7 +195,11 @@ impl Pipeline {
         consumer.asks(asked);
         let next = self.shared.queue.next(&self.shared, timeout);
         let n_rows = match &next {
-            Ok(Next::Batch(batch)) => Some(batch.n_rows),
+            Ok(Next::Batch(batch)) => {
+                let n_bad = batch.bad.iter().filter(|bad| !bad.is_substitute).count();
+                self.shared.stats.n_bad.fetch_add(n_bad as u64, Ordering::Relaxed);
+                Some(batch.n_delivered)
+            }
             _ => None,
         };
         consumer.leaves(asked, Instant::now(), n_rows);
@@ -254,6 +262,7 @@ impl Pipeline {
         // A traceback may keep the pipeline itself alive for long.
         self.shared.queue.clear();
         self.shared.tables.clear();
+        self.shared.path_tables.clear();
         self.shared.row_buffers.trim(0);
         self.shared.files.close();
     }
