@@ -16,6 +16,7 @@ from gristmill.errors import (
 from gristmill.limits import Limits
 from gristmill.order import GlobalOrder, global_order
 from gristmill.quality import ShuffleQuality, shuffle_quality
+from gristmill.quarantine import BadRow, QuarantineFile, read_quarantine
 from gristmill.report import DamagedRow, DecodeReport
 from gristmill.stats import Stats
 from gristmill.verdict import Advice, Case, Verdict
@@ -26,6 +27,7 @@ __all__ = [
     "ArrowIterator",
     "Audio",
     "AudioInfo",
+    "BadRow",
     "Case",
     "CenterCrop",
     "CorruptShardError",
@@ -37,6 +39,7 @@ __all__ = [
     "InternalError",
     "LimitError",
     "Limits",
+    "QuarantineFile",
     "RandomCrop",
     "ReadOptions",
     "SchemaError",
@@ -51,5 +54,6 @@ __all__ = [
     "decode_with_report",
     "global_order",
     "probe",
+    "read_quarantine",
     "shuffle_quality",
 ]
