@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import damaged_files
 import numpy as np
 import pytest
 import soundfile
 
+import damaged_files
 import gristmill as gm
 from gristmill import _core
 from gristmill.report import DecodeReport

@@ -13,11 +13,15 @@ from gristmill.errors import (
     SchemaError,
     UnsupportedCodecError,
 )
+from gristmill.headers import ShardHeader, UnreadableShard
+from gristmill.indexes import IndexReport, build_indexes
+from gristmill.inspection import AudioSample, Inspection, inspect
 from gristmill.limits import Limits
 from gristmill.order import GlobalOrder, global_order
 from gristmill.quality import ShuffleQuality, shuffle_quality
 from gristmill.quarantine import BadRow, QuarantineFile, read_quarantine
 from gristmill.report import DamagedRow, DecodeReport
+from gristmill.scanning import Finding, Scan, ScanReport, merge_scans, scan
 from gristmill.stats import Stats
 from gristmill.verdict import Advice, Case, Verdict
 
@@ -27,6 +31,7 @@ __all__ = [
     "ArrowIterator",
     "Audio",
     "AudioInfo",
+    "AudioSample",
     "BadRow",
     "Case",
     "CenterCrop",
@@ -34,26 +39,37 @@ __all__ = [
     "DamagedRow",
     "DecodeError",
     "DecodeReport",
+    "Finding",
     "GlobalOrder",
     "GristmillError",
+    "IndexReport",
+    "Inspection",
     "InternalError",
     "LimitError",
     "Limits",
     "QuarantineFile",
     "RandomCrop",
     "ReadOptions",
+    "Scan",
+    "ScanReport",
     "SchemaError",
+    "ShardHeader",
     "Shuffle",
     "ShuffleQuality",
     "StartCrop",
     "Stats",
+    "UnreadableShard",
     "UnsupportedCodecError",
     "Verdict",
     "__version__",
+    "build_indexes",
     "decode",
     "decode_with_report",
     "global_order",
+    "inspect",
+    "merge_scans",
     "probe",
     "read_quarantine",
+    "scan",
     "shuffle_quality",
 ]

@@ -135,7 +135,9 @@ def audio_column(headers: Sequence[ShardHeader], column: str | None) -> str:
     if column is not None:
         if column not in names:
             have = ", ".join(names)
-            raise SchemaError(f"{first.path} has no column {column!r}; it has {have}", column=column)
+            raise SchemaError(
+                f"{first.path} has no column {column!r}; it has {have}", column=column
+            )
         return column
     if len(first.audio_columns) == 1:
         return first.audio_columns[0]

@@ -45,8 +45,8 @@ def build_indexes(
 ) -> IndexReport:
     """Reads the headers of all shards and keeps them in sidecars, which later runs find.
 
-    Shards that changed within the last two seconds get none yet, and a folder that cannot be written
-    to gets none either: sidecars are never needed.
+    Shards that changed within the last two seconds get none yet, and where the folder cannot be
+    written to there will be none: sidecars are never needed.
 
     Args:
         paths: As in `ArrowIterDataset`.

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use gristmill_core::{
     Error,
     audio::{
-        self, AudioInfo, AudioSpec, Channels, Checked, Codec, Crop, DecodeReport, Decoder, Depth,
-        Limits, Pad, Resampler, SampleType,
+        self, AudioInfo, AudioSpec, Channels, Checked, Codec, Crop, DecodeError, DecodeReport,
+        Decoder, Depth, Limits, Pad, Reason, Resampler, SampleType,
     },
     batch::{AlignedBuf, PooledBuf},
 };
@@ -108,20 +108,35 @@ fn dtype_arg(arg: &Bound<'_, PyAny>) -> PyResult<SampleType> {
 type Info = (&'static str, u32, u16, u64);
 
 /// Decodes a whole recording, or looks at its checksums alone, and keeps nothing of it:
-/// `(info, report, exception where damage is an error or None)`.
+/// `(info, report, exception where damage is an error or None)`. Exceptions name the place.
 #[pyfunction]
-#[pyo3(signature = (data, *, decode, limits))]
-pub(crate) fn check(
-    py: Python<'_>,
-    data: PyBackedBytes,
+#[pyo3(signature = (data, *, decode, limits, shard=None, row=None))]
+pub(crate) fn check<'py>(
+    py: Python<'py>,
+    data: Option<PyBackedBytes>,
     decode: bool,
     #[pyo3(from_py_with = limits_arg)] limits: Limits,
-) -> PyResult<(Info, Report<'_>, Option<PyErr>)> {
+    shard: Option<&str>,
+    row: Option<u64>,
+) -> PyResult<(Info, Report<'py>, Option<PyErr>)> {
     let depth = if decode { Depth::Decode } else { Depth::Checksums };
+    let place = |error: DecodeError| {
+        let error = match row {
+            Some(row) => Error::from(error).in_row(row),
+            None => error.into(),
+        };
+        match shard {
+            Some(shard) => error.in_shard(&shard.into()),
+            None => error,
+        }
+    };
     let Checked { info, report, error } = py.detach_core(|| {
-        Ok(DECODER.with_borrow_mut(|decoder| decoder.check(&data, limits, depth))?)
+        let Some(data) = &data else {
+            return Err(place(DecodeError { codec: None, reason: Reason::Null }));
+        };
+        DECODER.with_borrow_mut(|decoder| decoder.check(data, limits, depth)).map_err(place)
     })?;
-    let error = error.map(|error| into_py_err(py, &Error::from(error)));
+    let error = error.map(|error| into_py_err(py, &place(error)));
     Ok((info_to_py(info), report_to_py(py, info.codec, report)?, error))
 }
 

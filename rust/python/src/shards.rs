@@ -13,6 +13,12 @@ use pyo3::{
 
 use crate::detach::Detach;
 
+/// CPUs that this process may use, by affinity and cgroup quota.
+#[pyfunction]
+pub(crate) fn usable_cpus() -> usize {
+    gristmill_core::pipeline::usable_cpus()
+}
+
 /// The folder for sidecars, as `ReadOptions.resolved_index_dir` names it.
 pub(crate) fn index_dir(name: Option<PathBuf>) -> IndexDir {
     match name {
