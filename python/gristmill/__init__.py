@@ -4,6 +4,7 @@ from gristmill._core import __version__
 from gristmill.audio import AudioInfo, decode, decode_with_report, probe
 from gristmill.config import Audio, CenterCrop, RandomCrop, ReadOptions, Shuffle, StartCrop
 from gristmill.dataset import ArrowIterator, ArrowIterDataset
+from gristmill.doctoring import BenchReport, Conclusion, Diagnosis, bench, diagnose
 from gristmill.errors import (
     CorruptShardError,
     DecodeError,
@@ -33,12 +34,15 @@ __all__ = [
     "AudioInfo",
     "AudioSample",
     "BadRow",
+    "BenchReport",
     "Case",
     "CenterCrop",
+    "Conclusion",
     "CorruptShardError",
     "DamagedRow",
     "DecodeError",
     "DecodeReport",
+    "Diagnosis",
     "Finding",
     "GlobalOrder",
     "GristmillError",
@@ -62,9 +66,11 @@ __all__ = [
     "UnsupportedCodecError",
     "Verdict",
     "__version__",
+    "bench",
     "build_indexes",
     "decode",
     "decode_with_report",
+    "diagnose",
     "global_order",
     "inspect",
     "merge_scans",

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from gristmill.cli.common import failures_told, output_options
+from gristmill.cli.doctoring import bench, doctor
 from gristmill.cli.inspecting import index, inspect
 from gristmill.cli.scanning import scan
 
@@ -18,7 +19,9 @@ def main() -> None:
 
 main.add_command(inspect)
 main.add_command(scan)
+main.add_command(doctor)
 main.add_command(index)
+main.add_command(bench)
 
 
 @main.command()

@@ -72,7 +72,10 @@ class Progress:
         if elapsed < 1 or n_new <= 0 or self._done >= self._total:
             return ""
         left = (self._total - self._done) * elapsed / n_new
-        return f", {n_new / elapsed:,.0f} {self._unit}/s, {time_text(left)} left"
+        rate = n_new / elapsed
+        # Of a few long pieces of work the rate says nothing.
+        pace = f", {rate:,.0f} {self._unit}/s" if rate >= 10 else ""
+        return f"{pace}, {time_text(left)} left"
 
 
 def time_text(seconds: float) -> str:
