@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -46,9 +47,11 @@ def test_compression_is_told(tmp_path: Path, codec: str | None) -> None:
     path = tmp_path / "shard.arrow"
     table = pa.table({"label": list(range(1000))})
     options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.OSFile(str(path), "wb") as sink:
-        with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-            writer.write_table(table)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema, options=options) as writer,
+    ):
+        writer.write_table(table)
     found = gm.inspect(path)
     assert found.shards[0].compression == codec
     assert (found.audio_column, found.sample) == (None, None)
@@ -105,17 +108,23 @@ def test_refused_rows_and_broken_shards_are_told(tmp_path: Path) -> None:
 
 
 def test_indexes_are_written_once(same_rate: list[Path], tmp_path: Path) -> None:
+    copies = [tmp_path / path.name for path in same_rate]
+    for path, copy in zip(same_rate, copies, strict=True):
+        copy.write_bytes(path.read_bytes())
+    # What has just been written may change again, and gets no index yet.
+    assert gm.build_indexes(copies, read=gm.ReadOptions(index_dir=tmp_path / "none")).written == 5
+    assert not (tmp_path / "none").exists()
+    for copy in copies:
+        os.utime(copy, (1e9, 1e9))
     read = gm.ReadOptions(index_dir=tmp_path / "index")
     told: list[int] = []
     first = gm.build_indexes(
-        same_rate, read=read, on_shards=told.append, on_shard=lambda: told.append(1)
+        copies, read=read, on_shards=told.append, on_shard=lambda: told.append(1)
     )
     assert told == [5, 1, 1, 1, 1, 1]
-    assert (first.shards, first.rows) == (5, 25)
-    settled = first.written  # a shard that has just been written gets no index yet
-    assert settled == 5
+    assert (first.shards, first.rows, first.written) == (5, 25, 5)
     assert len(list((tmp_path / "index").iterdir())) == 5
-    again = gm.build_indexes(same_rate, read=read)
+    again = gm.build_indexes(copies, read=read)
     assert (again.shards, again.written, again.requests) == (5, 0, 0)
     with pytest.raises(ValueError, match="nowhere to keep indexes"):
-        gm.build_indexes(same_rate, read=gm.ReadOptions(index_dir=None))
+        gm.build_indexes(copies, read=gm.ReadOptions(index_dir=None))

@@ -68,7 +68,9 @@ class UnreadableShard:
 def read_header(path: str, read: ReadOptions) -> ShardHeader:
     """The headers of one shard; its sidecar is written if it had none."""
     found = _core.read_header(path, index_dir=read.resolved_index_dir, retries=read.retries)
-    found["columns"] = tuple(found["columns"])
+    # Arrow writes microseconds with a sign that not every terminal has.
+    columns = ((name, kind.replace("\N{MICRO SIGN}", "u")) for name, kind in found["columns"])
+    found["columns"] = tuple(columns)
     found["audio_columns"] = tuple(found["audio_columns"])
     return ShardHeader(**found)
 

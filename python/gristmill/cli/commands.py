@@ -14,7 +14,10 @@ from gristmill.cli.scanning import scan
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(package_name="gristmill", prog_name="gristmill")
 def main() -> None:
-    """Feeds JAX from Arrow shards of audio."""
+    """Feeds JAX from Arrow shards of audio.
+
+    Exit status: 0 all is well, 1 something bad was found, 2 bad usage, 3 it could not be done.
+    """
 
 
 main.add_command(inspect)

@@ -105,7 +105,10 @@ class Console:
     def say(self, text: str = "") -> None:
         """Prints a line for people; nothing where a machine reads."""
         if not self._as_json:
-            print(text, flush=True)  # noqa: T201 - the terminal's one door
+            # A name of a class or a shard must not end a command on a terminal without its letters.
+            encoding = sys.stdout.encoding or "utf-8"
+            shown = text.encode(encoding, "replace").decode(encoding)
+            print(shown, flush=True)  # noqa: T201 - the terminal's one door
 
     def table(self, title: str, rows: list[tuple[str, str]]) -> None:
         """Prints names and values in two columns."""

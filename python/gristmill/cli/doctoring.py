@@ -25,7 +25,7 @@ def _crop_options(command: _Command) -> _Command:
         click.option(
             "--sample-rate",
             type=click.IntRange(1, 768_000),
-            show_default="each file's own",
+            show_default="that of most rows",
             help="Rate of the crops in Hz.",
         ),
         click.option(
@@ -135,10 +135,7 @@ def bench(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Takes shuffled batches of random crops from PATHS as fast as they come.
-
-    Without --sample-rate the crops are at the rate that most rows of a sample have.
-    """
+    """Takes shuffled batches of random crops from PATHS as fast as they come."""
     with failures_told("bench"):
         import gristmill as gm
         from gristmill.cli.console import Console
@@ -178,6 +175,10 @@ def _show_bench(report: BenchReport, console: Console) -> None:
             ("bare decode loop", f"{report.bare_rows_per_second:,.0f} rows/s; this is {share:.2f}"),
         ],
     )
+    if report.rows_left_out:
+        console.say(
+            f"  {report.rows_left_out:,} rows could not be decoded; gristmill scan names them"
+        )
     console.say()
     _wrapped(str(report.verdict), console)
 

@@ -121,14 +121,13 @@ def _run(one: Scan, console: Console) -> ScanReport:
             return one.run(on_rows, headers.expect, headers.advance)
         except BaseException:
             bars.close()
-            _say_so_far(one, console)
+            if progress is not None:
+                _say_so_far(one, console)
             raise
 
 
 def _say_so_far(one: Scan, console: Console) -> None:
     report = one.report()
-    if not report.rows_to_scan:
-        return
     console.warn(
         f"{report.rows:,} of {report.rows_to_scan:,} rows were looked at: {len(report.findings):,} "
         f"bad, {len(report.unreadable)} broken shards"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from gristmill import _core
-from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
-from gristmill.dataset import ArrowIterDataset
+from gristmill.config import Audio, RandomCrop, ReadOptions
+from gristmill.doctoring.crops import OnBatch, take
 from gristmill.doctoring.loops import decode_crop
 from gristmill.errors import SchemaError
 from gristmill.headers import audio_column, read_headers
@@ -44,6 +43,7 @@ class BenchReport:
         read_bytes: Read from the storage.
         bare_rows_per_second: The same decode calls on rows of a sample in memory, on as many
             threads, and nothing else.
+        rows_left_out: Rows that could not be decoded; without them it began anew.
         verdict: What limits it.
         stats: Everything that was measured.
     """
@@ -57,6 +57,7 @@ class BenchReport:
     wait_p99_seconds: float
     read_bytes: int
     bare_rows_per_second: float
+    rows_left_out: int
     verdict: Verdict
     stats: Stats
 
@@ -90,7 +91,7 @@ def bench(
     column: str | None = None,
     seconds: float = 10.0,
     read: ReadOptions | None = None,
-    on_batch: Callable[[float, int], None] | None = None,
+    on_batch: OnBatch | None = None,
 ) -> BenchReport:
     """Takes shuffled batches of random crops as fast as they come.
 
@@ -98,15 +99,16 @@ def bench(
         paths: As in `ArrowIterDataset`.
         batch_size: Rows in a batch.
         crop_seconds: Length of the crops.
-        sample_rate: Their rate in Hz; `None` keeps each file's own, and gives single crops.
+        sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
         column: The audio column; `None` takes the one that the Hugging Face features call audio.
         seconds: What measuring takes, about.
         read: Threads, memory and look-ahead.
-        on_batch: Is told the seconds that have passed, and the rows that have come.
+        on_batch: Is told how far it is, after each batch.
 
     Raises:
         OSError: A shard cannot be read.
         SchemaError: There is no audio column, or nothing in it can be decoded.
+        DecodeError, LimitError: So many rows cannot be decoded that there is nothing to measure.
         ValueError: A number is out of range.
     """
     if batch_size < 1 or seconds <= 0:
@@ -114,53 +116,28 @@ def bench(
     options = read or ReadOptions()
     headers, _ = read_headers(paths, options)
     name = audio_column(headers, column)
-    _, rows = draw(headers, name, _SAMPLE_ROWS, options)
+    sample, rows = draw(headers, name, _SAMPLE_ROWS, options)
     if not rows:
         raise SchemaError(f"nothing in a sample of column {name!r} can be decoded", column=name)
-    rate = sample_rate or _most_frequent_rate(rows)
+    rate = sample_rate or next(iter(sample.sample_rates))
     audio = Audio(name, rate, crop=RandomCrop(crop_seconds), strict=False)
     bare = _bare(rows, audio, options, _SAMPLE_SHARE * seconds)
-    dataset = ArrowIterDataset(
-        [header.path for header in headers],
-        columns=[],
-        audio=audio,
-        shuffle=Shuffle(0),
-        batch_size=batch_size,
-        epochs=None,
-        read=options,
-    )
-    waits: list[float] = []
-    began = time.perf_counter()
-    with contextlib.closing(iter(dataset)) as batches:
-        next(batches)
-        start = now = time.perf_counter()
-        read_before = batches.stats().storage.bytes
-        while not waits or now - start < (1 - _SAMPLE_SHARE) * seconds:
-            next(batches)
-            before, now = now, time.perf_counter()
-            waits.append(now - before)
-            if on_batch:
-                on_batch(now - start, len(waits) * batch_size)
-        stats, verdict = batches.stats(), batches.verdict()
-    p50, p90, p99 = np.percentile(waits, [50, 90, 99])
+    crops = take(headers, audio, batch_size, options, (1 - _SAMPLE_SHARE) * seconds, on_batch)
+    p50, p90, p99 = np.percentile(crops.waits, [50, 90, 99])
     return BenchReport(
-        batches=len(waits),
+        batches=len(crops.waits),
         batch_size=batch_size,
-        seconds=now - start,
-        first_batch_seconds=start - began,
+        seconds=crops.seconds,
+        first_batch_seconds=crops.first_seconds,
         wait_p50_seconds=float(p50),
         wait_p90_seconds=float(p90),
         wait_p99_seconds=float(p99),
-        read_bytes=stats.storage.bytes - read_before,
+        read_bytes=crops.read_bytes,
         bare_rows_per_second=bare,
-        verdict=verdict,
-        stats=stats,
+        rows_left_out=len(crops.left_out),
+        verdict=crops.verdict,
+        stats=crops.stats,
     )
-
-
-def _most_frequent_rate(rows: Sequence[bytes]) -> int:
-    rates = [_core.probe(data, limits=Limits())[1] for data in rows]
-    return max(sorted(set(rates)), key=rates.count)
 
 
 def _bare(rows: Sequence[bytes], audio: Audio, read: ReadOptions, seconds: float) -> float:

@@ -15,7 +15,15 @@ import time
 from contextlib import suppress
 from typing import IO, Any, Self
 
-from gristmill.doctoring.loops import DecodeRun, Material, ReadRun, Tally, summarize_reads, work
+from gristmill.doctoring.loops import (
+    DecodeRun,
+    Material,
+    ReadRun,
+    Tally,
+    summarize_decodes,
+    summarize_reads,
+    work,
+)
 
 _ARE_READY_SECONDS = 0.05
 """How long a process takes to be forked and to start its threads, at most, on a busy machine."""
@@ -57,13 +65,12 @@ class Lab:
 
     def read(self, processes: int, threads: int, seconds: float) -> ReadRun:
         """Has this many readers read."""
-        return summarize_reads(self._run("read", processes, threads, seconds), processes, seconds)
+        return summarize_reads(self._run("read", processes, threads, seconds), processes)
 
     def decode(self, processes: int, threads: int, seconds: float, *, reads: bool) -> DecodeRun:
         """Has this many threads decode crops, with a read before each or without."""
         tallies = self._run("both" if reads else "decode", processes, threads, seconds)
-        n_crops = sum(tally.crops for tally in tallies)
-        return DecodeRun(processes, threads, n_crops, seconds, reads)
+        return summarize_decodes(tallies, processes, reads_too=reads)
 
     def _run(self, what: str, processes: int, threads: int, seconds: float) -> list[Tally]:
         self._send((what, processes, threads, seconds))

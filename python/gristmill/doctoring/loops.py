@@ -32,21 +32,22 @@ class Material:
         files: Paths and sizes of the shards.
         sizes: Bytes of the rows in a sample.
         rows: Encoded rows, and how long each is in seconds.
-        sample_rate: Of the crops, in Hz; `None` is each row's own.
+        sample_rate: Of the crops, in Hz.
         crop_seconds: Their length.
     """
 
     files: Sequence[tuple[str, int]]
     sizes: Sequence[int]
     rows: Sequence[tuple[bytes, float]]
-    sample_rate: int | None
+    sample_rate: int
     crop_seconds: float
 
 
 @dataclass
 class Tally:
-    """What one thread did."""
+    """What one thread did, and how long after the start it was done."""
 
+    seconds: float = 0.0
     reads: int = 0
     bytes: int = 0
     latencies: list[float] = field(default_factory=list[float])
@@ -122,8 +123,10 @@ def work(material: Material, n_threads: int, what: str, start: float, end: float
         buffer = bytearray(max(material.sizes, default=1))
         step = _steps(material, files, tally, draw, buffer)[what]
         time.sleep(max(0.0, start - time.monotonic()))
-        while time.monotonic() < end:
+        # Once at least, however late the system lets a thread begin.
+        while tally.seconds == 0 or start + tally.seconds < end:
             step()
+            tally.seconds = time.monotonic() - start
 
     threads = [
         threading.Thread(target=loop, args=pair) for pair in zip(tallies, draws, strict=True)
@@ -136,8 +139,19 @@ def work(material: Material, n_threads: int, what: str, start: float, end: float
     return tallies
 
 
-def summarize_reads(tallies: Sequence[Tally], processes: int, seconds: float) -> ReadRun:
+def summarize_decodes(tallies: Sequence[Tally], processes: int, *, reads_too: bool) -> DecodeRun:
     """Adds up what all threads of all processes did."""
+    return DecodeRun(
+        processes=processes,
+        threads=len(tallies) // processes,
+        crops=sum(tally.crops for tally in tallies),
+        seconds=max(tally.seconds for tally in tallies),
+        reads_too=reads_too,
+    )
+
+
+def summarize_reads(tallies: Sequence[Tally], processes: int) -> ReadRun:
+    """The same for reads."""
     latencies = sorted(latency for tally in tallies for latency in tally.latencies)
     told = sum(tally.cold + tally.warm for tally in tallies)
     return ReadRun(
@@ -145,7 +159,7 @@ def summarize_reads(tallies: Sequence[Tally], processes: int, seconds: float) ->
         threads=len(tallies) // processes,
         reads=sum(tally.reads for tally in tallies),
         bytes=sum(tally.bytes for tally in tallies),
-        seconds=seconds,
+        seconds=max(tally.seconds for tally in tallies),
         p50_seconds=_at(latencies, 0.5),
         p90_seconds=_at(latencies, 0.9),
         p99_seconds=_at(latencies, 0.99),

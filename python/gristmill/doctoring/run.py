@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gristmill import _core
-from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
-from gristmill.dataset import ArrowIterDataset
+from gristmill.config import Audio, RandomCrop, ReadOptions
 from gristmill.doctoring import machine
 from gristmill.doctoring.conclude import Conclusion, Measured, conclude
+from gristmill.doctoring.crops import take
 from gristmill.doctoring.lab import Lab
 from gristmill.doctoring.loops import DecodeRun, Material, ReadRun
 from gristmill.errors import SchemaError
@@ -23,6 +22,8 @@ from gristmill.paths import Paths
 
 _READERS = (1, 2, 4, 8)
 _SAMPLE_ROWS = 48
+_BATCH_SIZE = 16
+"""Of the native threads' batches, which small ones do not slow down."""
 _MOST_SAMPLE_BYTES = 64 << 20
 _SHORTEST_SECONDS = 0.1
 """Of one measurement: less is noise."""
@@ -107,7 +108,7 @@ def diagnose(
         step_seconds: What its training step takes by itself; `None` asks for the shortest step
             that can be supplied.
         crop_seconds: Length of its random crops.
-        sample_rate: Their rate in Hz; `None` keeps each file's own.
+        sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
         column: The audio column; `None` takes the one that the Hugging Face features call audio.
         seconds: What all measurements together take, about.
         on_step: Is told what is measured.
@@ -119,10 +120,11 @@ def diagnose(
     """
     if batch_size < 1 or not (step_seconds is None or step_seconds > 0):
         raise ValueError("batch_size is at least 1, and step_seconds above 0")
-    audio = Audio(column, sample_rate, crop=RandomCrop(crop_seconds), strict=False)
     began = time.monotonic()
     headers, _ = read_headers(paths)
-    material, sample = _material(headers, audio_column(headers, column), audio)
+    name = audio_column(headers, column)
+    material, sample = _material(headers, name, sample_rate, crop_seconds)
+    audio = Audio(name, material.sample_rate, crop=RandomCrop(crop_seconds), strict=False)
     here = machine.look()
     threads = _thread_counts(here.usable_cpus)
     plan: list[tuple[str, int, int]] = [
@@ -147,15 +149,16 @@ def diagnose(
                 workers.append(lab.decode(processes, n, unit, reads=True))
     if on_step:
         on_step(_NAMES["pipeline"], len(plan), len(plan) + 1)
+    crops = take(headers, audio, _BATCH_SIZE, ReadOptions(page_cache=False), 2 * unit)
     measured = Measured(
         machine=here,
         row_bytes=sample.row_bytes,
-        crop_bytes=4 * round(crop_seconds * (sample_rate or max(sample.sample_rates))),
+        crop_bytes=4 * round(crop_seconds * material.sample_rate),
         dataset_bytes=sum(header.bytes for header in headers),
         reads=tuple(reads),
         decodes=tuple(decodes),
         workers=tuple(workers),
-        pipeline_rows_per_second=_pipeline(headers, audio, 2 * unit),
+        pipeline_rows_per_second=len(crops.waits) * _BATCH_SIZE / crops.seconds,
     )
     return Diagnosis(
         rows=sum(header.rows for header in headers),
@@ -185,7 +188,7 @@ def _thread_counts(cpus: int) -> list[int]:
 
 
 def _material(
-    headers: Sequence[ShardHeader], column: str, audio: Audio
+    headers: Sequence[ShardHeader], column: str, sample_rate: int | None, crop_seconds: float
 ) -> tuple[Material, AudioSample]:
     """What the loops work on: the shards, and rows of a sample."""
     sample, encoded = draw(headers, column, _SAMPLE_ROWS, ReadOptions())
@@ -198,33 +201,11 @@ def _material(
     rows: list[tuple[bytes, float]] = []
     n_bytes = 0
     for data in encoded:
-        _, rate, _, frames = _core.probe(data, limits=Limits())
-        rows.append((data, frames / rate))
+        _, own_rate, _, frames = _core.probe(data, limits=Limits())
+        rows.append((data, frames / own_rate))
         n_bytes += len(data)
         if n_bytes > _MOST_SAMPLE_BYTES:
             break
-    crop = audio.crop.seconds if audio.crop else 0.0
+    rate = sample_rate or next(iter(sample.sample_rates))
     files = [(header.path, header.bytes) for header in headers if header.rows]
-    return Material(files, [len(d) for d in encoded], rows, audio.sample_rate, crop), sample
-
-
-def _pipeline(headers: Sequence[ShardHeader], audio: Audio, seconds: float) -> float:
-    """Rows per second of one process with native threads, after its first element."""
-    dataset = ArrowIterDataset(
-        [header.path for header in headers],
-        audio=audio,
-        columns=[],
-        shuffle=Shuffle(1),
-        epochs=None,
-        batch_size=None,
-        read=replace(ReadOptions(), page_cache=False),
-    )
-    with contextlib.closing(iter(dataset)) as rows:
-        next(rows)
-        began = now = time.monotonic()
-        n_rows = 0
-        while now - began < seconds:
-            next(rows)
-            n_rows += 1
-            now = time.monotonic()
-    return n_rows / (now - began)
+    return Material(files, [len(d) for d in encoded], rows, rate, crop_seconds), sample
