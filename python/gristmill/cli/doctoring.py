@@ -176,9 +176,7 @@ def _show_bench(report: BenchReport, console: Console) -> None:
         ],
     )
     if report.rows_left_out:
-        console.say(
-            f"  {report.rows_left_out:,} rows could not be decoded; gristmill scan names them"
-        )
+        console.say(f"  {report.rows_left_out:,} rows cannot be decoded; gristmill scan names them")
     console.say()
     _wrapped(str(report.verdict), console)
 
