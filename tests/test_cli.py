@@ -119,6 +119,14 @@ def test_help_fits_the_terminal(command: str) -> None:
         assert option in done.output
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_in_the_documentation(command: str) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text()
+    for parameter in main.commands[command].params:
+        options = [name for name in parameter.opts if name.startswith("--")]
+        assert all(f"`{name}" in page for name in options), options
+
+
 def test_broken_shards_are_findings(damaged: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.arrow").write_bytes(b"\0" * 100)
     for command in ("inspect", "index", "scan"):

@@ -125,12 +125,20 @@ def test_settings_follow() -> None:
 
 
 def test_why_8_workers_are_slower_than_4() -> None:
-    falling = {1: 50.0, 2: 100.0, 4: 180.0, 8: 120.0}
+    falling = {1: 100.0, 2: 200.0, 4: 360.0, 8: 240.0}
     few = text(conclude(measured(RISING, workers=falling, cpus=4), 64, 1.0))
     assert "8 workers are slower than 4: they share 4 CPUs" in few
     shared = text(conclude(measured(FLAT, workers=falling), 64, 1.0))
     assert "8 workers are slower than 4: they share the storage" in shared
-    assert "2.2 times the best of these (4 workers). Use no workers." in shared
+    assert "1.1 times the best of these (4 workers). Use no workers." in shared
+    plenty = dict.fromkeys(FLAT, 10000.0)
+    other = text(conclude(measured(plenty, workers=falling), 64, 1.0))
+    assert "8 workers are slower than 4: they share memory and caches" in other
+    busy = measured(plenty, workers=falling)
+    runs = tuple(replace(run, crops=110) for run in busy.decodes)
+    elsewhere = text(conclude(replace(busy, decodes=runs), 64, 1.0))
+    assert "8 workers are slower than 4: the CPUs are busy with something else" in elsewhere
+    assert "16 threads decode 1.0 times what one does" in elsewhere
     fine = text(conclude(measured(RISING), 64, 1.0))
     assert "slower" not in fine
 

@@ -221,8 +221,13 @@ def _span(low: float, high: float | None) -> str:
 
 def _shares(counts: Any) -> str:
     total = sum(counts.values())
-    parts = [f"{name} {count / total:.0%}" for name, count in counts.items()]
-    return _cut(", ".join(parts), _WIDTH - 24) or "-"
+    text = ""
+    for name, count in counts.items():
+        more = f"{', ' if text else ''}{name} {count / total:.0%}"
+        if len(text) + len(more) > _WIDTH - 30:
+            return f"{text}, ..."
+        text += more
+    return text or "-"
 
 
 def _count(n: int, one: str, many: str | None = None) -> str:

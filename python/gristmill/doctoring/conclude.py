@@ -28,6 +28,8 @@ NO_GAIN = 1.1
 """Twice the workers that get less than this much more are no help."""
 SCALES = 0.75
 """Threads on CPUs of their own get more than this part of what as many times one thread gets."""
+MUCH = 0.5
+"""Workers that take this part of what the storage gives meet its limit now and then."""
 PREFETCH_BATCHES = 4
 """As in `ReadOptions`."""
 MOST_REQUESTS = 128
@@ -282,8 +284,10 @@ def _on_workers(measured: Measured) -> list[str]:
         word = "slower" if rates[after] < rates[top] else "hardly faster"
         if after > cpus:
             why = f"they share {_count(cpus, 'CPU')}, which {_count(top, 'worker')} keep busy"
-        elif _shares_storage(measured, top, after):
+        elif _shares_storage(measured, rates[top], top, after):
             why = "they share the storage, which gives them no more"
+        elif not _scales(measured):
+            why = "the CPUs are busy with something else, or two of them share a core"
         else:
             why = "they share memory and caches, which give them no more"
         sentences.append(f"{after} workers are {word} than {top}: {why}.")
@@ -299,9 +303,12 @@ def _on_workers(measured: Measured) -> list[str]:
     return sentences
 
 
-def _shares_storage(measured: Measured, fewer: int, more: int) -> bool:
+def _shares_storage(measured: Measured, rows_per_second: float, fewer: int, more: int) -> bool:
+    """Whether the storage gives more workers no more, and fewer take much of it already."""
     by_processes = measured.by_processes
-    return by_processes.get(more, 0.0) < NO_GAIN * by_processes.get(fewer, math.inf)
+    most = by_processes.get(more, math.inf)
+    taken = rows_per_second * measured.row_bytes
+    return most < NO_GAIN * by_processes.get(fewer, 0.0) and taken >= MUCH * most
 
 
 def _on_the_run(
@@ -325,6 +332,12 @@ def _on_the_run(
     return [text]
 
 
+def _scales(measured: Measured) -> bool:
+    """Whether all CPUs together decode about as many times what one does as they are."""
+    n_cpus, one = measured.machine.usable_cpus, measured.thread_rows_per_second
+    return n_cpus == 1 or measured.decode_rows_per_second >= SCALES * n_cpus * one
+
+
 def _on_cpus(measured: Measured) -> list[str]:
     """Whether the CPUs are there for us."""
     n_cpus, one = measured.machine.usable_cpus, measured.thread_rows_per_second
@@ -336,7 +349,7 @@ def _on_cpus(measured: Measured) -> list[str]:
             f"This process may use {_count(n_cpus, 'CPU')} of the machine's {machine.cpus} "
             "(affinity or a quota; Slurm: --cpus-per-task)."
         )
-    if n_cpus > 1 and all_of_them < SCALES * n_cpus * one:
+    if not _scales(measured):
         sentences.append(
             f"{n_cpus} threads decode {all_of_them / max(one, 1e-9):.1f} times what one does: the "
             "CPUs are busy with something else, or two of them share a core."

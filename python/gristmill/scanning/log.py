@@ -108,7 +108,10 @@ class ScanLog:
 
     def _append(self, content: dict[str, Any]) -> None:
         line = (json.dumps(content) + "\n").encode()
+        end = os.fstat(self._fd).st_size
         if os.write(self._fd, line) < len(line):
+            # What comes next must not stand behind half a line.
+            os.ftruncate(self._fd, end)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
 
 
