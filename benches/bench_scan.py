@@ -94,8 +94,9 @@ def run(folder: Path, *, quick: bool) -> None:
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for k in range(repetitions):
         for name in names:
-            runs[name].append(report.in_process(me, "--one", name, cores, seconds, *paths))
-            print(f"{k + 1}/{repetitions} {name}: {runs[name][-1]['rows_per_s']:.1f} rows/s")
+            found = report.in_process(me, "--one", name, cores, seconds, *paths)
+            runs[name].append(found)
+            print(f"{k + 1}/{repetitions} {name}: {found['rows_per_s']:.1f} rows/s", flush=True)
     print(report.conditions())
     print(
         report.table(

@@ -8,7 +8,10 @@ import os
 import sys
 
 from gristmill.cli import main
+from gristmill.scanning import run
 
+# So that lives of a tenth of a second go on in the middle, and not only from the start.
+run._SAVE_SECONDS = 0.02
 pid = 0
 for line in sys.stdin:
     arguments = json.loads(line)

@@ -175,7 +175,7 @@ class Lives:
 def test_ten_kills_and_every_bad_row_once(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    copies = 60
+    copies = 30
     paths = scan_material.write(folder, copies)
     expected = scan_material.bad_rows(paths)
     out = tmp_path / "bad.jsonl"
@@ -323,7 +323,7 @@ def test_a_disk_that_fills_up_loses_nothing(
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    paths = scan_material.write(folder, copies=120)
+    paths = scan_material.write(folder, copies=15)
     out = tmp_path / "bad.jsonl"
     command = [str(GRISTMILL), "scan", *map(str, paths), "-o", str(out), "--threads", "1"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -339,6 +339,11 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
     assert len(in_file(out)) > 0
     progress = [json.loads(line) for line in Path(f"{out}.scan").read_text().splitlines()][-1]
     assert progress["progress"]["done"] > 0
+    # And the scan goes on from there.
+    done = scan_command(*paths, "-o", out, "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["rows"] == 15 * len(scan_material.recordings())
+    assert in_file(out) == scan_material.bad_rows(paths)
 
 
 def test_no_audio_column_is_an_error(tmp_path: Path) -> None:
