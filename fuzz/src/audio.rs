@@ -168,7 +168,7 @@ fn crops(data: &[u8]) -> Verdict {
 
 /// A look over the recording finds what decoding it found, and its checksums blame nothing else.
 fn check(data: &[u8], whole: &Rendered) -> Result<(), String> {
-    let mut look = |depth| Decoder::default().check(data, Limits::DEFAULT, depth);
+    let look = |depth| Decoder::default().check(data, Limits::DEFAULT, depth);
     let raised = |checked: Result<Checked, DecodeError>| checked.map_or_else(Some, |c| c.error);
     let found = raised(look(Depth::Decode));
     ensure!(found.as_ref() == whole.as_ref().err(), "{found:?} was found, not {whole:?}");
