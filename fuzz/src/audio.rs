@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use gristmill_core::audio::{
-    self, AudioSpec, Channels, Codec, Crop, DecodeError, Decoder, MAX_CHANNELS, MAX_SECONDS, Pad,
-    Plan, RATES_HZ, Reason,
+    self, AudioSpec, Channels, Checked, Codec, Crop, DecodeError, Decoder, Depth, Limits,
+    MAX_CHANNELS, MAX_SECONDS, Pad, Plan, RATES_HZ, Reason,
 };
 
 use crate::{Outcome, Verdict, draw::Draw, ensure, repair};
@@ -131,6 +131,9 @@ fn crops(data: &[u8]) -> Verdict {
     let len = if is_long { 40_000 } else { total };
     let whole = render(&mut Decoder::default(), data, &spec, 0)?;
     let mut outcome = if whole.is_ok() { Outcome::Data } else { Outcome::Refused };
+    if !is_long && spec.rate_hz.is_none() && spec.channels == Channels::Keep {
+        check(data, &whole)?;
+    }
     for _ in 0..2 {
         let wanted = 1 + draw.below(draw.clone().pick(&[10, 1000, len + 10]).min(3000));
         let seconds = wanted as f64 / rate_hz;
@@ -161,6 +164,19 @@ fn crops(data: &[u8]) -> Verdict {
         }
     }
     Ok(outcome)
+}
+
+/// A look over the recording finds what decoding it found, and its checksums blame nothing else.
+fn check(data: &[u8], whole: &Rendered) -> Result<(), String> {
+    let look = |depth| Decoder::default().check(data, Limits::DEFAULT, depth);
+    let raised = |checked: Result<Checked, DecodeError>| checked.map_or_else(Some, |c| c.error);
+    let found = raised(look(Depth::Decode));
+    ensure!(found.as_ref() == whole.as_ref().err(), "{found:?} was found, not {whole:?}");
+    let fast = raised(look(Depth::Checksums));
+    // Pages of Ogg that belong to no decoded stream are looked at as well.
+    let is_ogg = data.windows(4).any(|w| w == b"OggS");
+    ensure!(is_ogg || fast.is_none() || found.is_some(), "{fast:?} where all of it decodes");
+    Ok(())
 }
 
 /// `n` frames from frame `start` on.

@@ -28,6 +28,27 @@ def decode(
 def probe(data: bytes | bytearray, *, limits: Limits) -> tuple[str, int, int, int]:
     """`(codec, sample_rate, channels, frames)` from the headers alone."""
 
+def usable_cpus() -> int:
+    """CPUs that this process may use, by affinity and cgroup quota."""
+
+def check(
+    data: bytes | bytearray | None,
+    *,
+    decode: bool,
+    limits: Limits,
+    shard: str | None = None,
+    row: int | None = None,
+) -> tuple[tuple[str, int, int, int], _Report, Exception | None]:
+    """Decodes a whole recording, or looks at its checksums alone, and keeps nothing of it.
+
+    `(info, report, exception)`: what `probe` gives, what came of it with damage passed over, and
+    what it would raise where damage is an error. Raises where nothing of it can be decoded, and for
+    `None`, which stands for null. Exceptions name `shard` and `row`.
+    """
+
+def read_header(path: str, *, index_dir: str | None, retries: int) -> dict[str, Any]:
+    """The fields of `gristmill.headers.ShardHeader`."""
+
 def element_spec(**kwargs: Any) -> dict[str, Any]:
     """`{column: (shape, dtype)}`, nested for structs, from the first shard's header."""
 

@@ -1,22 +1,20 @@
 //! The keyword arguments of `_core.Pipeline` become the core's options.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use gristmill_core::{
     audio::{AudioSpec, Channels, Crop, Limits, Pad, Resampler, SampleType},
     batch::{FillValue, Ragged, Style, Styles},
     order::{Fingerprint, Lane, Plan, Shuffle, Slice, Window},
     pipeline::{AudioRequest, OnError, Options, Start},
-    shard::IndexDir,
 };
 use pyo3::{
     exceptions::{PyKeyError, PyValueError},
     prelude::*,
     types::PyDict,
 };
+
+use crate::shards::index_dir;
 
 /// `(start, stop, step, sequential)` of a slice.
 type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
@@ -159,12 +157,7 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         n_requests: get(kwargs, "num_requests")?,
         memory_budget: get(kwargs, "memory_budget")?,
         prefetch_batches: get(kwargs, "prefetch_batches")?,
-        index_dir: match get::<Option<PathBuf>>(kwargs, "index_dir")? {
-            None => IndexDir::Nowhere,
-            // Folders come as absolute paths.
-            Some(name) if name == Path::new("beside") => IndexDir::Beside,
-            Some(folder) => IndexDir::Folder(folder),
-        },
+        index_dir: index_dir(get(kwargs, "index_dir")?),
         retries: get(kwargs, "retries")?,
         page_cache: get(kwargs, "page_cache")?,
     };

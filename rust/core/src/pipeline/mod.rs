@@ -29,7 +29,7 @@ use std::{
 
 pub use dataset::open_order;
 pub use describe::describe;
-pub use options::{AudioRequest, OnError, Options};
+pub use options::{AudioRequest, OnError, Options, usable_cpus};
 
 use self::{dataset::Dataset, fetch::RowBuffers, queue::Queue, tables::Tables};
 use crate::{

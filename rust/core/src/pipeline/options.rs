@@ -168,6 +168,6 @@ impl Options {
 }
 
 /// CPUs that this process may use: affinity and cgroup quota counted.
-pub(crate) fn usable_cpus() -> usize {
+pub fn usable_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
