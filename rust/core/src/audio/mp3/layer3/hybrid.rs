@@ -10,7 +10,7 @@
 use super::{
     bands::{N_SAMPLES, Rate},
     math::{cos_pi, sin_pi, sqrt},
-    side_info::Block,
+    side_info::{Block, Channel},
 };
 
 /// Subbands.
@@ -25,16 +25,17 @@ pub(super) type Rows = [[f32; WIDTH]; HEIGHT];
 /// short blocks alternate.
 #[inline(always)]
 pub(super) fn to_rows(
-    block: Block,
+    channel: &Channel,
     rate: &Rate,
     n: usize,
     samples: &[f32; N_SAMPLES],
     rows: &mut Rows,
 ) -> usize {
-    let (bands, n_plain) = match block {
-        Block::Short => (&rate.short, 0),
-        Block::Mixed => (&rate.mixed, rate.n_mixed_subbands),
-        _ => (&rate.long, WIDTH),
+    let bands = channel.bands(rate);
+    let n_plain = match (channel.block, channel.is_mixed) {
+        (Block::Short, false) => 0,
+        (Block::Short, true) => rate.n_mixed_subbands,
+        _ => WIDTH,
     };
     let n_used = n.div_ceil(HEIGHT);
     let n_moved = n_plain.min(n_used).min(WIDTH);
@@ -92,11 +93,11 @@ pub(super) fn reduce_aliases(n: usize, rows: &mut Rows) {
 }
 
 /// Transforms the lowest `n` subbands into `out`, adds what the granule before left in `overlap`,
-/// and leaves there what the next one needs.
+/// and leaves there what the next one needs. The lowest `n_normal` of them have a normal window.
 #[inline(always)]
 pub(super) fn transform(
     block: Block,
-    n_mixed: usize,
+    n_normal: usize,
     n: usize,
     rows: &Rows,
     overlap: &mut Rows,
@@ -104,18 +105,24 @@ pub(super) fn transform(
 ) {
     // Whole vectors, whatever the machine has: zeros have signs.
     let n = n.next_multiple_of(8).min(WIDTH);
-    match block {
-        Block::Short => short(n, rows, overlap, out),
-        Block::Mixed => {
-            let (mut low_overlap, mut low) = (*overlap, [[0.0; WIDTH]; HEIGHT]);
-            long(&WINDOWS[0], n, rows, &mut low_overlap, &mut low);
-            short(n, rows, overlap, out);
-            for (to, from) in [(out.iter_mut(), low), (overlap.iter_mut(), low_overlap)] {
-                for (to, from) in to.zip(from) {
-                    to[..n_mixed].copy_from_slice(&from[..n_mixed]);
-                }
+    if n_normal > 0 && block != Block::Long {
+        let (mut low_overlap, mut low) = (*overlap, [[0.0; WIDTH]; HEIGHT]);
+        long(&WINDOWS[0], n, rows, &mut low_overlap, &mut low);
+        windowed(block, n, rows, overlap, out);
+        for (to, from) in [(out, low), (overlap, low_overlap)] {
+            for (to, from) in to.iter_mut().zip(from) {
+                to[..n_normal].copy_from_slice(&from[..n_normal]);
             }
         }
+    } else {
+        windowed(block, n, rows, overlap, out);
+    }
+}
+
+#[inline(always)]
+fn windowed(block: Block, n: usize, rows: &Rows, overlap: &mut Rows, out: &mut Rows) {
+    match block {
+        Block::Short => short(n, rows, overlap, out),
         Block::Long => long(&WINDOWS[0], n, rows, overlap, out),
         Block::Start => long(&WINDOWS[1], n, rows, overlap, out),
         Block::Stop => long(&WINDOWS[2], n, rows, overlap, out),
@@ -334,7 +341,8 @@ mod tests {
     #[test]
     fn transforms_equal_the_formula() {
         let mut draw = noise(1);
-        for block in [Block::Long, Block::Start, Block::Short, Block::Mixed, Block::Stop] {
+        let blocks = [Block::Long, Block::Start, Block::Short, Block::Stop];
+        for (block, n_normal) in blocks.into_iter().flat_map(|block| [(block, 0), (block, 2)]) {
             let mut rows = [[0.0; WIDTH]; HEIGHT];
             let mut overlap = rows;
             rows.iter_mut().chain(&mut overlap).flatten().for_each(|x| *x = draw());
@@ -342,13 +350,9 @@ mod tests {
             for row in &mut rows {
                 row[24..].fill(0.0);
             }
-            transform(block, 2, 23, &rows, &mut overlap, &mut out);
+            transform(block, n_normal, 23, &rows, &mut overlap, &mut out);
             for c in 0..WIDTH {
-                let block = match block {
-                    Block::Mixed if c < 2 => Block::Long,
-                    Block::Mixed => Block::Short,
-                    _ => block,
-                };
+                let block = if c < n_normal { Block::Long } else { block };
                 let want = subband(block, &rows.map(|row| row[c]));
                 for t in 0..HEIGHT {
                     let first = f64::from(before[t][c]) + want[t];

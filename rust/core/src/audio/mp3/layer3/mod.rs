@@ -301,23 +301,19 @@ impl Memory {
         n_until: u64,
         pcm: &mut [f32; N_SAMPLES],
     ) {
-        let block = spectrum.channel.block;
-        let n_mixed = rate.n_mixed_subbands;
+        let channel = &spectrum.channel;
+        let n_normal = if channel.is_mixed { rate.n_mixed_subbands } else { 0 };
         let mut rows = [[0.0; WIDTH]; HEIGHT];
-        let mut n = hybrid::to_rows(block, rate, spectrum.n, &spectrum.samples, &mut rows);
-        match block {
-            Block::Short => {}
-            Block::Mixed => {
-                n = n.max(n_mixed);
-                hybrid::reduce_aliases(n_mixed, &mut rows);
-            }
-            _ => {
-                n = (n + 1).min(WIDTH);
-                hybrid::reduce_aliases(n, &mut rows);
-            }
+        let mut n = hybrid::to_rows(channel, rate, spectrum.n, &spectrum.samples, &mut rows);
+        if channel.block == Block::Short {
+            n = n.max(n_normal);
+            hybrid::reduce_aliases(n_normal, &mut rows);
+        } else {
+            n = (n + 1).min(WIDTH);
+            hybrid::reduce_aliases(n, &mut rows);
         }
         let mut subbands = [[0.0; WIDTH]; HEIGHT];
-        hybrid::transform(block, n_mixed, n, &rows, &mut self.overlap, &mut subbands);
+        hybrid::transform(channel.block, n_normal, n, &rows, &mut self.overlap, &mut subbands);
         if n_until < N_BEFORE {
             self.filter.push(simd, &subbands, (n_until == 0).then_some(pcm));
         }

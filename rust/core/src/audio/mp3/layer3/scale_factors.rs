@@ -58,9 +58,9 @@ impl ScaleFactors {
             is_emphasized: channel.is_emphasized,
             ..Self::default()
         };
-        match channel.block {
-            Block::Short => all.read(bits, &[(18, low), (18, high)])?,
-            Block::Mixed => all.read(bits, &[(17, low), (18, high)])?,
+        match (channel.block, channel.is_mixed) {
+            (Block::Short, false) => all.read(bits, &[(18, low), (18, high)])?,
+            (Block::Short, true) => all.read(bits, &[(17, low), (18, high)])?,
             _ => {
                 let mut at = 0;
                 for (group, (n, width)) in
@@ -104,8 +104,8 @@ impl ScaleFactors {
             }
         };
         // How many bands have each of the four lengths.
-        let groups = match channel.block {
-            Block::Short => [
+        let groups = match (channel.block, channel.is_mixed) {
+            (Block::Short, false) => [
                 [12, 12, 12, 0],
                 [12, 9, 9, 6],
                 [15, 12, 9, 0],
@@ -113,7 +113,7 @@ impl ScaleFactors {
                 [9, 9, 12, 6],
                 [18, 18, 0, 0],
             ],
-            Block::Mixed => [
+            (Block::Short, true) => [
                 [6, 15, 12, 0],
                 [6, 12, 9, 6],
                 [6, 18, 9, 0],

@@ -2,7 +2,7 @@
 
 use super::{
     super::header::{Header, Version},
-    bands::{N_SAMPLES, Rate},
+    bands::{Bands, N_SAMPLES, Rate},
 };
 use crate::audio::bits::BitReader;
 
@@ -16,8 +16,6 @@ pub(super) enum Block {
     Start,
     /// Three short ones.
     Short,
-    /// A long one in the lowest subbands, and three short ones above.
-    Mixed,
     /// A long one behind a short one.
     Stop,
 }
@@ -33,6 +31,8 @@ pub(super) struct Channel {
     /// What says how long scale factors are.
     pub(super) scale_code: u32,
     pub(super) block: Block,
+    /// Whether the lowest subbands have a normal window, whatever the block.
+    pub(super) is_mixed: bool,
     /// For each short window.
     pub(super) window_gains: [i32; 3],
     pub(super) is_emphasized: bool,
@@ -91,12 +91,11 @@ impl Channel {
         let mut tables = [0; 3];
         if bits.read(1)? == 1 {
             let kind = bits.read(2)?;
-            let is_mixed = bits.read(1)? == 1;
-            channel.block = match (kind, is_mixed) {
-                (0, _) => return None,
-                (1, _) => Block::Start,
-                (2, false) => Block::Short,
-                (2, true) => Block::Mixed,
+            channel.is_mixed = bits.read(1)? == 1;
+            channel.block = match kind {
+                0 => return None,
+                1 => Block::Start,
+                2 => Block::Short,
                 _ => Block::Stop,
             };
             for table in tables.iter_mut().take(2) {
@@ -106,9 +105,8 @@ impl Channel {
                 *gain = bits.read(3)?.cast_signed();
             }
             let [of_short, of_long] = rate.second_region;
-            let is_short = matches!(channel.block, Block::Short | Block::Mixed);
             let [first, ..] = &mut ends;
-            *first = n_large.min(if is_short { of_short } else { of_long });
+            *first = n_large.min(if channel.block == Block::Short { of_short } else { of_long });
         } else {
             for table in &mut tables {
                 *table = bits.read(5)? as u8;
@@ -131,10 +129,10 @@ impl Channel {
     }
 
     /// The bands of its kind of block.
-    pub(super) fn bands(self, rate: &Rate) -> &super::bands::Bands {
-        match self.block {
-            Block::Short => &rate.short,
-            Block::Mixed => &rate.mixed,
+    pub(super) fn bands(self, rate: &Rate) -> &Bands {
+        match (self.block, self.is_mixed) {
+            (Block::Short, false) => &rate.short,
+            (Block::Short, true) => &rate.mixed,
             _ => &rate.long,
         }
     }

@@ -4,7 +4,7 @@
 use std::f32::consts::FRAC_1_SQRT_2;
 
 use super::{
-    bands::{Bands, N_SAMPLES, Rate},
+    bands::{Bands, MAX_BANDS, N_SAMPLES, Rate},
     math::{cos_pi, exp2_quarters, sin_pi},
     scale_factors::ScaleFactors,
     side_info::Channel,
@@ -54,7 +54,6 @@ pub(super) fn join(
     }
     let bands = pair.right.bands(pair.rate);
     let is_panned = panned(bands, right);
-    let n_bands = bands.ends().len();
     for (i, start, end) in bands.iter() {
         if start >= n {
             break;
@@ -62,7 +61,8 @@ pub(super) fn join(
         let (Some(l), Some(r)) = (left.get_mut(start..end), right.get_mut(start..end)) else {
             break;
         };
-        let gains = is_panned.get(i).filter(|is| **is).and_then(|_| pair.gains(i, n_bands, bands));
+        let gains =
+            is_panned.get(i).filter(|is| **is).and_then(|_| pair.gains(i, bands, &is_panned));
         match gains {
             Some((of_left, of_right)) => {
                 for (l, r) in l.iter_mut().zip(r) {
@@ -85,8 +85,8 @@ fn mid_side(left: &mut [f32], right: &mut [f32]) {
 }
 
 /// The bands above all samples of the right channel; of short blocks, window by window.
-fn panned(bands: &Bands, right: &[f32; N_SAMPLES]) -> [bool; super::bands::MAX_BANDS] {
-    let mut is_panned = [false; super::bands::MAX_BANDS];
+fn panned(bands: &Bands, right: &[f32; N_SAMPLES]) -> [bool; MAX_BANDS] {
+    let mut is_panned = [false; MAX_BANDS];
     let mut is_silent = [true; 3];
     for (i, start, end) in bands.iter().rev() {
         let is_zero = right.get(start..end).unwrap_or_default().iter().all(|x| *x == 0.0);
@@ -108,12 +108,17 @@ fn panned(bands: &Bands, right: &[f32; N_SAMPLES]) -> [bool; super::bands::MAX_B
 
 impl Pair<'_> {
     /// What of the left channel goes to each side in band `i`; `None` if there is no position.
-    fn gains(&self, i: usize, n_bands: usize, bands: &Bands) -> Option<(f32, f32)> {
-        // The last band has no scale factor, and the position of the one below it.
+    fn gains(&self, i: usize, bands: &Bands, is_panned: &[bool; MAX_BANDS]) -> Option<(f32, f32)> {
+        // The last band has no scale factor, and the position of the one below it. Where that one
+        // has samples on the right, both sides get the same.
+        let n_bands = bands.ends().len();
         let step = if bands.n_long == n_bands { 1 } else { 3 };
-        let i = if i + step >= n_bands { i - step } else { i };
-        let position = *self.positions.of_band.get(i)?;
-        if position >= *self.positions.no_position.get(i)? {
+        let is_last = i + step >= n_bands;
+        let i = if is_last { i - step } else { i };
+        let mut position = *self.positions.of_band.get(i)?;
+        if is_last && is_panned.get(i) == Some(&false) {
+            position = if self.is_mpeg1 { 3 } else { 0 };
+        } else if position >= *self.positions.no_position.get(i)? {
             return None;
         }
         if self.is_mpeg1 {
