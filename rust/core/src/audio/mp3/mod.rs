@@ -6,6 +6,8 @@ mod header;
 mod layer3;
 mod scan;
 mod tag;
+#[cfg(test)]
+mod tests;
 
 pub(super) use decode::{Entry, decode};
 pub(super) use layer3::Decoder;

@@ -319,3 +319,15 @@ impl Memory {
         }
     }
 }
+
+/// Whether a frame has a mixed block, or different blocks in two channels.
+#[cfg(test)]
+pub(super) fn has_odd_blocks(frame: &[u8]) -> bool {
+    let header = Header::read(frame, 0).unwrap();
+    let Some(parts) = Parts::of(frame, usize::from(header.n_channels())) else { return false };
+    SideInfo::read(parts.side_info, &header, Rate::find(&header)).is_some_and(|info| {
+        info.granules.iter().any(|[left, right]| {
+            left.is_mixed || right.is_mixed || !header.is_mono && left.block != right.block
+        })
+    })
+}
