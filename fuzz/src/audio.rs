@@ -64,9 +64,9 @@ pub fn ogg_flac(data: &[u8]) -> Verdict {
     crops(&repaired(data, repair::ogg))
 }
 
-/// Crops of MPEG layers I and II equal slices of the whole.
+/// The same for MPEG layers I and II.
 pub fn mp2(data: &[u8]) -> Verdict {
-    crops(data)
+    crops_of(data, Draw::of(data).one_in(2))
 }
 
 /// Crops of AIFF equal slices of the whole.

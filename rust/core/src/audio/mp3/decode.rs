@@ -18,7 +18,7 @@ use super::{
     layer3,
     scan::{Frame, Layout},
 };
-use crate::audio::{Codec, cancel::Cancel, error::Reason, report::Damage, sink::Sink};
+use crate::audio::{Codec, cancel::Cancel, error::Reason, sink::Sink};
 
 /// The MPEG frames that a window needs.
 #[derive(Clone, Debug)]
@@ -156,20 +156,22 @@ fn decode_lower(
     for (i, (data, start)) in entry.iter(bytes, layout).enumerate() {
         cancel.check()?;
         let pts = start as i64 - layout.delay as i64;
-        let packet = PacketRef::new(0, Timestamp::new(pts), Duration::new(layout.frame_len), data);
-        match decoder.decode_ref(&packet) {
-            Ok(GenericAudioBufferRef::F32(pcm)) if pcm.frames() as u64 == layout.frame_len => {
+        let duration = Duration::new(layout.frame_len);
+        let packet = PacketRef::new(0, Timestamp::new(pts), duration, data);
+        let is_fit = Header::read(data, 0).is_ok_and(|h| h.n_channels() == layout.n_channels);
+        let decoded = if is_fit { decoder.decode_ref(&packet).ok() } else { None };
+        match decoded {
+            Some(GenericAudioBufferRef::F32(pcm)) if pcm.frames() as u64 == layout.frame_len => {
+                let planes = [pcm.plane(0), pcm.plane(1)].map(Option::unwrap_or_default);
+                let planes = planes.get(..usize::from(layout.n_channels)).unwrap_or_default();
                 // What only warms up ends before the window, so the sink drops it.
-                match (pcm.plane(0), pcm.plane(1)) {
-                    (Some(left), Some(right)) if layout.n_channels == 2 => {
-                        sink.push(pts, &[left, right]);
-                    }
-                    (Some(mono), None) if layout.n_channels == 1 => sink.push(pts, &[mono]),
-                    _ => sink.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?,
-                }
+                sink.push(pts, planes);
             }
-            _ if i < entry.n_warm_up => {}
-            _ => n_corrupt += 1,
+            _ => {
+                // The next frame begins in silence, wherever decoding began.
+                decoder.reset();
+                n_corrupt += u64::from(i >= entry.n_warm_up);
+            }
         }
     }
     sink.note_corrupt(n_corrupt)

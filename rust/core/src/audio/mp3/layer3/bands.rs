@@ -1,5 +1,8 @@
 //! Scale factor bands: ISO/IEC 11172-3, table B.8; 13818-3, table B.2; and MPEG-2.5's.
 
+// Tables are made when this is compiled, where an index out of range is an error.
+#![allow(clippy::indexing_slicing)]
+
 use super::super::header::{Header, Version};
 
 /// The most bands of a channel: 13 of short blocks, each with three windows.
@@ -127,15 +130,15 @@ impl Rate {
             Rate::of(&MPEG2_16000, false),
             Rate::of(&MPEG25_8000, false),
         ];
-        let [a, b, c, d, e, f, g] = &RATES;
-        match (header.version, header.rate_hz) {
-            (Version::Mpeg1, 44_100) => a,
-            (Version::Mpeg1, 48_000) => b,
-            (Version::Mpeg1, _) => c,
-            (Version::Mpeg2, 22_050) => d,
-            (Version::Mpeg2, 24_000) => e,
-            (Version::Mpeg25, 8_000) => g,
-            _ => f,
-        }
+        let index: usize = match (header.version, header.rate_hz) {
+            (Version::Mpeg1, 44_100) => 0,
+            (Version::Mpeg1, 48_000) => 1,
+            (Version::Mpeg1, _) => 2,
+            (Version::Mpeg2, 22_050) => 3,
+            (Version::Mpeg2, 24_000) => 4,
+            (Version::Mpeg25, 8_000) => 6,
+            _ => 5,
+        };
+        &RATES[index]
     }
 }

@@ -1,5 +1,8 @@
 //! Tables that read a whole pair of values, signs included, at a glance at the next bits.
 
+// Tables are made when this is compiled, where an index out of range is an error.
+#![allow(clippy::indexing_slicing)]
+
 use super::codes;
 
 /// Bits that are looked at first.
@@ -24,46 +27,38 @@ impl Pairs {
     /// `has_more` says that more bits follow a value of 15.
     const fn of(leaves: &[u16], has_more: bool) -> Self {
         let mut pairs = Self { first: [0; 1 << FIRST_BITS], long: [0; MAX_LONG] };
-        let (mut n_long, mut open) = (0, Open { first: usize::MAX, at: 0, width: 0 });
+        let mut n_long = 0;
+        // Where the second look that is being filled in begins, and its bits.
+        let (mut open_at, mut open, mut open_width) = (usize::MAX, 0, 0);
         let (mut i, mut code) = (0, 0u32);
         while i < leaves.len() {
-            let (n_bits, x, y) = (leaves[i] as u32 >> 8, leaves[i] >> 4 & 15, leaves[i] & 15);
-            let n_all = n_bits + (x > 0) as u32 + (y > 0) as u32;
-            let is_long = n_all > FIRST_BITS || has_more && (x == 15 || y == 15);
+            let leaf = leaves[i];
+            let n_bits = leaf as u32 >> 8;
+            let (first, second) = (leaf >> 4 & 15, leaf & 15);
+            let n_all = n_bits + (first > 0) as u32 + (second > 0) as u32;
             let at = (code >> (32 - FIRST_BITS)) as usize;
-            if !is_long {
-                pairs.fill(at, n_bits, n_all, x, y);
+            if n_all <= FIRST_BITS && !(has_more && (first == 15 || second == 15)) {
+                pairs.fill(at, n_bits, n_all, first, second);
             } else if n_bits <= FIRST_BITS {
-                pairs.long[n_long] = leaves[i];
-                let mut k = 0;
-                while k < 1 << (FIRST_BITS - n_bits) {
-                    pairs.first[at + k] = IS_LONG | n_long as u16;
-                    k += 1;
+                pairs.long[n_long] = leaf;
+                let mut n = 0;
+                while n < 1 << (FIRST_BITS - n_bits) {
+                    pairs.first[at + n] = IS_LONG | n_long as u16;
+                    n += 1;
                 }
                 n_long += 1;
             } else {
-                if open.first != at {
-                    // The longest of those that begin alike.
-                    let (mut j, mut next, mut longest) = (i, code, 0);
-                    while j < leaves.len() && (next >> (32 - FIRST_BITS)) as usize == at {
-                        let n = leaves[j] as u32 >> 8;
-                        longest = if n > longest { n } else { longest };
-                        next = next.wrapping_add(1 << (32 - n));
-                        j += 1;
-                        if next == 0 {
-                            break;
-                        }
-                    }
-                    let width = longest - FIRST_BITS;
-                    open = Open { first: at, at: n_long, width };
-                    pairs.first[at] = IS_LONG | (width as u16) << 11 | n_long as u16;
-                    n_long += 1 << width;
+                if open_at != at {
+                    (open_at, open, open_width) =
+                        (at, n_long, longest(leaves, i, code) - FIRST_BITS);
+                    pairs.first[at] = IS_LONG | (open_width as u16) << 11 | n_long as u16;
+                    n_long += 1 << open_width;
                 }
-                let rest = code << FIRST_BITS >> 1 >> (31 - open.width);
-                let mut k = 0;
-                while k < 1 << (FIRST_BITS + open.width - n_bits) {
-                    pairs.long[open.at + rest as usize + k] = leaves[i];
-                    k += 1;
+                let rest = code << FIRST_BITS >> 1 >> (31 - open_width);
+                let mut n = 0;
+                while n < 1 << (FIRST_BITS + open_width - n_bits) {
+                    pairs.long[open + rest as usize + n] = leaf;
+                    n += 1;
                 }
             }
             code = code.wrapping_add(1 << (32 - n_bits));
@@ -73,17 +68,17 @@ impl Pairs {
     }
 
     /// The entries from `at` on that begin with a code word, for all signs.
-    const fn fill(&mut self, at: usize, n_bits: u32, n_all: u32, x: u16, y: u16) {
+    const fn fill(&mut self, at: usize, n_bits: u32, n_all: u32, first: u16, second: u16) {
         let mut k = 0;
         while k < 1usize << (FIRST_BITS - n_bits) {
             // The signs are the highest bits behind the code word.
             let behind = (k as u32) << (32 + n_bits - FIRST_BITS - 1) << 1;
-            let (mut signs, mut of_x, mut of_y) = (behind, x, y);
-            if x > 0 {
+            let (mut signs, mut of_x, mut of_y) = (behind, first, second);
+            if first > 0 {
                 of_x |= (signs >> 31 << 4) as u16;
                 signs <<= 1;
             }
-            if y > 0 {
+            if second > 0 {
                 of_y |= (signs >> 31 << 4) as u16;
             }
             self.first[at + k] = (n_all as u16) << 10 | of_x << 5 | of_y;
@@ -92,11 +87,16 @@ impl Pairs {
     }
 }
 
-/// The second look that is being filled in.
-struct Open {
-    first: usize,
-    at: usize,
-    width: u32,
+/// Bits of the longest code word, from leaf `i` with its code word on, that begins like that one.
+const fn longest(leaves: &[u16], i: usize, code: u32) -> u32 {
+    let (mut i, mut next, mut longest) = (i, code, 0);
+    while i < leaves.len() && next >> (32 - FIRST_BITS) == code >> (32 - FIRST_BITS) {
+        let n_bits = leaves[i] as u32 >> 8;
+        longest = if n_bits > longest { n_bits } else { longest };
+        next = next.wrapping_add(1 << (32 - n_bits));
+        i += 1;
+    }
+    longest
 }
 
 /// The table of this number, and how many bits follow a 15; `None` for those that say that all values are 0.

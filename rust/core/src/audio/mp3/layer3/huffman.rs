@@ -1,5 +1,9 @@
 //! Samples from Huffman codes: ISO/IEC 11172-3, 2.4.3.4.6. They come as their powers of 4/3.
 
+// What `pulp` dispatches to must be inlined into the function that it compiles for an instruction
+// set.
+#![allow(clippy::inline_always)]
+
 use super::{
     bands::N_SAMPLES,
     books::{self, FIRST_BITS, IS_LONG, Pairs, QUAD_BITS, Quads},
@@ -9,6 +13,7 @@ use super::{
 use crate::audio::bits::BitReader;
 
 /// Powers of values of four bits, and behind them their negatives.
+#[allow(clippy::indexing_slicing)] // when this is compiled
 static SMALL: [f32; 32] = {
     let mut small = [0.0; 32];
     let mut i = 0;

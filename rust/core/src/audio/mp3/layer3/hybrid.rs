@@ -4,8 +4,9 @@
 //! Rows are places within a subband, columns are subbands: every step works on whole rows, which
 //! compiles to vectors without a change of order, so the bits are the same on every machine.
 
-// Rows and columns have fixed numbers, and zipping eighteen of them is not possible.
-#![allow(clippy::indexing_slicing)]
+// Rows and columns have fixed numbers, and zipping eighteen of them is not possible. What `pulp`
+// dispatches to must be inlined into the function that it compiles for an instruction set.
+#![allow(clippy::indexing_slicing, clippy::inline_always)]
 
 use super::{
     bands::{N_SAMPLES, Rate},
@@ -177,23 +178,26 @@ const fn turns<const N: usize>(denominator: u32) -> [(f32, f32); N] {
 #[inline(always)]
 fn long(window: &[f32; 36], n: usize, rows: &Rows, overlap: &mut Rows, out: &mut Rows) {
     const TURNS: [(f32, f32); 9] = turns(72);
-    for c in 0..n.min(WIDTH) {
-        let x = |k: usize| rows[k][c];
+    for column in 0..n.min(WIDTH) {
+        let x = |k: usize| rows[k][column];
         let mut sums = [x(0); 9];
         let mut differences = [x(17); 9];
         for j in 1..9 {
             sums[j] = x(2 * j) + x(2 * j - 1);
             differences[j] = x(17 - 2 * j) - x(18 - 2 * j);
         }
-        let (a, b) = (cosines_of_9(sums), cosines_of_9(differences));
+        let (sums, differences) = (cosines_of_9(sums), cosines_of_9(differences));
         for m in 0..9 {
             let (cos, sin) = TURNS[m];
-            let b = if m % 2 == 1 { -b[m] } else { b[m] };
-            let (u, v) = (a[m] * cos + b * sin, a[m] * sin - b * cos);
-            out[8 - m][c] = overlap[8 - m][c] + v * window[8 - m];
-            out[9 + m][c] = overlap[9 + m][c] + v * window[9 + m];
-            overlap[8 - m][c] = u * window[26 - m];
-            overlap[9 + m][c] = u * window[27 + m];
+            let (sum, mut other) = (sums[m], differences[m]);
+            if m % 2 == 1 {
+                other = -other;
+            }
+            let (u, v) = (sum * cos + other * sin, sum * sin - other * cos);
+            out[8 - m][column] = overlap[8 - m][column] + v * window[8 - m];
+            out[9 + m][column] = overlap[9 + m][column] + v * window[9 + m];
+            overlap[8 - m][column] = u * window[26 - m];
+            overlap[9 + m][column] = u * window[27 + m];
         }
     }
 }
@@ -250,16 +254,19 @@ fn short(n: usize, rows: &Rows, overlap: &mut Rows, out: &mut Rows) {
         }
         window
     };
-    for c in 0..n.min(WIDTH) {
+    for column in 0..n.min(WIDTH) {
         let mut parts = [[0.0; 12]; 3];
-        for (w, part) in parts.iter_mut().enumerate() {
-            let x = |k: usize| rows[3 * k + w][c];
-            let a = cosines_of_3([x(0), x(2) + x(1), x(4) + x(3)]);
-            let b = cosines_of_3([x(5), x(3) - x(4), x(1) - x(2)]);
+        for (nth, part) in parts.iter_mut().enumerate() {
+            let x = |k: usize| rows[3 * k + nth][column];
+            let sums = cosines_of_3([x(0), x(2) + x(1), x(4) + x(3)]);
+            let differences = cosines_of_3([x(5), x(3) - x(4), x(1) - x(2)]);
             for m in 0..3 {
                 let (cos, sin) = TURNS[m];
-                let b = if m == 1 { -b[m] } else { b[m] };
-                let (u, v) = (a[m] * cos + b * sin, a[m] * sin - b * cos);
+                let (sum, mut other) = (sums[m], differences[m]);
+                if m == 1 {
+                    other = -other;
+                }
+                let (u, v) = (sum * cos + other * sin, sum * sin - other * cos);
                 part[2 - m] = v * WINDOW[2 - m];
                 part[3 + m] = v * WINDOW[3 + m];
                 part[8 - m] = u * WINDOW[8 - m];
@@ -268,12 +275,12 @@ fn short(n: usize, rows: &Rows, overlap: &mut Rows, out: &mut Rows) {
         }
         let [first, second, third] = parts;
         for t in 0..6 {
-            out[t][c] = overlap[t][c];
-            out[6 + t][c] = overlap[6 + t][c] + first[t];
-            out[12 + t][c] = overlap[12 + t][c] + (first[6 + t] + second[t]);
-            overlap[t][c] = second[6 + t] + third[t];
-            overlap[6 + t][c] = third[6 + t];
-            overlap[12 + t][c] = 0.0;
+            out[t][column] = overlap[t][column];
+            out[6 + t][column] = overlap[6 + t][column] + first[t];
+            out[12 + t][column] = overlap[12 + t][column] + (first[6 + t] + second[t]);
+            overlap[t][column] = second[6 + t] + third[t];
+            overlap[6 + t][column] = third[6 + t];
+            overlap[12 + t][column] = 0.0;
         }
     }
 }

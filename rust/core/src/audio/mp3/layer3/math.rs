@@ -1,5 +1,8 @@
 //! Sines, roots and powers that are worked out when this is compiled, the same on every machine.
 
+// Tables are made when this is compiled, where an index out of range is an error.
+#![allow(clippy::indexing_slicing)]
+
 use std::f64::consts::PI;
 
 /// `cos(pi * numerator / denominator)`.
@@ -27,8 +30,7 @@ pub(super) const fn cos_pi(numerator: u32, denominator: u32) -> f64 {
 /// `sin(pi * numerator / denominator)`, for at most half a turn.
 pub(super) const fn sin_pi(numerator: u32, denominator: u32) -> f64 {
     // The cosine of what is left to a quarter, or of what is over.
-    let (n, d) = (2 * numerator, 2 * denominator);
-    cos_pi(if n > denominator { n - denominator } else { denominator - n }, d)
+    cos_pi((2 * numerator).abs_diff(denominator), 2 * denominator)
 }
 
 pub(super) const fn sqrt(x: f64) -> f64 {

@@ -1,5 +1,9 @@
 //! Scales samples by gains and scale factors: ISO/IEC 11172-3, 2.4.3.4.7.
 
+// What `pulp` dispatches to must be inlined into the function that it compiles for an instruction
+// set.
+#![allow(clippy::inline_always)]
+
 use super::{
     bands::{N_SAMPLES, Rate},
     math::exp2_quarters,

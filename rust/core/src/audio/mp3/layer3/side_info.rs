@@ -21,6 +21,7 @@ pub(super) enum Block {
 }
 
 /// One channel of one granule.
+#[allow(clippy::struct_excessive_bools)] // each is a bit of the stream
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Channel {
     /// Bits of scale factors and samples together.

@@ -1,6 +1,10 @@
 //! Left and right from middle and side, or from one channel and a position: ISO/IEC 11172-3,
 //! 2.4.3.4.9, and 13818-3, 2.4.3.2.
 
+// What `pulp` dispatches to must be inlined into the function that it compiles for an instruction
+// set.
+#![allow(clippy::inline_always)]
+
 use std::f32::consts::FRAC_1_SQRT_2;
 
 use super::{
@@ -132,6 +136,7 @@ impl Pair<'_> {
 }
 
 /// `t / (1 + t)` and `1 / (1 + t)` for the tangents `t` of the seven positions.
+#[allow(clippy::indexing_slicing)] // when this is compiled
 static MPEG1: [(f32, f32); 7] = {
     let mut gains = [(0.0, 0.0); 7];
     let mut i = 0;

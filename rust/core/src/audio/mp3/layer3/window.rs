@@ -22,7 +22,8 @@ const HALF: [i32; 257] = [
     73415, 73908, 74313, 74630, 74856, 74992, 75038,
 ];
 
-/// The table's entry `i`, below 512.
+/// The table's entry `i`, below 512; called when this is compiled.
+#[allow(clippy::indexing_slicing)]
 pub(super) const fn window(i: usize) -> f32 {
     let value = HALF[if i > 256 { 512 - i } else { i }];
     let sign = if i / 64 % 2 == 1 { -1.0 } else { 1.0 };
