@@ -99,6 +99,12 @@ impl Decoder {
         }
     }
 
+    /// The same, with no instructions but the baseline's.
+    #[cfg(test)]
+    pub(super) fn plain(n_channels: u16) -> Self {
+        Self { arch: pulp::Arch::Scalar, ..Self::new(n_channels) }
+    }
+
     /// Keeps the main data of a frame that is not decoded.
     pub(super) fn keep(&mut self, frame: &[u8]) {
         match Parts::of(frame, self.n_channels) {
