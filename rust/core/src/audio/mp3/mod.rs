@@ -1,5 +1,5 @@
-//! MPEG-1/2/2.5, layers I to III: own header scan, own timeline, own decoder of layer III; frames of the
-//! others are fed to Symphonia's.
+//! MPEG-1/2/2.5, layers I to III: own header scan, own timeline, own decoder of layer III; frames
+//! of the others are fed to Symphonia's.
 
 mod decode;
 mod header;

@@ -11,7 +11,8 @@ pub(super) const MAX_BANDS: usize = 39;
 /// Samples of a granule and channel.
 pub(super) const N_SAMPLES: usize = 576;
 
-/// Widths of the bands of long blocks and of short ones (each of the three windows has such a band).
+/// Widths of the bands of long blocks and of short ones (each of the three windows has such a
+/// band).
 struct Widths {
     long: [u16; 22],
     short: [u16; 13],
@@ -105,7 +106,8 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Mixed blocks are long below the short band of number 3, which is 36 samples, but 72 at 8 kHz.
+    /// Mixed blocks are long below the short band of number 3, which is 36 samples, but 72 at 8
+    /// kHz.
     const fn of(widths: &Widths, is_mpeg1: bool) -> Self {
         let mixed = Bands::of(widths, if is_mpeg1 { 8 } else { 6 }, 3);
         let n_mixed = mixed.ends[mixed.n_long - 1] as usize;

@@ -19,7 +19,8 @@ pub(super) struct Pairs {
     /// first times 32, each with its sign on top. Or that it is long: the bits of the second look
     /// times 2048, and where its entries begin.
     pub(super) first: [u16; 1 << FIRST_BITS],
-    /// By the bits behind those: all of the code word's bits times 256, the first value times 16, and the second.
+    /// By the bits behind those: all of the code word's bits times 256, the first value times 16,
+    /// and the second.
     pub(super) long: [u16; MAX_LONG],
 }
 
@@ -99,7 +100,8 @@ const fn longest(leaves: &[u16], i: usize, code: u32) -> u32 {
     longest
 }
 
-/// The table of this number, and how many bits follow a 15; `None` for those that say that all values are 0.
+/// The table of this number, and how many bits follow a 15; `None` for those that say that all
+/// values are 0.
 pub(super) fn pairs(number: u8) -> Option<(&'static Pairs, u32)> {
     static PAIRS: [Pairs; 15] = [
         Pairs::of(&codes::PAIRS_1, false),
@@ -134,8 +136,8 @@ pub(super) fn pairs(number: u8) -> Option<(&'static Pairs, u32)> {
 /// Bits of a code word of four values, and their signs.
 pub(super) const QUAD_BITS: u32 = 10;
 
-/// By the next bits: code word and signs together, times 256, and four values of two bits, the first on top: 0, 1,
-/// or 2 for -1.
+/// By the next bits: code word and signs together, times 256, and four values of two bits, the
+/// first on top: 0, 1, or 2 for -1.
 pub(super) type Quads = [u16; 1 << QUAD_BITS];
 
 const fn quads_of(leaves: &[u16]) -> Quads {

@@ -1,8 +1,8 @@
 //! The code words of the Huffman tables: ISO/IEC 11172-3, table B.7.
 //!
 //! A table is its leaves from the code word of all zeros to the one of all ones, each as its length
-//! times 256, plus the first value times 16, plus the second. Every table is complete, so the lengths
-//! alone say what the code words are.
+//! times 256, plus the first value times 16, plus the second. Every table is complete, so the
+//! lengths alone say what the code words are.
 
 pub(super) const PAIRS_1: [u16; 4] = [0x0311, 0x0301, 0x0210, 0x0100];
 pub(super) const PAIRS_2: [u16; 9] =

@@ -172,9 +172,9 @@ const fn turns<const N: usize>(denominator: u32) -> [(f32, f32); N] {
 
 /// The transform of 18 values into 36, windowed and overlapped.
 ///
-/// With `u[m] = sum_k x[k] cos(pi/72 (2m+1)(2k+1))` the 36 are `u[9..18]`, `-u[17..8]`, `-u[8..]` down
-/// and `-u[..9]` up. By the sum formulas of `4j + 1` and `4j - 1`, `u[m]` and `u[17-m]` are a rotation of two
-/// cosine transforms of nine: of `x[2j] + x[2j-1]`, and of `x[17-2j] - x[18-2j]`.
+/// With `u[m] = sum_k x[k] cos(pi/72 (2m+1)(2k+1))` the 36 are `u[9..18]`, `-u[17..8]`, `-u[8..]`
+/// down and `-u[..9]` up. By the sum formulas of `4j + 1` and `4j - 1`, `u[m]` and `u[17-m]` are a
+/// rotation of two cosine transforms of nine: of `x[2j] + x[2j-1]`, and of `x[17-2j] - x[18-2j]`.
 #[inline(always)]
 fn long(window: &[f32; 36], n: usize, rows: &Rows, overlap: &mut Rows, out: &mut Rows) {
     const TURNS: [(f32, f32); 9] = turns(72);

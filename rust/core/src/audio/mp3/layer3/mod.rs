@@ -1,7 +1,7 @@
 //! A decoder of layer III: MPEG-1 (ISO/IEC 11172-3), MPEG-2 (13818-3) and MPEG-2.5.
 //!
-//! What a frame gives depends on the bytes of its main data, which begin up to 511 bytes before it, and on
-//! the two granules before: the transform overlaps by one, and the synthesis filter
+//! What a frame gives depends on the bytes of its main data, which begin up to 511 bytes before it,
+//! and on the two granules before: the transform overlaps by one, and the synthesis filter
 //! remembers 15 slots of what came out of that. Nothing else is remembered, so a decoder that is
 //! given that much has the bits of one that began with the file.
 
@@ -12,6 +12,7 @@
 mod bands;
 mod books;
 mod codes;
+mod frame;
 mod huffman;
 mod hybrid;
 mod math;
@@ -25,17 +26,16 @@ mod window;
 
 use pulp::{Simd, WithSimd};
 
+#[cfg(test)]
+pub(super) use self::frame::has_odd_blocks;
 use self::{
     bands::{N_SAMPLES, Rate},
+    frame::{Frame, Parts, Spectrum},
     hybrid::{HEIGHT, Rows, WIDTH},
     reservoir::Reservoir,
-    scale_factors::ScaleFactors,
-    side_info::{Block, Channel, SideInfo},
-    stereo::{Joint, Pair},
+    side_info::{Block, SideInfo},
     synthesis::Filter,
 };
-use super::header::{Header, Layer, Version};
-use crate::audio::bits::BitReader;
 
 /// Granules before a wanted one that must be decoded for it to be right.
 pub(super) const N_BEFORE: u64 = 2;
@@ -67,23 +67,6 @@ pub(in crate::audio) struct Decoder {
     memory: Box<[Memory; 2]>,
     spectra: Box<[[Spectrum; 2]; 2]>,
     pcm: Box<[[f32; MAX_FRAMES]; 2]>,
-}
-
-/// A granule of a channel, as it is read.
-#[derive(Clone, Copy, Debug)]
-struct Spectrum {
-    channel: Channel,
-    factors: ScaleFactors,
-    samples: [f32; N_SAMPLES],
-    /// Samples in front of those that are all zero.
-    n: usize,
-}
-
-impl Default for Spectrum {
-    fn default() -> Self {
-        let (channel, factors) = (Channel::default(), ScaleFactors::default());
-        Self { channel, factors, samples: [0.0; N_SAMPLES], n: 0 }
-    }
 }
 
 impl Decoder {
@@ -127,8 +110,9 @@ impl Decoder {
     /// Decodes a frame; one slice a channel, or `None` if the frame makes no sense.
     ///
     /// Nothing can be heard of granules that lack bytes of main data from before the frame. Of the
-    /// first `n_early` granules only what later ones depend on is worked out, where it is
-    /// certain that there are [`N_BEFORE`] of them at most before a wanted one; their PCM frames are unspecified.
+    /// first `n_early` granules only what later ones depend on is worked out, where it is certain
+    /// that there are [`N_BEFORE`] of them at most before a wanted one; their PCM frames are
+    /// unspecified.
     pub(in crate::audio) fn decode(&mut self, frame: &[u8], n_early: u64) -> Option<[&[f32]; 2]> {
         let Some(parts) = Parts::of(frame, self.n_channels) else {
             self.lose();
@@ -142,29 +126,6 @@ impl Decoder {
         let n = parts.header.n_granules() * N_SAMPLES;
         let [left, right] = &*self.pcm;
         Some([left, right].map(|pcm| pcm.get(..n).unwrap_or_default()))
-    }
-}
-
-/// A frame, taken apart.
-#[derive(Clone, Copy, Debug)]
-struct Parts<'a> {
-    header: Header,
-    joint: Joint,
-    side_info: &'a [u8],
-    main_data: &'a [u8],
-}
-
-impl<'a> Parts<'a> {
-    /// `None` if this is no whole frame of so many channels.
-    fn of(frame: &'a [u8], n_channels: usize) -> Option<Self> {
-        let header = Header::read(frame, 0).ok()?;
-        let is_fit = header.layer == Layer::Three
-            && header.len == frame.len()
-            && usize::from(header.n_channels()) == n_channels;
-        let start = if header.has_crc { 6 } else { 4 };
-        let (side_info, main_data) =
-            frame.get(start..)?.split_at_checked(header.side_info_len()).filter(|_| is_fit)?;
-        Some(Self { header, joint: Joint::of(*frame.get(3)?), side_info, main_data })
     }
 }
 
@@ -205,96 +166,6 @@ impl WithSimd for Run<'_, '_> {
     }
 }
 
-/// What the granules of a frame have in common.
-#[derive(Clone, Copy)]
-struct Frame<'a> {
-    header: Header,
-    joint: Joint,
-    rate: &'static Rate,
-    info: &'a SideInfo,
-}
-
-impl Frame<'_> {
-    /// Reads all granules; `None` if one of them makes no sense.
-    #[inline(always)]
-    fn read(&self, reservoir: &Reservoir, spectra: &mut [[Spectrum; 2]; 2]) -> Option<()> {
-        let Self { header, joint, info, .. } = self;
-        let n_channels = usize::from(header.n_channels());
-        let (main_data, n_missing) = reservoir.main_data(info.main_data_begin);
-        let n_missing = 8 * n_missing;
-        // In bits, as if nothing were missing.
-        let mut start = 0;
-        let mut first: [ScaleFactors; 2] = Default::default();
-        for ((granule, of_granule), spectra) in
-            info.granules.iter().enumerate().take(header.n_granules()).zip(spectra)
-        {
-            let is_missing = start < n_missing;
-            let channels = of_granule.iter().zip(spectra).zip(&mut first).zip(&info.is_shared);
-            for (c, (((channel, spectrum), first), is_shared)) in
-                channels.enumerate().take(n_channels)
-            {
-                spectrum.channel = *channel;
-                let begin = start;
-                start += channel.n_bits;
-                if is_missing {
-                    spectrum.silence();
-                    continue;
-                }
-                let mut bits = BitReader::starting_at(main_data, begin - n_missing);
-                spectrum.factors = if header.version == Version::Mpeg1 {
-                    let shared = (granule == 1).then_some((&*first, is_shared));
-                    ScaleFactors::read_mpeg1(&mut bits, channel, shared)?
-                } else {
-                    let is_position = c == 1 && joint.is_intensity;
-                    ScaleFactors::read_mpeg2(&mut bits, channel, is_position)?
-                };
-                *first = spectrum.factors;
-                spectrum.read(&mut bits, start - n_missing, 8 * main_data.len())?;
-                let Spectrum { factors, samples, n, .. } = spectrum;
-                requantize::scale(channel, factors, self.rate, *n, samples);
-            }
-            let [left, right] = of_granule;
-            // Channels that are coded together have the same windows.
-            if (joint.is_mid_side || joint.is_intensity) && left.block != right.block {
-                return None;
-            }
-        }
-        Some(())
-    }
-
-    /// Makes left and right of a granule.
-    #[inline(always)]
-    fn join(&self, [left, right]: &mut [Spectrum; 2]) {
-        if !(self.joint.is_mid_side || self.joint.is_intensity) {
-            return;
-        }
-        let n = left.n.max(right.n);
-        (left.n, right.n) = (n, n);
-        let is_mpeg1 = self.header.version == Version::Mpeg1;
-        let Spectrum { channel, factors, samples, .. } = right;
-        let pair = Pair { right: channel, positions: factors, is_mpeg1, rate: self.rate };
-        stereo::join(self.joint, &pair, n, &mut left.samples, samples);
-    }
-}
-
-impl Spectrum {
-    fn silence(&mut self) {
-        self.factors = ScaleFactors::default();
-        self.samples.fill(0.0);
-        self.n = 0;
-    }
-
-    /// Reads the samples up to bit `end`; `None` if that or what is read lies behind bit `limit`.
-    #[inline(always)]
-    fn read(&mut self, bits: &mut BitReader<'_>, end: usize, limit: usize) -> Option<()> {
-        if bits.position() > end || end > limit {
-            return None;
-        }
-        self.n = huffman::read(bits, end, &self.channel, &mut self.samples);
-        (bits.position() <= limit).then_some(())
-    }
-}
-
 impl Memory {
     /// Takes the next granule, which is followed by the first wanted one after `n_until` granules,
     /// itself included.
@@ -324,16 +195,4 @@ impl Memory {
             self.filter.push(simd, &subbands, (n_until == 0).then_some(pcm));
         }
     }
-}
-
-/// Whether a frame has a mixed block, or different blocks in two channels.
-#[cfg(test)]
-pub(super) fn has_odd_blocks(frame: &[u8]) -> bool {
-    let header = Header::read(frame, 0).unwrap();
-    let Some(parts) = Parts::of(frame, usize::from(header.n_channels())) else { return false };
-    SideInfo::read(parts.side_info, &header, Rate::find(&header)).is_some_and(|info| {
-        info.granules.iter().any(|[left, right]| {
-            left.is_mixed || right.is_mixed || !header.is_mono && left.block != right.block
-        })
-    })
 }

@@ -1,10 +1,11 @@
 //! From subbands to PCM: ISO/IEC 11172-3, 2.4.3.2.2 and annex A.
 //!
-//! The standard multiplies the 32 subbands of a slot by a matrix of cosines into 64 values, keeps those
-//! of 16 slots, and sums them by a window. The 64 are 32, mirrored: with `y[n] = sum_k s[k]
+//! The standard multiplies the 32 subbands of a slot by a matrix of cosines into 64 values, keeps
+//! those of 16 slots, and sums them by a window. The 64 are 32, mirrored: with `y[n] = sum_k s[k]
 //! cos(pi/64 (2k+1) n)` a frame `j` of a slot takes `y[16 + j]` and `y[16 - j]` of these slots in
-//! turn, and frame `32 - j` takes the same two with other weights. Sums and differences of `s[k]` and
-//! `s[31 - k]` give `y` of even and of odd `n`. So even `j` and odd `j` lie apart here until the end.
+//! turn, and frame `32 - j` takes the same two with other weights. Sums and differences of `s[k]`
+//! and `s[31 - k]` give `y` of even and of odd `n`. So even `j` and odd `j` lie apart here until
+//! the end.
 //!
 //! Each lane of a vector sums in the same order, without fused multiply-add, so the bits do not
 //! depend on the width of vectors.
@@ -31,8 +32,8 @@ const LANES: usize = 16;
 
 type Row = [f32; LANES];
 
-/// What is kept of a slot: for frames `j` of 0, 2 to 14 and of 1, 3 to 15, and in the second of each
-/// two for frames `32 - j` with `j` of 2, 4 to 16 and of 1, 3 to 15.
+/// What is kept of a slot: for frames `j` of 0, 2 to 14 and of 1, 3 to 15, and in the second of
+/// each two for frames `32 - j` with `j` of 2, 4 to 16 and of 1, 3 to 15.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     /// `y[16 + j]`.
@@ -71,8 +72,8 @@ static WEIGHTS: [[Row; 2]; N_TAPS] = {
     weights
 };
 
-/// For even and for odd slots: by `k`, the cosines of `n` of 16, 18 to 30 and 14, 12 to 0, and of 17, 19 to 31
-/// and 15, 13 to 1. In odd slots every second subband is negated, which undoes the
+/// For even and for odd slots: by `k`, the cosines of `n` of 16, 18 to 30 and 14, 12 to 0, and of
+/// 17, 19 to 31 and 15, 13 to 1. In odd slots every second subband is negated, which undoes the
 /// analysis filter's mirroring: 2.4.3.4.10.
 static COSINES: [[[Row; 16]; 2]; 2] = {
     let mut cosines = [[[[0.0; LANES]; 16]; 2]; 2];
