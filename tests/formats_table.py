@@ -99,8 +99,8 @@ FORMATS = [
         ("MP3", "MP3 without a count"),
         "soundfile",
         2e-6,
-        "as many frames earlier as the bit reservoir asks for, 2 to 10",
-        "a free bit rate; mixed blocks, which LAME does not write, decode wrong",
+        "2 granules of 576 frames earlier; of the 511 bytes before those, only the bytes",
+        "a free bit rate",
     ),
     Format(
         "MPEG layers I and II",

@@ -27,6 +27,7 @@ OTHER_LENGTH = {
     **dict.fromkeys(["l1-fl2", "l1-fl4", "l1-fl6", "l1-fl8"], RINGING),
     **dict.fromkeys(["l2-fl11", "l2-fl13", "l2-fl15"], RINGING),
     **dict.fromkeys(["l3-he_44khz", "l3-hecommon", "l3-nonstandard-he_44_48khz"], ONE_MORE),
+    "l3-si_block": ONE_MORE,
 }
 # name -> what comes instead, and why
 REFUSED = {
@@ -44,8 +45,6 @@ REFUSED = {
 }
 # name -> why our decode is not the reference
 DIFFERS = {
-    "l3-si_block": "Symphonia 0.6.1 decodes mixed blocks to garbage",
-    "l3-test46": "intensity stereo, on which decoders disagree",
     "l3-sin1k0db": CUT,
 }
 

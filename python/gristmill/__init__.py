@@ -4,6 +4,7 @@ from gristmill._core import __version__
 from gristmill.audio import AudioInfo, decode, decode_with_report, probe
 from gristmill.config import Audio, CenterCrop, RandomCrop, ReadOptions, Shuffle, StartCrop
 from gristmill.dataset import ArrowIterator, ArrowIterDataset
+from gristmill.doctoring import BenchReport, Conclusion, Diagnosis, bench, diagnose
 from gristmill.errors import (
     CorruptShardError,
     DecodeError,
@@ -13,10 +14,15 @@ from gristmill.errors import (
     SchemaError,
     UnsupportedCodecError,
 )
+from gristmill.headers import ShardHeader, UnreadableShard
+from gristmill.indexes import IndexReport, build_indexes
+from gristmill.inspection import AudioSample, Inspection, inspect
 from gristmill.limits import Limits
 from gristmill.order import GlobalOrder, global_order
 from gristmill.quality import ShuffleQuality, shuffle_quality
+from gristmill.quarantine import BadRow, QuarantineFile, read_quarantine
 from gristmill.report import DamagedRow, DecodeReport
+from gristmill.scanning import Finding, Scan, ScanReport, merge_scans, scan
 from gristmill.stats import Stats
 from gristmill.verdict import Advice, Case, Verdict
 
@@ -26,30 +32,50 @@ __all__ = [
     "ArrowIterator",
     "Audio",
     "AudioInfo",
+    "AudioSample",
+    "BadRow",
+    "BenchReport",
     "Case",
     "CenterCrop",
+    "Conclusion",
     "CorruptShardError",
     "DamagedRow",
     "DecodeError",
     "DecodeReport",
+    "Diagnosis",
+    "Finding",
     "GlobalOrder",
     "GristmillError",
+    "IndexReport",
+    "Inspection",
     "InternalError",
     "LimitError",
     "Limits",
+    "QuarantineFile",
     "RandomCrop",
     "ReadOptions",
+    "Scan",
+    "ScanReport",
     "SchemaError",
+    "ShardHeader",
     "Shuffle",
     "ShuffleQuality",
     "StartCrop",
     "Stats",
+    "UnreadableShard",
     "UnsupportedCodecError",
     "Verdict",
     "__version__",
+    "bench",
+    "build_indexes",
     "decode",
     "decode_with_report",
+    "diagnose",
     "global_order",
+    "inspect",
+    "merge_scans",
     "probe",
+    "read_quarantine",
+    "scan",
     "shuffle_quality",
 ]

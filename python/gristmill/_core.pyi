@@ -7,6 +7,7 @@ import numpy as np
 from gristmill.limits import Limits
 
 _Report: TypeAlias = tuple[str, int, int, int, dict[str, int]]
+_Bad: TypeAlias = tuple[str, int, str | None, str | None, str, str, int | None, int]
 
 __version__: str
 
@@ -26,6 +27,27 @@ def decode(
 
 def probe(data: bytes | bytearray, *, limits: Limits) -> tuple[str, int, int, int]:
     """`(codec, sample_rate, channels, frames)` from the headers alone."""
+
+def usable_cpus() -> int:
+    """CPUs that this process may use, by affinity and cgroup quota."""
+
+def check(
+    data: bytes | bytearray | None,
+    *,
+    decode: bool,
+    limits: Limits,
+    shard: str | None = None,
+    row: int | None = None,
+) -> tuple[tuple[str, int, int, int], _Report, Exception | None]:
+    """Decodes a whole recording, or looks at its checksums alone, and keeps nothing of it.
+
+    `(info, report, exception)`: what `probe` gives, what came of it with damage passed over, and
+    what it would raise where damage is an error. Raises where nothing of it can be decoded, and for
+    `None`, which stands for null. Exceptions name `shard` and `row`.
+    """
+
+def read_header(path: str, *, index_dir: str | None, retries: int) -> dict[str, Any]:
+    """The fields of `gristmill.headers.ShardHeader`."""
 
 def element_spec(**kwargs: Any) -> dict[str, Any]:
     """`{column: (shape, dtype)}`, nested for structs, from the first shard's header."""
@@ -58,8 +80,10 @@ class Pipeline:
     """A running stream of batches. Its options are those of `ArrowIterDataset.native_options`."""
 
     def __new__(cls, **kwargs: Any) -> Pipeline: ...
-    def next(self) -> tuple[int, dict[str, Any]] | None:
-        """`(rows, columns)` of the next element; `None` at the end.
+    def next(self) -> tuple[int, dict[str, Any] | None] | None:
+        """`(rows of the stream, columns)` of the next element; `None` at the end.
+
+        The columns are `None` where all of its rows were bad and left out.
 
         Waits without the GIL and answers signals. After an exception all threads have ended.
         """
@@ -75,6 +99,12 @@ class Pipeline:
 
     def take_damaged(self) -> list[tuple[str, int, _Report]]:
         """The damaged rows among those delivered since the last call: shard, row, report."""
+
+    def take_bad(self) -> list[tuple[_Bad, bool]]:
+        """The bad rows in the places of those delivered since the last call.
+
+        Each as the fields of `gristmill.BadRow`, and whether it was tried in the place of another.
+        """
 
     def read_seconds(self) -> float:
         """Thread seconds spent inside reads so far."""

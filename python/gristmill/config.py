@@ -92,6 +92,10 @@ class Audio:
             could be decoded, its length is what its headers promise, and `damaged_rows()` of the
             iterator tells what was wrong. What is in no known format is an error either way.
         limits: What a recording may ask for before it is refused.
+        max_missing: With `strict=False`, the share of a row's frames that may be missing, 0 to 1:
+            a row of which more is zeros, because it could not be decoded, is a bad row, with which
+            `on_error=` deals (its reason is `"missing"`). Of a crop, the crop's frames count.
+            `None` is any: even a recording of nothing but zeros.
 
     Whatever the dtype, everything is computed in float32. A crop equals the same slice of the
     whole decoded and resampled recording, bit for bit.
@@ -106,8 +110,16 @@ class Audio:
     dtype: Dtype = "float32"
     strict: bool = True
     limits: Limits = field(default_factory=Limits)
+    max_missing: float | None = None
 
     def __post_init__(self) -> None:
+        if self.max_missing is not None:
+            if not 0 <= self.max_missing <= 1:
+                raise ValueError(f"max_missing is 0 to 1 or None, not {self.max_missing!r}")
+            if self.strict:
+                raise ValueError(
+                    "with strict=True nothing may be missing; max_missing= goes with strict=False"
+                )
         if self.sample_rate is not None and not 1 <= self.sample_rate <= 768_000:
             raise ValueError(f"sample_rate is 1 to 768000 Hz or None, not {self.sample_rate!r}")
         is_count = isinstance(self.channels, int) and self.channels >= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -13,10 +13,13 @@ import grain
 import numpy as np
 
 from gristmill import _core
+from gristmill import exclude as _exclude
 from gristmill import paths as _paths
 from gristmill._grain import ElementSpec, recorded
+from gristmill.bad_rows import BadRows, OnError, Policy, quarantine_path
 from gristmill.columns import FillValue, Ragged, native_fill, native_ragged
 from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
+from gristmill.quarantine import BadRow
 from gristmill.report import DamagedRow, DecodeReport
 from gristmill.slicing import Part
 from gristmill.state import Opened, Position
@@ -28,6 +31,7 @@ Element = dict[str, Any]
 Columns = dict[str, bool]
 """Names, and whether the values are Python objects."""
 _ROW_ID = ("shard", "row")
+_VALID = "valid"
 
 MAX_DAMAGED_ROWS = 10_000
 
@@ -67,9 +71,25 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         allow_changed: Whether a state of changed data (other shards, row counts, shuffle, seeds or
             exclusions) is taken up at the same place of the same epoch, instead of refused. Some
             rows of that epoch may then be lost or come twice.
-        on_error: `"raise"`: a row that cannot be decoded raises `DecodeError`.
-        exclude: `(shard, row)` pairs to leave out; a shard is its number in the resolved paths,
-            its path, or its base name where that is unique. The rows are never read.
+        on_error: What becomes of a row whose audio cannot be used (it is damaged, exceeds a limit,
+            or more of it is missing than `Audio(max_missing=...)` allows). `"raise"`: `DecodeError`
+            or `LimitError`. `"substitute"`: another row of the same shard, or window, is delivered
+            in its place, drawn by seed, epoch and row: shapes and steps stay what they are, on all
+            hosts. `"mask"`: the row comes with zeros for audio (with no frames, where recordings
+            are whole and come singly), and every element has `"valid"`, bool `(batch,)`. `"skip"`:
+            its batch is shorter, so that hosts do not stay alike; empty elements are left out.
+            Shards that are corrupt or cannot be read raise in any case. See `docs/bad-rows.md`.
+        max_bad_rows: How many rows may turn out bad before `LimitError` is raised: an int counts
+            different rows; a float is a share of the rows whose turn has come, which are taken for
+            1,000 (or an epoch, if that is less) while they are fewer. They are counted since the
+            iterator was made or its state set. `None` is any number.
+        quarantine: A file to which bad rows are appended as they are delivered, and from which
+            another run may `exclude=` them. It is opened by the first `next`, which raises if that
+            fails. If it cannot be written later, that is logged once, and `bad_rows()` has them.
+        exclude: Rows to leave out, which are never read: the path of a quarantine file (as
+            `quarantine=` and `gristmill scan` write them), or `(shard, row)` pairs, or a list of
+            both. In a pair a shard is its number in the resolved paths, its path, or its base name
+            where that is unique. A file may name other shards too, but not only those.
         ragged: How batches hold lists of variable length. `"object"`: an object array, each row's
             list an array of its own. `"pad"`: one array `(batch, longest)`, rows padded with
             `fill_value` or 0, and their lengths, int32 `(batch,)`, beside it as
@@ -100,8 +120,10 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         epochs: int | None = 1,
         shard_options: grain.sharding.ShardOptions | None = None,
         allow_changed: bool = False,
-        on_error: Literal["raise"] = "raise",
-        exclude: Iterable[tuple[int | str | os.PathLike[str], int]] = (),
+        on_error: OnError = "raise",
+        max_bad_rows: float | None = None,
+        quarantine: str | os.PathLike[str] | None = None,
+        exclude: _exclude.Exclude = (),
         ragged: Ragged = "object",
         fill_value: FillValue = None,
         with_row_id: bool = False,
@@ -117,8 +139,6 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         for name, count in (("batch_size", batch_size), ("epochs", epochs)):
             if count is not None and count < 1:
                 raise ValueError(f"{name} must be at least 1, not {count!r}")
-        if on_error != "raise":
-            raise ValueError(f"on_error must be 'raise', not {on_error!r}")
         self._paths = _paths.as_list(paths)
         self._columns = None if columns is None else tuple(columns)
         self._audio = audio
@@ -126,7 +146,9 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         self._batch_size = batch_size
         self._drop_remainder = drop_remainder
         self._epochs = epochs
-        self._exclude = tuple(exclude)
+        self._exclude = _exclude.as_items(exclude)
+        written = quarantine_path(quarantine, self._exclude)
+        self._policy = Policy(on_error, max_bad_rows, written)
         self._ragged = native_ragged(ragged)
         self._fill_value = native_fill(fill_value)
         self._with_row_id = with_row_id
@@ -189,6 +211,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     def native_options(self, start: Position) -> dict[str, Any]:
         """The options as the native core takes them. Looks at the file system for the shards."""
         shards = _paths.resolve(self._paths)
+        excluded = _exclude.resolve(self._exclude, shards)
         crop = self._audio.crop if isinstance(self._audio, Audio) else None
         seeds = [
             crop.seed if isinstance(crop, RandomCrop) else None,
@@ -200,9 +223,12 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "audio": self._audio,
             "shuffle": self._shuffle,
             "crop_seed": next((seed for seed in seeds if seed is not None), 0),
-            "exclude": _paths.exclusions(self._exclude, shards),
+            "exclude": excluded.rows,
+            "expected_rows": excluded.counts,
             "slices": list(self._part.slices),
             "lane": self._part.lane,
+            "on_error": self._policy.on_error,
+            "max_missing": self._audio.max_missing if isinstance(self._audio, Audio) else None,
             "epochs": self._epochs,
             "batch_size": self._batch_size,
             "drop_remainder": self._drop_remainder,
@@ -226,8 +252,10 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         """What statistics are measured with; `native` is what the native core tells."""
         counts = native or {"readers": {"count": 0}, "decoders": {"count": 0}, "usable_cpus": 1}
         audio = self._audio if isinstance(self._audio, Audio) else None
-        if self._with_row_id:
-            columns = {name: kind for name, kind in columns.items() if name not in _ROW_ID}
+        added = _ROW_ID if self._with_row_id else ()
+        if self._policy.on_error == "mask":
+            added = (*added, _VALID)
+        columns = {name: kind for name, kind in columns.items() if name not in added}
         return Settings(
             num_threads=counts["decoders"]["count"],
             num_requests=counts["readers"]["count"],
@@ -241,6 +269,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             usable_cpus=counts["usable_cpus"],
             is_worker=multiprocessing.parent_process() is not None,
         )
+
+    @property
+    def policy(self) -> Policy:
+        """What is done about bad rows."""
+        return self._policy
 
     @property
     def log_every_seconds(self) -> float | None:
@@ -301,6 +334,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._opened: Opened | None = None
         self._ended = False
         self._damaged: dict[tuple[str, int], DamagedRow] = {}
+        self._bad = BadRows(dataset.policy)
         self._columns: Columns = {}
         self._reporter = Reporter(dataset.log_every_seconds)
         self._measured: dict[str, Any] | None = None
@@ -317,22 +351,18 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             raise StopIteration
         pipeline = self._running()
         try:
-            delivered = pipeline.next()
-            opened = self._learned(pipeline)
-            if delivered is not None and opened is not None:
+            while True:
+                delivered = pipeline.next()
+                opened = self._learned(pipeline)
+                if delivered is None or opened is None:
+                    break
                 n_rows, element = delivered
-                for shard, row, report in pipeline.take_damaged():
-                    self._remember(DamagedRow(shard, row, DecodeReport(*report)))
-                if not self._columns:
-                    self._columns = _columns_of(element)
-                if n_rows < self._dataset.rows_per_element:
-                    position = self._position.ended(opened)
-                else:
-                    position = self._position.after(n_rows, opened, self._part)
-                state = position.to_state()
-                self._position, self._state = position, state
-                self._reporter.element(self, pipeline)
-                return element
+                self._took(n_rows, pipeline, opened)
+                if element is not None:
+                    if not self._columns:
+                        self._columns = _columns_of(element)
+                    self._reporter.element(self, pipeline)
+                    return element
         except BaseException:
             # An interrupt may come after the pipeline went on: then it is ahead of the state.
             self._stop()
@@ -345,10 +375,24 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._stop()
         raise StopIteration
 
+    def _took(self, n_rows: int, pipeline: _core.Pipeline, opened: Opened) -> None:
+        """The next `n_rows` rows were taken from the pipeline."""
+        for shard, row, report in pipeline.take_damaged():
+            self._remember(DamagedRow(shard, row, DecodeReport(*report)))
+        own_rows = opened.rows_per_epoch // self._part.stream_stride
+        self._bad.delivered(n_rows, pipeline.take_bad(), own_rows)
+        if n_rows < self._dataset.rows_per_element:
+            position = self._position.ended(opened)
+        else:
+            position = self._position.after(n_rows, opened, self._part)
+        state = position.to_state()
+        self._position, self._state = position, state
+
     def _running(self) -> _core.Pipeline:
         # Threads do not survive a fork: a child starts its own from the same position.
         if self._pipeline is None or self._pid != os.getpid():
             start = Position.from_state(self._state, part=self._part)
+            self._bad.check_file()
             pipeline = _core.Pipeline(**self._dataset.native_options(start))
             self._pid = os.getpid()
             self._position = start
@@ -386,6 +430,15 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         """
         return list(self._damaged.values())
 
+    def bad_rows(self) -> list[BadRow]:
+        """The rows that could not be used, in the places of those delivered: one record a row.
+
+        The latest comes last, and of more than 10,000 these are kept. Rows that were tried in the
+        place of another and could not be used either are among them. As in `damaged_rows`, rows
+        that are read ahead are not, and worker processes have lists of their own.
+        """
+        return self._bad.rows()
+
     def get_state(self) -> dict[str, Any]:
         """The position, as plain integers and one string: safe for JSON, always of one shape."""
         return dict(self._state)
@@ -396,6 +449,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         A state of another data set, version or slice raises `ValueError` there, nothing here.
         """
         self._state = dict(state)
+        self._bad.restart()
         self._ended = False
         self._opened = None
         self._stop()

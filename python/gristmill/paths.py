@@ -107,28 +107,3 @@ def _json(directory: str, name: str) -> dict[str, Any]:
         except ValueError as error:
             raise ValueError(f"{path} is not JSON, as datasets writes it: {error}") from error
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
-
-
-def exclusions(
-    exclude: Iterable[tuple[int | str | os.PathLike[str], int]], shards: Sequence[str]
-) -> list[tuple[int, int]]:
-    """The excluded rows by shard number, where a user may name a shard by its path instead."""
-    by_name: dict[str, list[int]] = {}
-    for number, shard in enumerate(shards):
-        for name in {shard, os.path.basename(shard)}:
-            by_name.setdefault(name, []).append(number)
-    rows: list[tuple[int, int]] = []
-    for named, row in exclude:
-        shard = os.fspath(named) if isinstance(named, os.PathLike) else named
-        if isinstance(shard, str):
-            numbers = by_name.get(shard, [])
-            if len(numbers) != 1:
-                raise ValueError(
-                    f"exclude names shard {shard!r}, which fits {len(numbers)} of the "
-                    f"{len(shards)} shards; name it by its path"
-                )
-            shard = numbers[0]
-        if shard < 0 or row < 0:
-            raise ValueError(f"exclude names {(shard, row)}: shards and rows count from 0")
-        rows.append((shard, row))
-    return rows

@@ -40,7 +40,8 @@ class Stages:
             (without the reads). Percentiles are of one row in 16. It waits for tables that another
             reader is loading.
         read: Requests to the storage. It waits for the look-ahead and the memory budget.
-        decode: Rows, from encoded bytes to samples at their own rate. It waits for rows to be read.
+        decode: Rows, from encoded bytes to samples at their own rate; with the reading of those
+            that are substituted for bad ones. It waits for rows to be read.
         resample: Rows that were resampled, in the decode threads.
         assemble: Batches, joined in the decode threads.
         deliver: Elements made of batches for Python. Waiting for the GIL counts as work.
@@ -203,6 +204,7 @@ class Stats:
         first_element_seconds: How long the first `next` waited; `None` before it returned.
         elements: Elements delivered.
         rows: Rows delivered.
+        bad_rows: Rows that could not be used, in the places of these, each time that they came.
     """
 
     elapsed_seconds: float = 0.0
@@ -210,6 +212,7 @@ class Stats:
     first_element_seconds: float | None = None
     elements: int = 0
     rows: int = 0
+    bad_rows: int = 0
     stages: Stages = field(default_factory=Stages)
     storage: StorageStats = field(default_factory=StorageStats)
     caches: CacheStats = field(default_factory=CacheStats)
@@ -306,6 +309,8 @@ def _table(stats: Stats) -> list[str]:
     reads = f"storage: {storage.requests:,} requests, {storage.bytes / _MB:,.1f} MB"
     lines.append(reads if storage.latency_seconds is None else f"{reads}, {_cost(storage)}")
     lines.append(f"memory: {used} MB used, {peak} MB at most, {budget} MB allowed")
+    if stats.bad_rows:
+        lines.append(f"bad rows: {stats.bad_rows:,}, see bad_rows() of the iterator")
     lines.append(f"queues: {depths} rows read and batches ready, on average")
     return lines
 

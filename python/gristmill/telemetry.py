@@ -59,9 +59,10 @@ class Reporter:
         stats = iterator.stats()
         logger.log(
             self._level,
-            "%s: %d rows, %.0f rows/s, waiting %.1f %%. %s",
+            "%s: %d rows%s, %.0f rows/s, waiting %.1f %%. %s",
             iterator,
             stats.rows,
+            f" ({stats.bad_rows} bad)" if stats.bad_rows else "",
             stats.rows_per_second,
             100 * stats.waiting_share,
             iterator.verdict(),

@@ -1,4 +1,4 @@
-"""The command line: `gristmill demo` and what it is made of."""
+"""The command line, a module a command."""
 
 from gristmill.cli.commands import main
 

@@ -1,19 +1,30 @@
 """The `gristmill` command."""
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-FAILED = 3
-"""Exit status of a command that was asked for properly and could not be done; 2 is bad usage."""
+from gristmill.cli.common import failures_told, output_options
+from gristmill.cli.doctoring import bench, doctor
+from gristmill.cli.inspecting import index, inspect
+from gristmill.cli.scanning import scan
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(package_name="gristmill", prog_name="gristmill")
 def main() -> None:
-    """Feeds JAX from Arrow shards of audio."""
+    """Feeds JAX from Arrow shards of audio.
+
+    Exit status: 0 all is well, 1 something bad was found, 2 bad usage, 3 it could not be done.
+    """
+
+
+main.add_command(inspect)
+main.add_command(scan)
+main.add_command(doctor)
+main.add_command(index)
+main.add_command(bench)
 
 
 @main.command()
@@ -38,8 +49,7 @@ def main() -> None:
     default=0,
     help="Of the recordings, their order, the crops and the model.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a summary for machines.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@output_options
 def demo(
     data: Path,
     rows: int,
@@ -61,13 +71,9 @@ def demo(
         message = f"The demo needs {' and '.join(missing)}: pip install 'gristmill[demo]'"
         raise click.UsageError(message)
 
-    from gristmill.cli import demo as job
-    from gristmill.cli.console import Console
-    from gristmill.errors import GristmillError
+    with failures_told("demo"):
+        from gristmill.cli import demo as job
+        from gristmill.cli.console import Console
 
-    options = job.Options(data, rows, steps, batch_size, threads, seed)
-    try:
+        options = job.Options(data, rows, steps, batch_size, threads, seed)
         job.run(options, Console(as_json=as_json, quiet=quiet))
-    except (GristmillError, OSError, job.ResumeDiffersError) as error:
-        click.echo(f"gristmill demo: {error}", err=True)
-        sys.exit(FAILED)

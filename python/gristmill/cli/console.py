@@ -23,30 +23,76 @@ class Progress:
         self._notes = ""
         self._on_terminal = sys.stderr.isatty()
         self._lines = not quiet and not self._on_terminal
-        self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
+        self._began = time.monotonic()
+        self._before = 0
+        self._next_line = self._began + _SECONDS_BETWEEN_LINES
         self._bar: Any = tqdm(
-            total=total, desc=what, unit=unit, disable=quiet or not self._on_terminal
+            total=total,
+            desc=what,
+            unit=f" {unit}",
+            disable=quiet or not self._on_terminal,
+            dynamic_ncols=True,
         )
+
+    def expect(self, total: int, done: int = 0) -> None:
+        """Says how much there is to do, and how much was done before this began."""
+        self._total = self._bar.total = total
+        self._done = self._before = self._bar.n = self._bar.initial = done
+        self._bar.refresh()
 
     def advance(self, **notes: str) -> None:
         """Counts one more; `notes` are shown beside the count."""
-        self._done += 1
+        self.reach(self._done + 1, **notes)
+
+    def reach(self, done: int, **notes: str) -> None:
+        """Counts up to `done`."""
         self._notes = "".join(f", {name} {value}" for name, value in notes.items())
         self._bar.set_postfix(notes, refresh=False)
-        self._bar.update()
+        self._bar.update(done - self._done)
+        self._done = done
         if self._lines and time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
             self._line()
 
     def close(self) -> None:
-        """Leaves the last count on the screen."""
+        """Leaves the last count on the screen. Safe to call again."""
         self._bar.close()
         if self._lines:
             self._line()
+        self._lines = False
 
     def _line(self) -> None:
-        text = f"{self._what}: {self._done}/{self._total} {self._unit}{self._notes}"
+        text = f"{self._what}: {self._done}/{self._total} {self._unit}{self._pace()}{self._notes}"
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - the terminal's one door
+
+    def _pace(self) -> str:
+        """The rate and the time left, as soon as they can be told."""
+        elapsed = time.monotonic() - self._began
+        n_new = self._done - self._before
+        if elapsed < 1 or n_new <= 0 or self._done >= self._total:
+            return ""
+        left = (self._total - self._done) * elapsed / n_new
+        rate = n_new / elapsed
+        # Of a few long pieces of work the rate says nothing.
+        pace = f", {rate:,.0f} {self._unit}/s" if rate >= 10 else ""
+        return f"{pace}, {time_text(left)} left"
+
+
+def time_text(seconds: float) -> str:
+    """Seconds as `m:ss` or `h:mm:ss`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def bytes_text(n_bytes: float) -> str:
+    """Bytes in the unit that gives one to four digits before the point."""
+    units = ("B", "kB", "MB", "GB", "TB")
+    power = 0
+    while n_bytes >= 1000 and power + 1 < len(units):
+        n_bytes, power = n_bytes / 1000, power + 1
+    digits = 0 if power == 0 or n_bytes >= 100 else 1
+    return f"{n_bytes:,.{digits}f} {units[power]}"
 
 
 class Console:
@@ -59,7 +105,10 @@ class Console:
     def say(self, text: str = "") -> None:
         """Prints a line for people; nothing where a machine reads."""
         if not self._as_json:
-            print(text, flush=True)  # noqa: T201 - the terminal's one door
+            # A name of a class or a shard must not end a command on a terminal without its letters.
+            encoding = sys.stdout.encoding or "utf-8"
+            shown = text.encode(encoding, "replace").decode(encoding)
+            print(shown, flush=True)  # noqa: T201 - the terminal's one door
 
     def table(self, title: str, rows: list[tuple[str, str]]) -> None:
         """Prints names and values in two columns."""
@@ -68,6 +117,21 @@ class Console:
         self.say(title)
         for name, value in rows:
             self.say(f"  {name:<{width}}  {value}")
+
+    def bars(self, rows: list[tuple[str, int]], width: int = 40) -> None:
+        """Prints counts as bars: blocks where the terminal has them, number signs elsewhere."""
+        encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+        block = "\N{FULL BLOCK}" if sys.stdout.isatty() and encoding == "utf8" else "#"
+        most = max((count for _, count in rows), default=0)
+        names = max((len(name) for name, _ in rows), default=0)
+        digits = max((len(f"{count:,}") for _, count in rows), default=0)
+        for name, count in rows:
+            bar = block * max(round(width * count / most), count > 0) if most else ""
+            self.say(f"  {name:>{names}}  {count:>{digits},}  {bar}".rstrip())
+
+    def warn(self, text: str) -> None:
+        """Prints a line to stderr, whatever was asked for."""
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the terminal's one door
 
     def summary(self, values: dict[str, Any]) -> None:
         """Prints the result as JSON, if JSON was asked for."""

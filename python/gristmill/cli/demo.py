@@ -27,7 +27,7 @@ _COMPARED = 8
 """Batches that are compared after the stop: more than an epoch of the demo's rows."""
 
 
-class ResumeDiffersError(Exception):
+class ResumeDiffersError(gm.GristmillError):
     """The resumed batches were not those of the uninterrupted run."""
 
 

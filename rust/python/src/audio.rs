@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use gristmill_core::{
     Error,
     audio::{
-        self, AudioSpec, Channels, Codec, Crop, DecodeReport, Decoder, Limits, Pad, Resampler,
-        SampleType,
+        self, AudioInfo, AudioSpec, Channels, Checked, Codec, Crop, DecodeError, DecodeReport,
+        Decoder, Depth, Limits, Pad, Reason, Resampler, SampleType,
     },
     batch::{AlignedBuf, PooledBuf},
 };
@@ -16,6 +16,7 @@ use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyDict};
 use crate::{
     convert::samples_to_array,
     detach::Detach,
+    errors::into_py_err,
     options::{self, ChannelsArg, LimitsArg},
 };
 
@@ -103,6 +104,46 @@ fn dtype_arg(arg: &Bound<'_, PyAny>) -> PyResult<SampleType> {
     options::sample_type(&arg.extract::<String>()?)
 }
 
+/// `(codec, sample_rate, channels, frames)`.
+type Info = (&'static str, u32, u16, u64);
+
+/// Decodes a whole recording, or looks at its checksums alone, and keeps nothing of it:
+/// `(info, report, exception where damage is an error or None)`. Exceptions name the place.
+#[pyfunction]
+#[pyo3(signature = (data, *, decode, limits, shard=None, row=None))]
+pub(crate) fn check<'py>(
+    py: Python<'py>,
+    data: Option<PyBackedBytes>,
+    decode: bool,
+    #[pyo3(from_py_with = limits_arg)] limits: Limits,
+    shard: Option<&str>,
+    row: Option<u64>,
+) -> PyResult<(Info, Report<'py>, Option<PyErr>)> {
+    let depth = if decode { Depth::Decode } else { Depth::Checksums };
+    let place = |error: DecodeError| {
+        let error = match row {
+            Some(row) => Error::from(error).in_row(row),
+            None => error.into(),
+        };
+        match shard {
+            Some(shard) => error.in_shard(&shard.into()),
+            None => error,
+        }
+    };
+    let Checked { info, report, error } = py.detach_core(|| {
+        let Some(data) = &data else {
+            return Err(place(DecodeError { codec: None, reason: Reason::Null }));
+        };
+        DECODER.with_borrow_mut(|decoder| decoder.check(data, limits, depth)).map_err(place)
+    })?;
+    let error = error.map(|error| into_py_err(py, &place(error)));
+    Ok((info_to_py(info), report_to_py(py, info.codec, report)?, error))
+}
+
+fn info_to_py(info: AudioInfo) -> Info {
+    (info.codec.key(), info.rate_hz, info.n_channels, info.n_frames)
+}
+
 /// `(codec, sample_rate, channels, frames)` from the headers alone.
 #[pyfunction]
 #[pyo3(signature = (data, *, limits))]
@@ -110,7 +151,6 @@ pub(crate) fn probe(
     py: Python<'_>,
     data: PyBackedBytes,
     #[pyo3(from_py_with = limits_arg)] limits: Limits,
-) -> PyResult<(&'static str, u32, u16, u64)> {
-    let info = py.detach_core(|| Ok(audio::probe_within(&data, limits)?))?;
-    Ok((info.codec.key(), info.rate_hz, info.n_channels, info.n_frames))
+) -> PyResult<Info> {
+    py.detach_core(|| Ok(audio::probe_within(&data, limits)?)).map(info_to_py)
 }

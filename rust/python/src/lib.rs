@@ -11,6 +11,7 @@ mod errors;
 mod options;
 mod order;
 mod pipeline;
+mod shards;
 mod stats;
 
 use pyo3::pymodule;
@@ -19,13 +20,15 @@ use pyo3::pymodule;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::audio::{decode, probe};
+    use super::audio::{check, decode, probe};
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
     use super::order::Order;
     #[pymodule_export]
     use super::pipeline::{Pipeline, element_spec};
+    #[pymodule_export]
+    use super::shards::{read_header, usable_cpus};
     use pyo3::prelude::*;
 
     #[pymodule_init]

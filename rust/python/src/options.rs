@@ -1,22 +1,20 @@
 //! The keyword arguments of `_core.Pipeline` become the core's options.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use gristmill_core::{
     audio::{AudioSpec, Channels, Crop, Limits, Pad, Resampler, SampleType},
     batch::{FillValue, Ragged, Style, Styles},
     order::{Fingerprint, Lane, Plan, Shuffle, Slice, Window},
-    pipeline::{AudioRequest, Options, Start},
-    shard::IndexDir,
+    pipeline::{AudioRequest, OnError, Options, Start},
 };
 use pyo3::{
     exceptions::{PyKeyError, PyValueError},
     prelude::*,
     types::PyDict,
 };
+
+use crate::shards::index_dir;
 
 /// `(start, stop, step, sequential)` of a slice.
 type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
@@ -148,6 +146,9 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         plan: plan(kwargs)?,
         crop_seed: get(kwargs, "crop_seed")?,
         exclude: get(kwargs, "exclude")?,
+        expected_rows: get(kwargs, "expected_rows")?,
+        on_error: on_error(kwargs)?,
+        max_missing: get(kwargs, "max_missing")?,
         batch_size: get(kwargs, "batch_size")?,
         drop_remainder: get(kwargs, "drop_remainder")?,
         styles: styles(kwargs)?,
@@ -156,12 +157,7 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         n_requests: get(kwargs, "num_requests")?,
         memory_budget: get(kwargs, "memory_budget")?,
         prefetch_batches: get(kwargs, "prefetch_batches")?,
-        index_dir: match get::<Option<PathBuf>>(kwargs, "index_dir")? {
-            None => IndexDir::Nowhere,
-            // Folders come as absolute paths.
-            Some(name) if name == Path::new("beside") => IndexDir::Beside,
-            Some(folder) => IndexDir::Folder(folder),
-        },
+        index_dir: index_dir(get(kwargs, "index_dir")?),
         retries: get(kwargs, "retries")?,
         page_cache: get(kwargs, "page_cache")?,
     };
@@ -178,6 +174,15 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         allow_changed: get(kwargs, "allow_changed")?,
     };
     Ok((options, start))
+}
+
+fn on_error(kwargs: &Bound<'_, PyDict>) -> PyResult<OnError> {
+    let name: String = get(kwargs, "on_error")?;
+    let found = OnError::ALL.iter().find(|(known, _)| *known == name);
+    found.map(|(_, policy)| *policy).ok_or_else(|| {
+        let names = OnError::ALL.map(|(name, _)| name).join("', '");
+        PyValueError::new_err(format!("on_error is one of '{names}', not {name:?}"))
+    })
 }
 
 /// A number for `fill_value`; the order tells `True` from 1, and 1 from 1.0.

@@ -6,8 +6,9 @@ use std::{
 };
 
 use gristmill_core::{
-    batch::{Batch, DamagedRow},
-    pipeline::{self, Next, describe},
+    audio::Codec,
+    batch::{BadRow, Batch, DamagedRow},
+    pipeline::{self, Next, OnError, describe},
 };
 use pyo3::{prelude::*, types::PyDict};
 
@@ -32,7 +33,13 @@ pub(crate) struct Pipeline {
     inner: pipeline::Pipeline,
     /// Damaged rows that were delivered and not yet asked for: those of one batch, as a rule.
     damaged: Mutex<Vec<DamagedRow>>,
+    /// Bad rows, likewise.
+    bad: Mutex<Vec<BadRow>>,
 }
+
+/// The fields of `gristmill.BadRow`.
+type BadFields =
+    (String, u64, Option<String>, Option<&'static str>, &'static str, String, Option<u64>, u64);
 
 #[pymethods]
 impl Pipeline {
@@ -44,15 +51,18 @@ impl Pipeline {
             None => options::parse(&PyDict::new(py))?,
         };
         let inner = py.detach_core(move || pipeline::Pipeline::start(options, start))?;
-        Ok(Self { inner, damaged: Mutex::default() })
+        Ok(Self { inner, damaged: Mutex::default(), bad: Mutex::default() })
     }
 
-    /// `(rows, columns)` of the next element; `None` at the end.
-    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(usize, Bound<'py, PyDict>)>> {
+    /// `(rows of the stream, columns)` of the next element, whose columns are `None` where all of
+    /// its rows were left out; `None` at the end.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(usize, Option<Bound<'py, PyDict>>)>> {
         let element = self.wait(py).and_then(|batch| {
             let Some(mut batch) = batch else { return Ok(None) };
-            self.lock_damaged().append(&mut batch.damaged);
-            let (n_rows, columns) = (batch.n_rows, batch_to_dict(py, batch)?);
+            lock(&self.damaged).append(&mut batch.damaged);
+            lock(&self.bad).append(&mut batch.bad);
+            let (n_rows, is_empty) = (batch.n_rows, batch.n_delivered == 0);
+            let columns = (!is_empty).then(|| batch_to_dict(py, batch)).transpose()?;
             self.inner.handed_over();
             Ok(Some((n_rows, columns)))
         });
@@ -86,9 +96,30 @@ impl Pipeline {
 
     /// The damaged rows among those delivered since the last call: `(shard, row, report)`.
     fn take_damaged<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, u64, Report<'py>)>> {
-        let taken = std::mem::take(&mut *self.lock_damaged());
+        let taken = std::mem::take(&mut *lock(&self.damaged));
         let row = |DamagedRow { shard, row, codec, report }| {
             Ok((str::to_owned(&*shard), row, report_to_py(py, codec, report)?))
+        };
+        taken.into_iter().map(row).collect()
+    }
+
+    /// The bad rows in the places of those delivered since the last call: the fields of
+    /// `gristmill.BadRow`, and whether it was tried in the place of another.
+    fn take_bad(&self) -> Vec<(BadFields, bool)> {
+        let taken = std::mem::take(&mut *lock(&self.bad));
+        let row = |bad: BadRow| {
+            let codec = bad.codec.map(Codec::key);
+            let fields = (
+                str::to_owned(&bad.shard),
+                bad.row,
+                bad.path,
+                codec,
+                bad.reason,
+                bad.message,
+                bad.n_bytes,
+                bad.shard_rows,
+            );
+            (fields, bad.is_substitute)
         };
         taken.into_iter().map(row).collect()
     }
@@ -111,10 +142,6 @@ impl Pipeline {
 }
 
 impl Pipeline {
-    fn lock_damaged(&self) -> MutexGuard<'_, Vec<DamagedRow>> {
-        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wait(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         loop {
             match py.detach_core(|| self.inner.next(SIGNAL_CHECK))? {
@@ -124,6 +151,10 @@ impl Pipeline {
             }
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Pipeline {
@@ -145,8 +176,9 @@ pub(crate) fn element_spec<'py>(
         Some(kwargs) => options::parse(kwargs)?,
         None => options::parse(&PyDict::new(py))?,
     };
-    // Only a last batch can be short.
-    let is_full = options.drop_remainder || options.plan.epochs.is_none();
+    // Only a last batch can be short, unless bad rows are left out.
+    let is_full = (options.drop_remainder || options.plan.epochs.is_none())
+        && options.on_error != OnError::Skip;
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
     let described = py.detach_core(move || describe(&options))?;
     described_to_py(py, &described, batch.as_slice())

@@ -16,6 +16,7 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<
     all.set_item("first_element_seconds", stats.first_element.map(seconds))?;
     all.set_item("elements", stats.elements)?;
     all.set_item("rows", stats.rows)?;
+    all.set_item("bad_rows", stats.bad_rows)?;
     all.set_item("usable_cpus", stats.usable_cpus)?;
     let stages = PyDict::new(py);
     for (name, times) in [

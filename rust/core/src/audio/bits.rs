@@ -1,5 +1,8 @@
 //! Reads bits, the most significant first.
 
+// What `pulp` compiles for an instruction set must be inlined into its function.
+#![allow(clippy::inline_always)]
+
 /// A place in a run of bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BitReader<'a> {
@@ -27,20 +30,38 @@ impl<'a> BitReader<'a> {
         if n > 32 || n > self.left() {
             return None;
         }
-        let mut value = 0u64;
-        let first = self.at / 8;
-        for byte in self.bytes.get(first..)?.iter().take((self.at % 8 + n).div_ceil(8)) {
-            value = value << 8 | u64::from(*byte);
-        }
-        let unread = (8 - (self.at + n) % 8) % 8;
+        let value = self.peek() >> 32;
         self.at += n;
-        Some((value >> unread & ((1u64 << n) - 1)) as u32)
+        Some((value >> (32 - n)) as u32)
+    }
+
+    /// The next bits from the top down, 57 of them; behind the end they are zeros.
+    #[inline(always)]
+    pub(super) fn peek(&self) -> u64 {
+        let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
+        let word = match rest.first_chunk::<8>() {
+            Some(next) => u64::from_be_bytes(*next),
+            None => last_word(rest),
+        };
+        word << (self.at % 8)
+    }
+
+    /// How many bits were read or skipped.
+    pub(super) fn position(&self) -> usize {
+        self.at
     }
 
     /// Moves on by `n` bits, possibly past the end.
     pub(super) fn skip(&mut self, n: usize) {
         self.at = self.at.saturating_add(n);
     }
+}
+
+/// Fewer than eight bytes, and zeros.
+#[inline(never)]
+fn last_word(rest: &[u8]) -> u64 {
+    let bytes = rest.iter().chain(std::iter::repeat(&0)).take(8);
+    bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]
@@ -55,7 +76,8 @@ mod tests {
         assert_eq!(bits.read(6), Some(0b11_1111));
         assert_eq!(bits.read(0), Some(0));
         assert_eq!(bits.read(32), Some(0x0080_0102));
-        assert_eq!(bits.read(1), None);
+        assert_eq!((bits.read(1), bits.peek()), (None, 0));
+        assert_eq!(BitReader::starting_at(&[0xFF, 0x0F, 0x80], 12).peek(), 0xF8 << 56);
         assert_eq!(BitReader::starting_at(&[0x0F], 6).read(2), Some(3));
         bits.skip(usize::MAX);
         assert_eq!((bits.left(), bits.read(1)), (0, None));

@@ -136,7 +136,7 @@ impl Decoder {
 
     /// Runs `work`, and turns a panic in it into an error. State that it may have left half done
     /// is dropped.
-    fn contained<T>(
+    pub(super) fn contained<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Reason>,
     ) -> Result<T, Reason> {

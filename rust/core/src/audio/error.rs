@@ -106,6 +106,20 @@ pub enum Reason {
         /// Samples in the slot.
         found: usize,
     },
+    /// More of what was asked for could not be decoded than the caller puts up with.
+    Missing {
+        /// Frames that could not be decoded.
+        missing: u64,
+        /// Frames that were asked for.
+        wanted: u64,
+    },
+    /// None of the rows that were tried in this one's place could be used either.
+    NoSubstitute {
+        /// What is wrong with this row.
+        of: Box<Reason>,
+        /// How many others were tried.
+        tried: usize,
+    },
     /// The cancel flag was set. Nothing is known about the row.
     Cancelled,
 }
@@ -180,6 +194,19 @@ impl fmt::Display for Reason {
                 f,
                 "{expected} samples were planned and the slot has {found}: a bug in gristmill"
             ),
+            Self::Missing { missing, wanted } => write!(
+                f,
+                "{missing} of {wanted} frames could not be decoded, which is more than max_missing \
+                 allows; raise it or exclude the row"
+            ),
+            Self::NoSubstitute { of, tried: 0 } => {
+                write!(f, "{of}; and there is no other row to take in its place")
+            }
+            Self::NoSubstitute { of, tried } => write!(
+                f,
+                "{of}; and none of the {tried} rows that were tried in its place can be used \
+                 either: leave the shard out, or have on_error=\"mask\""
+            ),
             Self::Cancelled => f.write_str("decoding was cancelled"),
         }
     }
@@ -195,6 +222,11 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Reason {
+    /// Whether it is about the row's bytes, and not about how decoding was called.
+    pub(crate) fn is_of_row(&self) -> bool {
+        !matches!(self, Self::Cancelled | Self::WrongSlot { .. })
+    }
+
     /// Whether something may be left of the recording all the same.
     pub(super) fn is_damage(&self) -> bool {
         matches!(

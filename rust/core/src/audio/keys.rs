@@ -37,6 +37,8 @@ impl Reason {
             Self::Limit(_) => "limit",
             Self::TooFewChannels { .. } => "too_few_channels",
             Self::DecoderPanic(_) => "decoder_panic",
+            Self::Missing { .. } => "missing",
+            Self::NoSubstitute { .. } => "no_substitute",
             Self::WrongSlot { .. } => "wrong_slot",
             Self::Cancelled => "cancelled",
         }

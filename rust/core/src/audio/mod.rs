@@ -13,6 +13,7 @@ mod bits;
 mod bytes;
 mod caf;
 mod cancel;
+mod check;
 mod decoder;
 mod error;
 mod flac;
@@ -40,6 +41,7 @@ mod spec;
 mod warm_up;
 mod wav;
 
+pub use check::{Checked, Depth};
 pub use decoder::{Decoder, probe, probe_within};
 pub use error::{Codec, DecodeError, Exceeded, Reason};
 pub use limits::{FREE_FRAMES, Limits};

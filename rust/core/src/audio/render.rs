@@ -22,9 +22,9 @@ const MAX_KEPT_SAMPLES: usize = 4 << 20;
 
 /// What decoding came to.
 #[derive(Clone, Copy, Default)]
-struct Came {
-    n_decoded: u64,
-    damage: Counts,
+pub(super) struct Came {
+    pub(super) n_decoded: u64,
+    pub(super) damage: Counts,
 }
 
 impl Decoder {
@@ -110,7 +110,12 @@ impl Decoder {
     }
 
     /// Fills the sink; on any fault on the way in, once more from the very start.
-    fn decode(&mut self, bytes: &[u8], plan: &Plan, sink: &mut Sink<'_>) -> Result<Came, Reason> {
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        plan: &Plan,
+        sink: &mut Sink<'_>,
+    ) -> Result<Came, Reason> {
         if sink.is_lenient() {
             return self.salvage(bytes, plan, sink);
         }

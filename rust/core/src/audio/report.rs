@@ -105,6 +105,13 @@ pub struct DecodeReport {
     pub damage: Counts,
 }
 
+impl DecodeReport {
+    /// Frames that are zeros because nothing could be decoded.
+    pub fn frames_missing(&self) -> u64 {
+        self.frames_wanted.saturating_sub(self.frames_decoded)
+    }
+}
+
 /// Collects damage, or lets the first of it be an error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ledger {

@@ -15,6 +15,8 @@ pub(super) enum Mix {
     Take,
     /// One channel into all planes.
     Spread,
+    /// None is kept: there are no planes. Samples that are not finite are counted.
+    Discard,
 }
 
 impl Mix {
@@ -34,11 +36,20 @@ impl Mix {
 /// A sample as decoders hand it over.
 pub(super) trait Sample: Copy {
     fn to_f32(self) -> f32;
+
+    /// Whether it is neither NaN nor infinite.
+    fn is_finite(self) -> bool {
+        true
+    }
 }
 
 impl Sample for f32 {
     fn to_f32(self) -> f32 {
         self
+    }
+
+    fn is_finite(self) -> bool {
+        Self::is_finite(self)
     }
 }
 
@@ -65,6 +76,8 @@ pub(super) struct Sink<'a> {
     n_missing: usize,
     /// Where the last of their stretches ends.
     gap_end: Option<usize>,
+    /// Samples that were NaN or infinite, where none are kept.
+    n_non_finite: u64,
     ledger: Ledger,
 }
 
@@ -79,7 +92,30 @@ impl<'a> Sink<'a> {
     ) -> Self {
         let ledger = Ledger::default();
         let (gap, gap_end) = (false, None);
-        Self { planes, stride, mix, first, len, filled: 0, gap, n_missing: 0, gap_end, ledger }
+        let (filled, n_missing, n_non_finite) = (0, 0, 0);
+        Self {
+            planes,
+            stride,
+            mix,
+            first,
+            len,
+            filled,
+            gap,
+            n_missing,
+            gap_end,
+            n_non_finite,
+            ledger,
+        }
+    }
+
+    /// A sink that keeps nothing of `len` frames from frame `first` on: memory for none of them.
+    pub(super) fn discarding(first: u64, len: usize) -> Self {
+        Self::new(&mut [], 0, Mix::Discard, first, len)
+    }
+
+    /// Samples that were NaN or infinite, of a sink that discards.
+    pub(super) fn n_non_finite(&self) -> u64 {
+        self.n_non_finite
     }
 
     /// The same, with zeros for frames that do not come.
@@ -159,7 +195,7 @@ impl<'a> Sink<'a> {
 
     /// Forgets what came so far.
     pub(super) fn restart(&mut self) {
-        (self.filled, self.n_missing) = (0, 0);
+        (self.filled, self.n_missing, self.n_non_finite) = (0, 0, 0);
         (self.gap, self.gap_end) = (false, None);
         self.ledger = if self.is_lenient() { Ledger::LENIENT } else { Ledger::default() };
     }
@@ -191,6 +227,11 @@ impl<'a> Sink<'a> {
         let range = self.filled..self.filled + take;
         match self.mix {
             Mix::Mean => self.push_mean(range, skip, channels),
+            Mix::Discard => {
+                let wanted = channels.iter().filter_map(|c| c.get(skip..skip + take));
+                let non_finite = |samples: &[S]| samples.iter().filter(|x| !x.is_finite()).count();
+                self.n_non_finite += wanted.map(non_finite).sum::<usize>() as u64;
+            }
             Mix::Take => {
                 for (plane, channel) in self.planes.chunks_mut(self.stride.max(1)).zip(channels) {
                     copy(plane.get_mut(range.clone()), channel.get(skip..));

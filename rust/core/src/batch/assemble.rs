@@ -6,8 +6,8 @@ use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::FieldRef;
 
 use super::{
-    AlignedBuf, Batch, BufferPool, Column, DamagedRow, Dtype, Limit, PooledBuf, Recycler, Styles,
-    Value,
+    AlignedBuf, BadRow, Batch, BufferPool, Column, DamagedRow, Dtype, Limit, PooledBuf, Recycler,
+    Styles, Value,
     gather::{Fault, Gather, InFile},
     runs::{Origin, Runs},
     value,
@@ -19,11 +19,16 @@ use crate::{
     shard::{Shard, Table},
 };
 
+/// The column that tells which rows are valid.
+pub(crate) const VALID: &str = "valid";
+
 /// Where each output column comes from, in schema order.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) columns: Vec<(String, Source)>,
     pub(crate) with_row_id: bool,
+    /// Whether elements tell which rows are valid.
+    pub(crate) with_valid: bool,
     pub(crate) styles: Styles,
 }
 
@@ -48,6 +53,20 @@ pub(crate) struct Row {
     pub(crate) blobs: Vec<BlobValue>,
     /// What is wrong with its audio, if something is.
     pub(crate) damage: Option<Box<DamagedRow>>,
+    /// The rows that could not be used in this place.
+    pub(crate) bad: Vec<BadRow>,
+    pub(crate) fate: Fate,
+}
+
+/// What becomes of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is delivered.
+    Valid,
+    /// It is delivered with zeros, or nothing, for audio.
+    Masked,
+    /// It is left out.
+    Skipped,
 }
 
 /// What became of one blob of a row.
@@ -61,6 +80,15 @@ pub(crate) enum BlobValue {
     Slot(AlignedBuf),
     /// Audio in a buffer of its own, of this shape.
     Own(AlignedBuf, Vec<usize>),
+}
+
+impl BlobValue {
+    fn into_slot(self) -> Option<AlignedBuf> {
+        match self {
+            Self::Slot(slot) => Some(slot),
+            _ => None,
+        }
+    }
 }
 
 /// What decoded rows look like, and where their memory goes back to.
@@ -89,6 +117,15 @@ pub(crate) fn assemble(
     single: bool,
     limit_bytes: usize,
 ) -> Result<Batch> {
+    let n_rows = rows.len();
+    let bad = rows.iter_mut().flat_map(|row| std::mem::take(&mut row.bad)).collect();
+    if rows.iter().any(|row| row.fate == Fate::Skipped) {
+        rows = without_skipped(rows, slots);
+        if rows.is_empty() {
+            let (columns, damaged) = (Vec::new(), Vec::new());
+            return Ok(Batch { n_rows, n_delivered: 0, columns, damaged, bad });
+        }
+    }
     let made = Made { layout, shards, buffers: slots.buffers, single, limit_bytes };
     let mut columns = Vec::with_capacity(layout.columns.len() + 2);
     for (name, source) in &layout.columns {
@@ -105,8 +142,51 @@ pub(crate) fn assemble(
     if layout.with_row_id {
         columns.extend(row_id_columns(&rows, single));
     }
+    if layout.with_valid {
+        columns.push(valid_column(&rows, single));
+    }
     let damaged = rows.iter_mut().filter_map(|row| row.damage.take()).map(|row| *row).collect();
-    Ok(Batch { n_rows: rows.len(), columns, damaged })
+    Ok(Batch { n_rows, n_delivered: rows.len(), columns, damaged, bad })
+}
+
+/// The rows that are delivered, their slots moved together at the front of the batch's buffer.
+fn without_skipped(mut rows: Vec<Row>, slots: &Slots<'_>) -> Vec<Row> {
+    let blobs = rows.first().map_or(0, |row| row.blobs.len());
+    for blob in 0..blobs {
+        let taken = rows.iter_mut().filter_map(|row| match row.blobs.get_mut(blob) {
+            Some(value @ BlobValue::Slot(_)) => Some(std::mem::replace(value, BlobValue::Null)),
+            _ => None,
+        });
+        let parts: Vec<AlignedBuf> = taken.filter_map(BlobValue::into_slot).collect();
+        let slot_bytes = parts.first().map_or(0, |slot| slot.as_bytes().len());
+        if parts.len() != rows.len() || slot_bytes == 0 {
+            continue;
+        }
+        let mut whole = AlignedBuf::join(parts);
+        let kept = |row: &Row| row.fate != Fate::Skipped;
+        let from = rows.iter().enumerate().filter(|(_, row)| kept(row)).map(|(place, _)| place);
+        let mut n_kept = 0;
+        for place in from {
+            let start = place * slot_bytes;
+            let bytes = whole.as_bytes_mut();
+            if n_kept < place && start + slot_bytes <= bytes.len() {
+                bytes.copy_within(start..start + slot_bytes, n_kept * slot_bytes);
+            }
+            n_kept += 1;
+        }
+        if n_kept == 0 {
+            drop(PooledBuf::new(whole, slots.pool));
+            continue;
+        }
+        let moved = whole.split(n_kept, slot_bytes);
+        for (row, slot) in rows.iter_mut().filter(|row| kept(row)).zip(moved) {
+            if let Some(value) = row.blobs.get_mut(blob) {
+                *value = BlobValue::Slot(slot);
+            }
+        }
+    }
+    rows.retain(|row| row.fate != Fate::Skipped);
+    rows
 }
 
 /// What holds for all columns of an element.
@@ -266,6 +346,19 @@ fn row_id_columns(rows: &[Row], single: bool) -> [(String, Column); 2] {
     })
 }
 
+fn valid_column(rows: &[Row], single: bool) -> (String, Column) {
+    let mut buf = AlignedBuf::with_capacity(rows.len());
+    for row in rows {
+        buf.append(&[u8::from(row.fate == Fate::Valid)]);
+    }
+    let column = Column::Values {
+        buf: PooledBuf::free_standing(buf),
+        dtype: Dtype::BOOL,
+        shape: vec![rows.len()],
+    };
+    (VALID.to_owned(), if single { column.into_one() } else { column })
+}
+
 fn audio_column(
     rows: &mut [Row],
     name: &str,
@@ -296,7 +389,15 @@ fn audio_column(
             _ => return Err(in_row(Error::schema(name, "has no audio"), Some(row), shards)),
         }
     }
-    let shape = owned.first().map(|(_, shape)| shape.clone()).unwrap_or_default();
+    // A masked row has no shape of its own: in a batch it takes that of the others.
+    let valid = rows.iter().position(|row| row.fate == Fate::Valid).unwrap_or(0);
+    let shape = owned.get(valid).map(|(_, shape)| shape.clone()).unwrap_or_default();
+    let n_bytes = owned.get(valid).map_or(0, |(buf, _)| buf.as_bytes().len());
+    for ((buf, own), row) in owned.iter_mut().zip(rows.iter()) {
+        if row.fate == Fate::Masked && *own != shape {
+            (*buf, *own) = (AlignedBuf::zeroed(n_bytes), shape.clone());
+        }
+    }
     if let Some(odd) = owned.iter().position(|(_, other)| *other != shape) {
         let other = owned.get(odd).map(|(_, shape)| shape.clone()).unwrap_or_default();
         let reason = format!(

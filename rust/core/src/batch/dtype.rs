@@ -43,6 +43,9 @@ pub enum FillValue {
 }
 
 impl Dtype {
+    /// The dtype of truth values.
+    pub const BOOL: Self = Self { name: "?", width: 1, kind: Kind::Bool, stored: 0 };
+
     /// The dtype of lengths.
     pub const I32: Self = Self { name: "i4", width: 4, kind: Kind::Int, stored: 4 };
 
@@ -55,7 +58,7 @@ impl Dtype {
         let plain = |name, kind, width| Self { name, width, kind, stored: width };
         let time = |name, stored| Self { name, width: 8, kind: Kind::Time, stored };
         Some(match data_type {
-            T::Boolean => Self { name: "?", width: 1, kind: Kind::Bool, stored: 0 },
+            T::Boolean => Self::BOOL,
             T::Int8 => plain("i1", Kind::Int, 1),
             T::Int16 => plain("i2", Kind::Int, 2),
             T::Int32 => Self::I32,

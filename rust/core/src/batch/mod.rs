@@ -22,7 +22,7 @@ use crate::{
     error::Result,
 };
 
-pub(crate) use assemble::{BlobValue, Layout, Row, Slots, Source, assemble};
+pub(crate) use assemble::{BlobValue, Fate, Layout, Row, Slots, Source, VALID, assemble};
 pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool};
 pub use describe::{Described, describe_columns};
 pub use dtype::{Dtype, FillValue};
@@ -35,12 +35,39 @@ pub use value::{Value, value};
 /// One delivered element: a batch, or a single row.
 #[derive(Debug)]
 pub struct Batch {
-    /// How many rows of the stream it holds.
+    /// How many rows of the stream it stands for.
     pub n_rows: usize,
+    /// How many of them it holds: bad rows may have been left out.
+    pub n_delivered: usize,
     /// The columns in schema order, by name.
     pub columns: Vec<(String, Column)>,
     /// Its rows that are damaged, in their order.
     pub damaged: Vec<DamagedRow>,
+    /// The rows that could not be used, in the order of their places.
+    pub bad: Vec<BadRow>,
+}
+
+/// A row whose audio could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    /// The shard's path.
+    pub shard: Arc<str>,
+    /// The row's index in its shard.
+    pub row: u64,
+    /// How many rows the shard has.
+    pub shard_rows: u64,
+    /// What the row itself calls its audio, where it does.
+    pub path: Option<String>,
+    /// The codec, once the header told it.
+    pub codec: Option<Codec>,
+    /// Why, in a word; the limit's field for limits.
+    pub reason: &'static str,
+    /// Why, in a sentence with the place.
+    pub message: String,
+    /// Bytes of the encoded audio; `None` for null.
+    pub n_bytes: Option<u64>,
+    /// Whether it was tried in the place of another bad row.
+    pub is_substitute: bool,
 }
 
 /// A row that was delivered though its audio is damaged.

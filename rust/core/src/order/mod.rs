@@ -11,6 +11,7 @@ mod permutation;
 mod rows;
 mod shuffle;
 mod slice;
+mod substitute;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ pub use permutation::Permutation;
 pub use rows::{RowId, Rows};
 pub use shuffle::{Shuffle, Window};
 pub use slice::{RowSlice, Slice};
+pub use substitute::Substitutes;
 
 use self::shuffle::LaidOut;
 use crate::error::{Error, Result};
@@ -135,17 +137,26 @@ impl Order {
 
     /// The `i`-th row that is delivered here, counted over all epochs; `None` past the end.
     pub fn step(&self, i: u64) -> Option<Step> {
+        let (epoch, i) = self.place(i)?;
+        Some(Step { epoch, row: self.rows.get(self.number(epoch, i)?)? })
+    }
+
+    /// The epoch of the `i`-th row that is delivered here, and its place in it.
+    fn place(&self, i: u64) -> Option<(u64, u64)> {
         let index = self.lane.get(i)?;
         if self.stream_len().is_some_and(|end| index >= end) {
             return None;
         }
-        let (epoch, i) = (index / self.slice.len(), index % self.slice.len());
+        Some((index / self.slice.len(), index % self.slice.len()))
+    }
+
+    /// The number of the `i`-th row of an epoch, after slicing.
+    fn number(&self, epoch: u64, i: u64) -> Option<u64> {
         let position = self.slice.get(i)?;
-        let nth = match &self.shuffle {
-            Some(shuffle) => shuffle.get(&self.rows, &self.laid, epoch, position)?,
-            None => position,
-        };
-        Some(Step { epoch, row: self.rows.get(nth)? })
+        match &self.shuffle {
+            Some(shuffle) => shuffle.get(&self.rows, &self.laid, epoch, position),
+            None => Some(position),
+        }
     }
 
     /// Which row is the next to deliver here, once all hosts and workers together have delivered

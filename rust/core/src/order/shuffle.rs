@@ -1,6 +1,9 @@
 //! How positions of an epoch become numbers of rows: file order, a global or a windowed shuffle.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use super::{
     hash::{below, hash},
@@ -62,18 +65,33 @@ impl Shuffle {
         match self.window {
             None => Permutation::new(rows.len(), self.seed, epoch).get(position),
             Some(window) => {
-                let place = self.place(window, rows.len(), epoch, position)?;
+                let (place, _) = self.place(window, rows.len(), epoch, position)?;
                 laid.epoch(rows, self.seed, epoch).get(place)
             }
         }
     }
 
-    /// Where in the sequence of an epoch's shards its row at `position` lies.
+    /// The numbers of the rows that share both window and shard with the one at `position`;
+    /// `None` without windows.
+    pub(super) fn neighbours(
+        &self,
+        rows: &Rows,
+        laid: &LaidOut,
+        epoch: u64,
+        position: u64,
+    ) -> Option<Range<u64>> {
+        let epoch = if self.reshuffle { epoch } else { 0 };
+        let (place, block) = self.place(self.window?, rows.len(), epoch, position)?;
+        laid.epoch(rows, self.seed, epoch).run_around(place, &block)
+    }
+
+    /// Where in the sequence of an epoch's shards its row at `position` lies, and the block that
+    /// it is shuffled in.
     ///
     /// The sequence is cut into `streams` runs, the first ones longer by one where they cannot be
     /// equal, which take turns. A run is permuted block by block; its first block is cut short by
     /// a drawn number of rows, so that neighbours do not meet in the same blocks in every epoch.
-    fn place(&self, window: Window, n: u64, epoch: u64, position: u64) -> Option<u64> {
+    fn place(&self, window: Window, n: u64, epoch: u64, position: u64) -> Option<Placed> {
         if position >= n {
             return None;
         }
@@ -89,9 +107,12 @@ impl Shuffle {
         let end = len.min((block + 1).saturating_mul(size) - phase);
         let key = hash(&[self.seed, epoch, BLOCKS, stream]);
         let within = Permutation::new(end - first, key, block).get(i - first)?;
-        Some(start + first + within)
+        Some((start + first + within, start + first..start + end))
     }
 }
+
+/// A place in the sequence, and the places that it is shuffled with.
+type Placed = (u64, Range<u64>);
 
 /// The shards of an epoch in their drawn order: where each starts, and its first row's number.
 #[derive(Debug)]
@@ -119,6 +140,15 @@ impl Sequence {
         let k = self.0.partition_point(|(start, _)| *start <= place).checked_sub(1)?;
         let (start, first) = self.0.get(k)?;
         Some(first + (place - start))
+    }
+
+    /// The numbers of the rows in `block` that are of the same shard as the one at `place`.
+    fn run_around(&self, place: u64, block: &Range<u64>) -> Option<Range<u64>> {
+        let next = self.0.partition_point(|(start, _)| *start <= place);
+        let (start, first) = *self.0.get(next.checked_sub(1)?)?;
+        let end = self.0.get(next).map_or(u64::MAX, |(start, _)| *start).min(block.end);
+        let from = start.max(block.start);
+        Some(first + (from - start)..first + (end - start))
     }
 }
 
@@ -181,7 +211,8 @@ mod tests {
             let window = Window { rows, streams };
             let shuffle = windowed(seed, rows, streams);
             for position in 0..n {
-                let place = shuffle.place(window, n, 0, position).unwrap();
+                let (place, block) = shuffle.place(window, n, 0, position).unwrap();
+                prop_assert!(block.contains(&place) && block.end <= n);
                 let (stream, i) = (position % streams, position / streams);
                 let straight = stream * (n / streams) + stream.min(n % streams) + i;
                 prop_assert!(place.abs_diff(straight) < window.rows_per_stream());
@@ -194,7 +225,7 @@ mod tests {
         ) {
             let shuffle = windowed(seed, rows, streams);
             let place = shuffle.place(Window { rows, streams }, n, 0, i % n);
-            prop_assert!(place.is_some_and(|place| place < n));
+            prop_assert!(place.is_some_and(|(place, _)| place < n));
         }
     }
 

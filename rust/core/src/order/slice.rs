@@ -40,6 +40,11 @@ impl RowSlice {
         self.len == 0
     }
 
+    /// Whether these are all of `0..n`, in order.
+    pub(super) fn is_whole(&self, n: u64) -> bool {
+        *self == Self::all(n)
+    }
+
     /// The i-th position; `None` at or above [`Self::len`].
     pub fn get(&self, i: u64) -> Option<u64> {
         if i >= self.len {

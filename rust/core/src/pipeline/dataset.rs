@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use crate::{
     audio::{AudioSpec, Channels, Pad, SampleType},
-    batch::{Layout, Source, check_supported},
+    batch::{Layout, Source, VALID, check_supported},
     error::{Error, Result},
     order::{Fingerprint, Order, Rows, Step},
     shard::{Files, Projection, Shard, audio_columns, open_all},
 };
 
-use super::options::{AudioRequest, Options};
+use super::{
+    bad_rows::PathColumn,
+    options::{AudioRequest, OnError, Options},
+};
 
 /// The shards, opened, and what each row becomes.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Dataset {
     /// The decoded shape, where it is the same for all rows.
     pub(super) slot_shape: Option<Vec<usize>>,
     pub(super) fingerprint: Fingerprint,
+    /// What rows call their audio: read for bad rows only.
+    pub(super) paths: Option<PathColumn>,
 }
 
 impl Dataset {
@@ -84,6 +89,7 @@ impl Dataset {
         let layout = Layout {
             columns: sources(names, &projection, &blobs, decoded),
             with_row_id: options.with_row_id,
+            with_valid: options.on_error == OnError::Mask,
             styles: options.styles.clone(),
         };
         let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
@@ -94,6 +100,12 @@ impl Dataset {
                           with columns=[...], or take no row ids";
             return Err(named(Error::schema(name, reason)));
         }
+        if layout.with_valid && layout.columns.iter().any(|(name, _)| name == VALID) {
+            let reason = "on_error=\"mask\" adds a column of this name; leave the shards' own out \
+                          with columns=[...], or have another on_error";
+            return Err(named(Error::schema(VALID, reason)));
+        }
+        let paths = audio.as_ref().and_then(|(name, _)| PathColumn::find(schema, name));
         let audio = audio.and_then(|(name, spec)| {
             blobs.iter().position(|blob| *blob == name).map(|k| (k, spec))
         });
@@ -104,17 +116,19 @@ impl Dataset {
                 _ => vec![usize::from(channels), frames],
             })
         });
-        Ok(Self { shards, order, projection, blobs, layout, audio, slot_shape, fingerprint })
+        Ok(Self { shards, order, projection, blobs, layout, audio, slot_shape, fingerprint, paths })
     }
 
-    /// The row that the stream has at `index`, and its shard.
-    pub(super) fn row(&self, index: u64) -> Result<(Step, &Shard)> {
+    /// The row that the stream has at `index`.
+    pub(super) fn step(&self, index: u64) -> Result<Step> {
         let step = self.order.step(index);
-        let step = step.ok_or_else(|| Error::config("the stream ends before this row"))?;
+        step.ok_or_else(|| Error::config("the stream ends before this row"))
+    }
+
+    /// The shard of a row.
+    pub(super) fn shard(&self, step: Step) -> Result<&Shard> {
         let shard = self.shards.get(step.row.shard as usize);
-        let shard =
-            shard.ok_or_else(|| Error::config("the order names a shard that is not there"))?;
-        Ok((step, shard))
+        shard.ok_or_else(|| Error::config("the order names a shard that is not there"))
     }
 
     /// Bytes of one row's slot in a batch; 0 where rows have buffers of their own.
@@ -132,6 +146,17 @@ impl Dataset {
 
 fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
     let counts: Vec<u64> = shards.iter().map(Shard::n_rows).collect();
+    for &(number, expected) in &options.expected_rows {
+        let shard = shards.get(number as usize).filter(|shard| shard.n_rows() != expected);
+        if let Some(shard) = shard {
+            return Err(Error::config(format!(
+                "the quarantine file is of other data: it was written when {} had {expected} rows, \
+                 and now it has {}; scan the data again, or name the rows as (shard, row) pairs",
+                shard.name(),
+                shard.n_rows()
+            )));
+        }
+    }
     Order::new(Rows::new(&counts, &options.exclude)?, &options.plan)
 }
 

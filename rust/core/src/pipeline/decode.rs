@@ -5,12 +5,29 @@ use std::{sync::Arc, time::Instant};
 use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
 use crate::{
     audio::{AudioSpec, Channels, Codec, DecodeError, DecodeReport, Decoder, Reason},
-    batch::{AlignedBuf, Batch, BlobValue, DamagedRow, Row, Slots, assemble},
+    batch::{AlignedBuf, BadRow, Batch, BlobValue, DamagedRow, Fate, Row, Slots, assemble},
     error::{Error, Result},
     order::hash::hash,
     shard::Shard,
     stats::{self, Role},
 };
+
+/// A row's audio.
+pub(super) struct Decoded {
+    pub(super) value: BlobValue,
+    /// What is wrong with it, if something is.
+    pub(super) damage: Option<Box<DamagedRow>>,
+}
+
+/// A row that may go into its batch.
+pub(super) struct Finished {
+    pub(super) row: Row,
+    /// Bytes of buffers of its own.
+    pub(super) own_bytes: usize,
+}
+
+/// Audio in a buffer of its own, and its shape.
+type OwnAudio = (AlignedBuf, Vec<usize>);
 
 impl Shared {
     /// The body of a decoder thread: until the stream ends or the pipeline closes.
@@ -19,23 +36,26 @@ impl Shared {
         let _counted = self.at_work(Role::Decoder);
         let mut decoder = Decoder::default();
         decoder.set_cancel(Arc::clone(&self.closed));
-        while let Some((mut job, slot)) = self.queue.pop(self) {
-            let (index, charged) = (job.index, job.charged);
-            let mut blobs = std::mem::take(&mut job.blobs);
+        while let Some((job, slot)) = self.queue.pop(self) {
+            let (index, mut charged) = (job.index, job.charged);
             let began = match dataset.audio {
                 Some(_) => Some(Instant::now()),
                 None => stats::sampled(index),
             };
-            let row = self.decode_row(dataset, &mut decoder, job, &mut blobs, slot);
+            let row = self.decode_row(dataset, &mut decoder, job, slot, &mut charged);
             if let Some(began) = began {
                 self.decoded(began.elapsed(), decoder.take_resampling());
             }
-            drop(blobs);
-            // The row is charged still: its memory may stay where the row itself had room.
-            self.row_buffers.trim(self.queue.headroom(self).saturating_add(charged));
-            let own = row.as_ref().map_or(0, |(_, own)| *own);
-            self.file(dataset, index, row.map(|(row, _)| row), charged, own);
+            let own = row.as_ref().map_or(0, |finished| finished.own_bytes);
+            self.file(dataset, index, row.map(|finished| finished.row), charged, own);
         }
+    }
+
+    /// Gives the memory of a row back. It is charged still: it may stay where the row had room.
+    pub(super) fn give_back(&self, job: &mut Job) {
+        let room = self.queue.headroom(self).saturating_add(job.charged);
+        job.blobs.clear();
+        self.row_buffers.trim(room);
     }
 
     /// Files a row; whoever files the last one of a batch assembles the batch.
@@ -70,72 +90,112 @@ impl Shared {
         batch
     }
 
-    /// The decoded row, and the bytes of buffers of its own.
+    /// The row, or what is delivered in its place.
     fn decode_row(
         &self,
         dataset: &Dataset,
         decoder: &mut Decoder,
         job: Job,
-        blobs: &mut [RawBlob],
         mut slot: Option<AlignedBuf>,
-    ) -> Result<(Row, usize)> {
+        charged: &mut usize,
+    ) -> Result<Finished> {
+        match self.decode_audio(dataset, decoder, &job, &mut slot) {
+            Ok(audio) => Ok(self.finished(dataset, job, audio, Vec::new(), Fate::Valid)),
+            Err(error) => self.instead(dataset, decoder, job, &mut slot, error, charged),
+        }
+    }
+
+    /// The row's audio, in `slot` if there is one, which is left where it is on an error; `None`
+    /// where no column is decoded.
+    pub(super) fn decode_audio(
+        &self,
+        dataset: &Dataset,
+        decoder: &mut Decoder,
+        job: &Job,
+        slot: &mut Option<AlignedBuf>,
+    ) -> Result<Option<Decoded>> {
+        let Some((k, spec)) = &dataset.audio else { return Ok(None) };
         let id = job.step.row;
         let shard = dataset.shards.get(id.shard as usize);
-        let mut values = Vec::with_capacity(blobs.len());
-        let mut own = job.kept;
-        let mut damage = None;
-        for (k, blob) in blobs.iter_mut().enumerate() {
-            let value = match (&dataset.audio, blob.as_slice()) {
-                (Some((audio, spec)), bytes) if *audio == k => {
-                    let key = shard.map_or(0, Shard::key);
-                    let draw = hash(&[self.options.crop_seed, job.step.epoch, key, id.row]);
-                    let value = match bytes {
-                        Some(bytes) => decode(decoder, bytes, spec, draw, slot.take()),
-                        None => Err(DecodeError { codec: None, reason: Reason::Null }),
-                    };
-                    let (value, codec, report) = value.map_err(|e| {
-                        let error = Error::from(e).in_row(id.row);
-                        match shard {
-                            Some(shard) => error.in_shard(shard.name()),
-                            None => error,
-                        }
-                    })?;
-                    if !report.damage.is_empty() {
-                        let shard = shard.map(|shard| Arc::clone(shard.name())).unwrap_or_default();
-                        let row = id.row;
-                        damage = Some(Box::new(DamagedRow { shard, row, codec, report }));
-                    }
-                    value
+        let key = shard.map_or(0, Shard::key);
+        let draw = hash(&[self.options.crop_seed, job.step.epoch, key, id.row]);
+        let decoded = match job.blobs.get(*k).and_then(RawBlob::as_slice) {
+            Some(bytes) => decode(decoder, bytes, spec, draw, slot),
+            None => Err(DecodeError { codec: None, reason: Reason::Null }),
+        };
+        let decoded = decoded.and_then(|(codec, report, own)| {
+            let (wanted, missing) = (report.frames_wanted, report.frames_missing());
+            match self.options.max_missing {
+                Some(share) if missing as f64 > share * wanted as f64 => {
+                    Err(Reason::Missing { missing, wanted }.of(codec))
                 }
-                (_, Some(_)) => blob.take_bytes(&self.row_buffers),
-                (_, None) => BlobValue::Null,
+                _ => Ok((codec, report, own)),
+            }
+        });
+        let (codec, report, own) = decoded.map_err(|e| {
+            let error = Error::from(e).in_row(id.row);
+            match shard {
+                Some(shard) => error.in_shard(shard.name()),
+                None => error,
+            }
+        })?;
+        let damage = (!report.damage.is_empty()).then(|| {
+            let shard = shard.map(|shard| Arc::clone(shard.name())).unwrap_or_default();
+            Box::new(DamagedRow { shard, row: id.row, codec, report })
+        });
+        let value = match own {
+            Some((buf, shape)) => BlobValue::Own(buf, shape),
+            None => slot.take().map_or(BlobValue::Null, BlobValue::Slot),
+        };
+        Ok(Some(Decoded { value, damage }))
+    }
+
+    /// The row as it goes into its batch.
+    pub(super) fn finished(
+        &self,
+        dataset: &Dataset,
+        mut job: Job,
+        audio: Option<Decoded>,
+        bad: Vec<BadRow>,
+        fate: Fate,
+    ) -> Finished {
+        let (mut audio, damage) = audio.map_or((None, None), |a| (Some(a.value), a.damage));
+        let decoded = dataset.audio.as_ref().map(|(k, _)| *k);
+        let mut own_bytes = job.kept;
+        let mut blobs = Vec::with_capacity(job.blobs.len());
+        for (k, blob) in job.blobs.iter_mut().enumerate() {
+            let value = match blob.as_slice() {
+                _ if decoded == Some(k) => audio.take().unwrap_or(BlobValue::Null),
+                Some(_) if fate != Fate::Skipped => blob.take_bytes(&self.row_buffers),
+                _ => BlobValue::Null,
             };
-            own += match &value {
+            own_bytes += match &value {
                 BlobValue::Bytes(bytes) => bytes.as_ref().len(),
                 BlobValue::Own(buf, _) => buf.as_bytes().len(),
                 BlobValue::Null | BlobValue::Slot(_) => 0,
             };
-            values.push(value);
+            blobs.push(value);
         }
-        let (table, place) = (job.table, job.place);
-        Ok((Row { id, table, place, blobs: values, damage }, own))
+        self.give_back(&mut job);
+        let (id, table, place) = (job.step.row, job.table, job.place);
+        Finished { row: Row { id, table, place, blobs, damage, bad, fate }, own_bytes }
     }
 }
 
-/// Decodes into the slot, or without one into a buffer of the recording's own size; with the codec
-/// and what came of it.
+/// Decodes into the slot, or without one into a buffer of the recording's own size, which is
+/// returned with its shape; with the codec and what came of it.
 fn decode(
     decoder: &mut Decoder,
     bytes: &[u8],
     spec: &AudioSpec,
     draw: u64,
-    slot: Option<AlignedBuf>,
-) -> Result<(BlobValue, Codec, DecodeReport), DecodeError> {
+    slot: &mut Option<AlignedBuf>,
+) -> Result<(Codec, DecodeReport, Option<OwnAudio>), DecodeError> {
     let plan = decoder.plan(bytes, spec, draw)?;
     let codec = plan.info().codec;
-    if let Some(mut slot) = slot {
+    if let Some(slot) = slot {
         let report = decoder.render_bytes(bytes, &plan, slot.as_bytes_mut())?;
-        return Ok((BlobValue::Slot(slot), codec, report));
+        return Ok((codec, report, None));
     }
     let shape = match spec.channels {
         Channels::Mono => vec![plan.n_frames()],
@@ -143,5 +203,5 @@ fn decode(
     };
     let mut buf = AlignedBuf::zeroed(plan.n_bytes());
     let report = decoder.render_bytes(bytes, &plan, buf.as_bytes_mut())?;
-    Ok((BlobValue::Own(buf, shape), codec, report))
+    Ok((codec, report, Some((buf, shape))))
 }

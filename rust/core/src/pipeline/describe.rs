@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use super::{dataset::Dataset, options::Options};
 use crate::{
     audio::Channels,
-    batch::{Described, Dtype, Source, describe_columns},
+    batch::{Described, Dtype, Source, VALID, describe_columns},
     error::Result,
 };
 
@@ -21,6 +21,7 @@ pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
     let mut first = options.clone();
     first.paths.truncate(1);
     first.exclude.clear();
+    first.expected_rows.clear();
     let dataset = Dataset::open(&first, &Arc::new(first.files()))?;
     let small = dataset.projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
@@ -53,6 +54,9 @@ pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
         for (name, dtype) in [("shard", Dtype::I32), ("row", Dtype::I64)] {
             described.push((name.to_owned(), Described::Array(Vec::new(), Some(dtype))));
         }
+    }
+    if dataset.layout.with_valid {
+        described.push((VALID.to_owned(), Described::Array(Vec::new(), Some(Dtype::BOOL))));
     }
     Ok(described)
 }

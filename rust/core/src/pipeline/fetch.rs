@@ -51,6 +51,16 @@ fn copy_of(bytes: &[u8], buffers: &Arc<Recycler>) -> PooledBuf {
     copy
 }
 
+/// How a row comes to the bytes of the budget that it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// A reader waits until they fit, or everything waits for its row.
+    Awaited,
+    /// A decoder, which reads in the place of a bad row, takes them at once: the row that
+    /// everything waits for may be waiting for this very thread. Each has one such row at most.
+    Taken,
+}
+
 /// A claimed row, before its bytes are read.
 pub(super) struct Located {
     pub(super) table: Arc<Table>,
@@ -86,23 +96,37 @@ impl Shared {
     }
 
     fn read_row(&self, dataset: &Dataset, index: u64, charged: &mut usize) -> Result<Job> {
+        let step = dataset.step(index)?;
+        self.read_step(dataset, (index, step), Room::Awaited, charged)
+    }
+
+    /// Reads this row for that place of the stream, and adds what was charged for it to `charged`.
+    pub(super) fn read_step(
+        &self,
+        dataset: &Dataset,
+        (index, step): (u64, Step),
+        room: Room,
+        charged: &mut usize,
+    ) -> Result<Job> {
         let began = stats::sampled(index);
-        let (step, shard) = dataset.row(index)?;
+        let shard = dataset.shard(step)?;
         let name = |error: Error| error.in_shard(shard.name()).in_row(step.row.row);
-        let located = self.locate(dataset, shard, step, index).map_err(name)?;
+        let located = self.locate(dataset, shard, (index, step), room).map_err(name)?;
         if let Some(began) = began {
             self.stats.plan.record(began.elapsed());
         }
         let Located { table, place, blobs, kept, copied } = located;
         if copied > 0 {
-            self.queue.charge(self, index, copied);
+            self.charge(room, index, copied);
             *charged += copied;
         }
         let blobs = blobs
             .into_iter()
             .map(|blob| match blob {
                 Found::Here(raw) => Ok(raw),
-                Found::At(range) => self.read_blob(shard, range, index, charged).map(RawBlob::Read),
+                Found::At(range) => {
+                    self.read_blob(shard, range, (index, room), charged).map(RawBlob::Read)
+                }
             })
             .collect::<Result<Vec<_>>>()
             .map_err(name)?;
@@ -112,10 +136,17 @@ impl Shared {
             && let Ok(info) = audio::probe(bytes)
         {
             let decoded = decoded_bytes(spec, &info);
-            self.queue.charge(self, index, decoded);
+            self.charge(room, index, decoded);
             *charged += decoded;
         }
         Ok(Job { index, step, table, place, blobs, charged: *charged, kept })
+    }
+
+    fn charge(&self, room: Room, index: u64, bytes: usize) {
+        match room {
+            Room::Awaited => self.queue.charge(self, index, bytes),
+            Room::Taken => self.queue.charge_at_once(self, bytes),
+        }
     }
 
     /// Whether rows must not hold on to this table: in a shuffle every row in flight may be of
@@ -138,8 +169,8 @@ impl Shared {
         &self,
         dataset: &Dataset,
         shard: &Shard,
-        step: Step,
-        index: u64,
+        (index, step): (u64, Step),
+        room: Room,
     ) -> Result<Located> {
         let (batch, place) = shard
             .locate(step.row.row)
@@ -152,7 +183,9 @@ impl Shared {
             // Known before it is read, and waited for before anything that others wait for is held.
             let known = shard.table_bytes(batch, projection)?;
             let added = self.tables.added(self.tables.expected(known));
-            self.queue.wait_for(self, index, added);
+            if room == Room::Awaited {
+                self.queue.wait_for(self, index, added);
+            }
             let load = || shard.load_table_within(batch, projection, budget);
             self.tables.get(key, known, load)?
         };
@@ -181,12 +214,12 @@ impl Shared {
         &self,
         shard: &Shard,
         range: Range<u64>,
-        index: u64,
+        (index, room): (u64, Room),
         charged: &mut usize,
     ) -> Result<PooledBuf> {
         let n_bytes = usize::try_from(range.end - range.start)
             .map_err(|_| Error::limit("the row is larger than the address space"))?;
-        self.queue.charge(self, index, n_bytes);
+        self.charge(room, index, n_bytes);
         *charged += n_bytes;
         // Unused memory stays only where the budget has room for it.
         self.row_buffers.trim(self.queue.headroom(self));

@@ -2,6 +2,7 @@
 
 use std::{
     path::PathBuf,
+    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
@@ -222,6 +223,7 @@ impl Shared {
             first_element,
             elements,
             rows,
+            bad_rows: stats.n_bad.load(Ordering::Relaxed),
             plan: stage(&stats.plan),
             decode: stage(&stats.decode),
             resample: stage(&stats.resample),

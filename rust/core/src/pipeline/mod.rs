@@ -5,6 +5,7 @@
 //! the last row of a batch assembles it. The consumer takes batches in order. `queue` holds the one
 //! lock and the rules that bound memory. No thread ever touches Python.
 
+mod bad_rows;
 mod dataset;
 mod decode;
 mod describe;
@@ -29,7 +30,7 @@ use std::{
 
 pub use dataset::open_order;
 pub use describe::describe;
-pub use options::{AudioRequest, Options};
+pub use options::{AudioRequest, OnError, Options, usable_cpus};
 
 use self::{dataset::Dataset, queue::Queue, tables::Tables};
 use crate::{
@@ -129,6 +130,8 @@ struct Shared {
     started: OnceLock<(u64, u64)>,
     queue: Queue,
     tables: Tables,
+    /// Those that tell what bad rows call their audio.
+    path_tables: Tables,
     /// Of encoded rows: fresh pages cost more than reading into them, and memory that comes and goes
     /// on many threads leaves the allocator with holes that are nobody's budget.
     row_buffers: Arc<Recycler>,
@@ -178,6 +181,7 @@ impl Pipeline {
             started: OnceLock::new(),
             queue: Queue::default(),
             tables: Tables::new(budget / 4, n_readers),
+            path_tables: Tables::new(bad_rows::PATHS_LIMIT, 1),
             row_buffers: Recycler::new(budget),
             batch_buffers: OnceLock::new(),
             column_buffers: Recycler::calling(budget / SPARE, Shared::waking(shared.clone())),
@@ -201,7 +205,11 @@ impl Pipeline {
         consumer.asks(asked);
         let next = self.shared.queue.next(&self.shared, timeout);
         let n_rows = match &next {
-            Ok(Next::Batch(batch)) => Some(batch.n_rows),
+            Ok(Next::Batch(batch)) => {
+                let n_bad = batch.bad.iter().filter(|bad| !bad.is_substitute).count();
+                self.shared.stats.n_bad.fetch_add(n_bad as u64, Ordering::Relaxed);
+                Some(batch.n_delivered)
+            }
             _ => None,
         };
         consumer.leaves(asked, Instant::now(), n_rows);
@@ -264,6 +272,7 @@ impl Pipeline {
         // A traceback may keep the pipeline itself alive for long.
         self.shared.queue.clear();
         self.shared.tables.clear();
+        self.shared.path_tables.clear();
         self.shared.row_buffers.trim(0);
         self.shared.column_buffers.trim(0);
         self.shared.files.close();

@@ -25,6 +25,13 @@ pub struct Options {
     pub crop_seed: u64,
     /// (shard, row) pairs that take no part.
     pub exclude: Vec<(u32, u64)>,
+    /// (shard, rows) pairs: how many rows a shard must have for `exclude` to be about it.
+    pub expected_rows: Vec<(u32, u64)>,
+    /// What becomes of rows whose audio cannot be used.
+    pub on_error: OnError,
+    /// The share of a row's frames, 0 to 1, of which more may not be missing; `None` is any. Only
+    /// rows that are decoded without `strict` can have missing frames.
+    pub max_missing: Option<f64>,
     /// Rows in a batch; `None` delivers single rows.
     pub batch_size: Option<usize>,
     /// Whether a short last batch is left out.
@@ -63,6 +70,32 @@ pub enum AudioRequest {
         /// What is wanted of each recording.
         spec: AudioSpec,
     },
+}
+
+/// What becomes of a row whose audio cannot be used: damage, a limit, or too much that is missing.
+///
+/// Shards that are corrupt or cannot be read are an error in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// It is an error.
+    #[default]
+    Raise,
+    /// Another row is delivered in its place; see [`Substitutes`](crate::order::Substitutes).
+    Substitute,
+    /// It is delivered with zeros for audio, and every element tells which rows are valid.
+    Mask,
+    /// It is left out: its batch is shorter.
+    Skip,
+}
+
+impl OnError {
+    /// All of them, by the names that users give.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("raise", Self::Raise),
+        ("substitute", Self::Substitute),
+        ("mask", Self::Mask),
+        ("skip", Self::Skip),
+    ];
 }
 
 /// What one column of an element may always grow to, in bytes: a budget below only slows down.
@@ -124,6 +157,9 @@ impl Options {
         if self.paths.is_empty() {
             return Err(Error::config("there are no shards: paths is empty"));
         }
+        if self.max_missing.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+            return Err(Error::config("max_missing is a share of a row's frames, 0 to 1"));
+        }
         match &self.audio {
             AudioRequest::Decode { spec, .. } => spec.validate().map_err(Error::config),
             _ => Ok(()),
@@ -132,6 +168,6 @@ impl Options {
 }
 
 /// CPUs that this process may use: affinity and cgroup quota counted.
-pub(crate) fn usable_cpus() -> usize {
+pub fn usable_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }

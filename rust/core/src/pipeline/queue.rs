@@ -174,6 +174,21 @@ impl Queue {
         self.fitting(shared, index, bytes).used += bytes;
     }
 
+    /// Charges `bytes` whether they fit or not, so that others wait the longer.
+    pub(super) fn charge_at_once(&self, shared: &Shared, bytes: usize) {
+        let mut state = self.lock();
+        state.used += bytes;
+        let used = state.used.saturating_add(shared.other_bytes());
+        state.tally.uses(used);
+    }
+
+    /// Frees bytes that were charged for a row before it is filed.
+    pub(super) fn release(&self, shared: &Shared, bytes: usize) {
+        let mut state = self.lock();
+        state.used = state.used.saturating_sub(bytes);
+        self.wake_after_freeing(&state, shared);
+    }
+
     /// As [`Self::charge`], for bytes that are counted elsewhere.
     pub(super) fn wait_for(&self, shared: &Shared, index: u64, bytes: usize) {
         drop(self.fitting(shared, index, bytes));

@@ -6,9 +6,9 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{Shared, dataset::Dataset};
+use super::{Shared, dataset::Dataset, fetch::Room};
 use crate::{
-    batch::{Batch, Row},
+    batch::{Batch, Fate, Row},
     error::{Error, Result},
     shard::Table,
     stats,
@@ -29,7 +29,8 @@ impl Shared {
             let batch = self.read_batch(dataset, rows, &mut charged);
             let unfinished = self.queue.file_whole(self, first, charged, batch);
             if self.options.plan.is_file_order()
-                && let Ok((step, shard)) = dataset.row(unfinished)
+                && let Ok(step) = dataset.step(unfinished)
+                && let Ok(shard) = dataset.shard(step)
                 && let Some((batch, _)) = shard.locate(step.row.row)
             {
                 let kept = self.options.memory_budget / KEPT_BEHIND;
@@ -49,7 +50,8 @@ impl Shared {
         let mut rows = Vec::with_capacity(self.options.rows_per_batch().min(MANY));
         for index in indices {
             let began = stats::sampled(index);
-            let (step, shard) = dataset.row(index)?;
+            let step = dataset.step(index)?;
+            let shard = dataset.shard(step)?;
             let id = step.row;
             let name = |error: Error| error.in_shard(shard.name()).in_row(id.row);
             let (batch, place) = shard.locate(id.row).unwrap_or_default();
@@ -57,7 +59,8 @@ impl Shared {
             let (table, place) = if let Some(last) = known {
                 (Arc::clone(&last.table), place)
             } else {
-                let located = self.locate(dataset, shard, step, first).map_err(name)?;
+                let located =
+                    self.locate(dataset, shard, (first, step), Room::Awaited).map_err(name)?;
                 if located.copied > 0 {
                     self.queue.charge(self, first, located.copied);
                     *charged += located.copied;
@@ -71,7 +74,15 @@ impl Shared {
             if let Some(began) = began {
                 self.stats.plan.record(began.elapsed());
             }
-            rows.push(Row { id, table, place, blobs: Vec::new(), damage: None });
+            rows.push(Row {
+                id,
+                table,
+                place,
+                blobs: Vec::new(),
+                damage: None,
+                bad: Vec::new(),
+                fate: Fate::Valid,
+            });
         }
         self.assembled(dataset, Ok(rows))
     }

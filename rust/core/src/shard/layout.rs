@@ -167,7 +167,7 @@ fn check_overlap(buffers: &[Range<u64>]) -> Result<()> {
     })
 }
 
-fn compression(batch: &arrow_ipc::RecordBatch<'_>) -> Result<Option<CompressionType>> {
+pub(super) fn compression(batch: &arrow_ipc::RecordBatch<'_>) -> Result<Option<CompressionType>> {
     let Some(compression) = batch.compression() else { return Ok(None) };
     let known = [CompressionType::LZ4_FRAME, CompressionType::ZSTD].contains(&compression.codec());
     if !known || compression.method() != BodyCompressionMethod::BUFFER {

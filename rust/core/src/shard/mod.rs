@@ -31,6 +31,7 @@ mod table;
 
 use std::{ops::Range, path::Path, sync::Arc};
 
+use arrow_ipc::CompressionType;
 use arrow_schema::SchemaRef;
 
 pub use blob::Blob;
@@ -115,6 +116,33 @@ impl Shard {
     /// The number of record batches, empty ones included.
     pub fn n_batches(&self) -> usize {
         self.index.batches.len()
+    }
+
+    /// Bytes of the file when it was opened.
+    pub fn n_bytes(&self) -> u64 {
+        self.source.len()
+    }
+
+    /// Whether this is the file format, and not a stream.
+    pub fn is_file_format(&self) -> bool {
+        self.index.is_file
+    }
+
+    /// How the body of the first record batch is compressed: `"lz4"`, `"zstd"` or not at all.
+    ///
+    /// Blocks for one small read where the header is not kept in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shard::load_table`].
+    pub fn compression(&self) -> Result<Option<&'static str>> {
+        let Some(first) = self.index.batches.first() else { return Ok(None) };
+        let compression = first.with_header(&self.source, |message| {
+            let batch = message.header_as_record_batch().ok_or_else(index::changed)?;
+            layout::compression(&batch)
+        });
+        let compression = compression.map_err(|e| e.in_shard(self.name()))?;
+        Ok(compression.map(|codec| if codec == CompressionType::ZSTD { "zstd" } else { "lz4" }))
     }
 
     /// The record batch of a row, and the row's index in it; `None` beyond the last row.

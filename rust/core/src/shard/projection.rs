@@ -75,6 +75,15 @@ impl Projection {
         Self::build(schema, columns, blob_columns, false)
     }
 
+    /// Of this blob column's struct what stands beside `bytes`, and nothing else; `None` where
+    /// nothing does.
+    pub fn of_siblings(schema: &Schema, blob_column: &str) -> Option<Self> {
+        let names = [blob_column.to_owned()];
+        let mut projection = Self::new(schema, Some(&names), &names).ok()?;
+        projection.blobs.clear();
+        (!projection.small.is_empty()).then_some(projection)
+    }
+
     /// Nothing but the columns that may be blobs; `None` where there are none.
     pub(super) fn of_blobs(schema: &Schema) -> Option<Self> {
         let names = schema.fields().iter().map(|field| field.name());

@@ -13,7 +13,7 @@ mod requests;
 mod snapshot;
 mod timer;
 
-use std::time::Instant;
+use std::{sync::atomic::AtomicU64, time::Instant};
 
 pub(crate) use self::{
     census::Census,
@@ -51,6 +51,8 @@ pub(crate) struct Stats {
     pub(crate) deliver: Timer,
     /// The consumer's side.
     pub(crate) consumer: Consumer,
+    /// Bad rows in the batches that were taken.
+    pub(crate) n_bad: AtomicU64,
     /// What the operating system says of the threads.
     pub(crate) cpu: CpuTimes,
 }
@@ -65,6 +67,7 @@ impl Default for Stats {
             assemble: Timer::default(),
             deliver: Timer::default(),
             consumer: Consumer::default(),
+            n_bad: AtomicU64::new(0),
             cpu: CpuTimes::default(),
         }
     }

@@ -137,6 +137,8 @@ pub struct Snapshot {
     pub elements: u64,
     /// Rows delivered.
     pub rows: u64,
+    /// Rows that could not be used, in the places of these.
+    pub bad_rows: u64,
     /// Finding rows, and loading the tables of their record batches: readers' time outside reads.
     pub plan: StageTimes,
     /// Requests to the storage, after opening.

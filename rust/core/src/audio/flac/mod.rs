@@ -101,6 +101,18 @@ impl Layout {
         Walk::new(bytes.get(..self.end)?, self.audio, &self.info, self.timeline)
     }
 
+    /// Frames whose checksum is wrong, or that do not follow the one before them.
+    pub(super) fn n_broken(&self, bytes: &[u8], cancel: &Cancel) -> Result<u64, Reason> {
+        let Some(mut walk) = self.walk(bytes) else { return Ok(0) };
+        let (mut n_broken, mut expected) = (0, 0);
+        while let Some(frame) = walk.next() {
+            cancel.check()?;
+            n_broken += u64::from(!frame.is_intact() || frame.pts != expected);
+            expected = frame.end();
+        }
+        Ok(n_broken)
+    }
+
     /// Where the last undamaged frame ends.
     fn count(&self, bytes: &[u8], cancel: &Cancel, ledger: &mut Ledger) -> Result<u64, Reason> {
         let mut end = 0;

@@ -5,7 +5,7 @@ use symphonia::{
         audio::{Audio, GenericAudioBufferRef},
         codecs::audio::{
             AudioCodecParameters, AudioDecoder, AudioDecoderOptions,
-            well_known::{CODEC_ID_MP1, CODEC_ID_MP2, CODEC_ID_MP3},
+            well_known::{CODEC_ID_MP1, CODEC_ID_MP2},
         },
         packet::PacketRef,
         units::{Duration, Timestamp},
@@ -15,9 +15,10 @@ use symphonia::{
 
 use super::{
     header::Header,
+    layer3,
     scan::{Frame, Layout},
 };
-use crate::audio::{Codec, cancel::Cancel, error::Reason, report::Damage, sink::Sink};
+use crate::audio::{Codec, cancel::Cancel, error::Reason, sink::Sink};
 
 /// The MPEG frames that a window needs.
 #[derive(Clone, Debug)]
@@ -25,14 +26,17 @@ pub(in crate::audio) struct Entry {
     frames: Vec<Frame>,
     /// The number of the first of them in the stream.
     first: u64,
-    /// How many of them only warm the decoder up.
+    /// How many of them come before the window.
     n_warm_up: usize,
+    /// How many of those are there only for main data that begin in them.
+    n_kept: usize,
+    /// The PCM frame of the stream that the window begins with.
+    from_pcm: u64,
 }
 
-/// MPEG frames before the wanted one whose spectra must be right: overlap of the transform, then
-/// memory of the synthesis filter, which for MPEG-2 reaches one frame further. Layers I and II have
-/// that memory only, of 480 PCM frames: two of layer I, one of layer II.
-const EXACT_BEFORE: usize = 2;
+/// MPEG frames of layers I and II before the wanted one that must be right: the synthesis filter
+/// remembers 480 PCM frames.
+const EXACT_BEFORE: u64 = 2;
 
 impl Entry {
     /// The frames for `len` PCM frames from playable frame `start` on.
@@ -48,9 +52,17 @@ impl Entry {
         len: u64,
     ) -> Self {
         let from_pcm = start + layout.delay;
-        let end = (from_pcm + len).div_ceil(layout.frame_len).min(frames.len() as u64) as usize;
-        let wanted = ((from_pcm / layout.frame_len) as usize).min(end);
-        let mut begin = wanted.saturating_sub(EXACT_BEFORE);
+        let end = (from_pcm + len).div_ceil(layout.frame_len).min(frames.len() as u64);
+        let wanted = (from_pcm / layout.frame_len).min(end);
+        let exact = match layout.codec {
+            Codec::Mp3 => {
+                let granule = (from_pcm / layer3::GRANULE_LEN).saturating_sub(layer3::N_BEFORE);
+                (granule * layer3::GRANULE_LEN / layout.frame_len).min(wanted)
+            }
+            _ => wanted.saturating_sub(EXACT_BEFORE),
+        };
+        let (exact, wanted, end) = (exact as usize, wanted as usize, end as usize);
+        let mut begin = exact;
         let mut missing = frames
             .get(begin)
             .and_then(|f| Header::read(bytes, f.offset).ok())
@@ -61,7 +73,8 @@ impl Entry {
             missing = missing.saturating_sub(usize::from(main_data_len));
         }
         let frames = frames.get(begin..end).unwrap_or_default().to_vec();
-        Self { frames, first: begin as u64, n_warm_up: wanted - begin }
+        let (n_warm_up, n_kept) = (wanted - begin, exact - begin);
+        Self { frames, first: begin as u64, n_warm_up, n_kept, from_pcm }
     }
 
     #[cfg(test)]
@@ -78,41 +91,88 @@ pub(in crate::audio) fn decode(
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
+    if layout.codec == Codec::Mp3 {
+        decode_layer3(bytes, layout, entry, sink, cancel)
+    } else {
+        decode_lower(bytes, layout, entry, sink, cancel)
+    }
+}
+
+impl Entry {
+    /// Each frame with its bytes and its first PCM frame in the stream.
+    fn iter<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        layout: &Layout,
+    ) -> impl Iterator<Item = (&'a [u8], u64)> {
+        let starts = (self.first..).map(|i| i * layout.frame_len);
+        let data = |frame: &Frame| bytes.get(frame.offset..frame.offset + usize::from(frame.len));
+        self.frames.iter().map(move |frame| data(frame).unwrap_or_default()).zip(starts)
+    }
+}
+
+fn decode_layer3(
+    bytes: &[u8],
+    layout: &Layout,
+    entry: &Entry,
+    sink: &mut Sink<'_>,
+    cancel: &Cancel,
+) -> Result<(), Reason> {
+    let mut decoder = layer3::Decoder::new(layout.n_channels);
+    let first_granule = entry.from_pcm / layer3::GRANULE_LEN;
+    let mut n_corrupt = 0;
+    for (i, (data, start)) in entry.iter(bytes, layout).enumerate() {
+        cancel.check()?;
+        if i < entry.n_kept {
+            decoder.keep(data);
+            continue;
+        }
+        let n_early = first_granule.saturating_sub(start / layer3::GRANULE_LEN);
+        match decoder.decode(data, n_early) {
+            _ if i < entry.n_warm_up => {}
+            Some(planes) => {
+                let planes = planes.get(..usize::from(layout.n_channels)).unwrap_or_default();
+                sink.push(start as i64 - layout.delay as i64, planes);
+            }
+            None => n_corrupt += 1,
+        }
+    }
+    sink.note_corrupt(n_corrupt)
+}
+
+/// Layers I and II.
+fn decode_lower(
+    bytes: &[u8],
+    layout: &Layout,
+    entry: &Entry,
+    sink: &mut Sink<'_>,
+    cancel: &Cancel,
+) -> Result<(), Reason> {
     let mut params = AudioCodecParameters::new();
-    params.for_codec(match layout.codec {
-        Codec::Mp1 => CODEC_ID_MP1,
-        Codec::Mp2 => CODEC_ID_MP2,
-        _ => CODEC_ID_MP3,
-    });
+    params.for_codec(if layout.codec == Codec::Mp1 { CODEC_ID_MP1 } else { CODEC_ID_MP2 });
     let mut decoder = MpaDecoder::try_new(&params, &AudioDecoderOptions::default().gapless(false))
         .map_err(|e| Reason::malformed(e.to_string()))?;
     let mut n_corrupt = 0;
-    let mut pts = (entry.first * layout.frame_len) as i64 - layout.delay as i64;
-    for (i, frame) in entry.frames.iter().enumerate() {
+    for (i, (data, start)) in entry.iter(bytes, layout).enumerate() {
         cancel.check()?;
-        let data = bytes.get(frame.offset..frame.offset + usize::from(frame.len));
-        let packet = PacketRef::new(
-            0,
-            Timestamp::new(pts),
-            Duration::new(layout.frame_len),
-            data.unwrap_or_default(),
-        );
-        match decoder.decode_ref(&packet) {
-            Ok(GenericAudioBufferRef::F32(pcm)) if pcm.frames() as u64 == layout.frame_len => {
+        let pts = start as i64 - layout.delay as i64;
+        let duration = Duration::new(layout.frame_len);
+        let packet = PacketRef::new(0, Timestamp::new(pts), duration, data);
+        let is_fit = Header::read(data, 0).is_ok_and(|h| h.n_channels() == layout.n_channels);
+        let decoded = if is_fit { decoder.decode_ref(&packet).ok() } else { None };
+        match decoded {
+            Some(GenericAudioBufferRef::F32(pcm)) if pcm.frames() as u64 == layout.frame_len => {
+                let planes = [pcm.plane(0), pcm.plane(1)].map(Option::unwrap_or_default);
+                let planes = planes.get(..usize::from(layout.n_channels)).unwrap_or_default();
                 // What only warms up ends before the window, so the sink drops it.
-                match (pcm.plane(0), pcm.plane(1)) {
-                    (Some(left), Some(right)) if layout.n_channels == 2 => {
-                        sink.push(pts, &[left, right]);
-                    }
-                    (Some(mono), None) if layout.n_channels == 1 => sink.push(pts, &[mono]),
-                    _ => sink.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?,
-                }
+                sink.push(pts, planes);
             }
-            // A frame that only warms up may lack its reservoir, which is further back.
-            _ if i < entry.n_warm_up => {}
-            _ => n_corrupt += 1,
+            _ => {
+                // The next frame begins in silence, wherever decoding began.
+                decoder.reset();
+                n_corrupt += u64::from(i >= entry.n_warm_up);
+            }
         }
-        pts += layout.frame_len as i64;
     }
     sink.note_corrupt(n_corrupt)
 }

@@ -166,6 +166,11 @@ impl Header {
         }
     }
 
+    /// Granules of a frame of layer III.
+    pub(super) fn n_granules(&self) -> usize {
+        if self.version == Version::Mpeg1 { 2 } else { 1 }
+    }
+
     /// Whether Symphonia refuses it: it holds MPEG-2 to rules on bit rates that are MPEG-1's.
     pub(super) fn is_refused(&self) -> bool {
         self.layer == Layer::Two

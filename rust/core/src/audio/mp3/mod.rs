@@ -1,11 +1,16 @@
-//! MPEG-1/2/2.5, layers I to III: own header scan, own timeline, packets fed to Symphonia's decoder.
+//! MPEG-1/2/2.5, layers I to III: own header scan, own timeline, own decoder of layer III; frames
+//! of the others are fed to Symphonia's.
 
 mod decode;
 mod header;
+mod layer3;
 mod scan;
 mod tag;
+#[cfg(test)]
+mod tests;
 
 pub(super) use decode::{Entry, decode};
+pub(super) use layer3::Decoder;
 pub(super) use scan::{Frame, Layout, codec, find_first, open, refusal};
 
 /// Rate, channels and PCM frames of one MPEG frame that a container delimits.

@@ -1,7 +1,11 @@
 //! Ogg pages, RFC 3533.
 
 use super::crc;
-use crate::audio::bytes::{from, le_u32, le_u64, u8_at};
+use crate::audio::{
+    bytes::{from, le_u32, le_u64, u8_at},
+    cancel::Cancel,
+    error::Reason,
+};
 
 const HEADER_LEN: usize = 27;
 
@@ -98,6 +102,26 @@ impl<'a> Page<'a> {
     pub(super) fn pieces(&self) -> Pieces<'a> {
         Pieces { lacing: self.lacing, body: self.body }
     }
+}
+
+/// Pages of all streams whose checksum is wrong. What lies between pages is passed over.
+pub(in crate::audio) fn n_broken_pages(bytes: &[u8], cancel: &Cancel) -> Result<u64, Reason> {
+    let mut n_broken = 0;
+    let mut next = bytes.windows(4).position(|w| w == b"OggS");
+    while let Some(at) = next {
+        cancel.check()?;
+        next = match Page::read(bytes, at) {
+            Ok(page) if page.is_intact() => Some(page.end()),
+            Err(NoPage::End) => None,
+            // Its length may be wrong as well.
+            Ok(_) => {
+                n_broken += 1;
+                find_capture(bytes, at)
+            }
+            Err(_) => find_capture(bytes, at),
+        };
+    }
+    Ok(n_broken)
 }
 
 /// See [`Page::pieces`].

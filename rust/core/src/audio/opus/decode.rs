@@ -50,7 +50,7 @@ impl PacketDecoder {
     pub(in crate::audio) fn decode(&mut self, packet: &[u8]) -> Option<&[Vec<f32>]> {
         let n_frames = packet_len(packet)? as usize;
         let n_channels = self.planes.len();
-        self.interleaved.clear();
+        // What is there is overwritten.
         self.interleaved.resize(n_frames * n_channels, 0.0);
         let pcm = &mut self.interleaved;
         let decoded = match &mut self.inner {
@@ -60,12 +60,22 @@ impl PacketDecoder {
         if decoded.ok()? != n_frames {
             return None;
         }
-        let order = PLANES.get(n_channels.checked_sub(1)?)?;
-        for (channel, &plane) in order.iter().enumerate() {
-            let plane = self.planes.get_mut(plane)?;
-            plane.clear();
-            let samples = self.interleaved.iter().skip(channel).step_by(n_channels);
-            plane.extend(samples.map(|x| x * self.gain));
+        for plane in &mut self.planes {
+            plane.resize(n_frames, 0.0);
+        }
+        let (pcm, gain) = (&self.interleaved, self.gain);
+        if let [mono] = self.planes.as_mut_slice() {
+            mono.iter_mut().zip(pcm).for_each(|(to, x)| *to = x * gain);
+        } else if let [left, right] = self.planes.as_mut_slice() {
+            let frames = left.iter_mut().zip(right).zip(pcm.as_chunks().0);
+            frames.for_each(|((left, right), [l, r])| (*left, *right) = (l * gain, r * gain));
+        } else {
+            let order = PLANES.get(n_channels.checked_sub(1)?)?;
+            for (channel, &plane) in order.iter().enumerate() {
+                let samples = pcm.iter().skip(channel).step_by(n_channels);
+                let plane = self.planes.get_mut(plane)?;
+                plane.iter_mut().zip(samples).for_each(|(to, x)| *to = x * gain);
+            }
         }
         Some(&self.planes)
     }

@@ -5,12 +5,12 @@ use symphonia::{
         audio::{Audio, AudioBuffer, Channels, GenericAudioBufferRef},
         codecs::audio::{
             AudioCodecParameters, AudioDecoder, AudioDecoderOptions,
-            well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_MP3},
+            well_known::{CODEC_ID_AAC, CODEC_ID_ALAC},
         },
         packet::PacketRef,
         units::{Duration, Timestamp},
     },
-    default::codecs::{AacDecoder, AlacDecoder, MpaDecoder},
+    default::codecs::{AacDecoder, AlacDecoder},
 };
 
 use super::{Coding, Entry, Layout, Packet, WarmUp, track};
@@ -18,7 +18,7 @@ use crate::audio::{
     aac,
     cancel::Cancel,
     error::Reason,
-    flac,
+    flac, mp3,
     ogg::VorbisCache,
     opus::{self, PacketDecoder},
     sink::{Sample, Sink},
@@ -51,10 +51,7 @@ pub(in crate::audio) fn decode(
             run.packets(&mut AlacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
         }
         Coding::Flac(info) => run.flac(*info, sink),
-        Coding::Mp3 => {
-            params.for_codec(CODEC_ID_MP3);
-            run.packets(&mut MpaDecoder::try_new(&params, &options).map_err(malformed)?, sink)
-        }
+        Coding::Mp3 => run.mp3(sink),
         Coding::Opus(stream) => run.opus(stream, sink),
         Coding::Vorbis(headers) => {
             let result = run.packets(vorbis.get(headers)?, sink);
@@ -186,6 +183,29 @@ impl Run<'_> {
             }
         }
         feed.finish(sink)
+    }
+
+    fn mp3(&mut self, sink: &mut Sink<'_>) -> Result<(), Reason> {
+        let mut decoder = mp3::Decoder::new(self.layout.n_channels);
+        let (mut n_corrupt, mut end) = (0, None);
+        for packet in &self.entry.packets {
+            if sink.is_full() {
+                break;
+            }
+            self.cancel.check()?;
+            if end.replace(packet.end()).is_some_and(|end| end != packet.start) {
+                decoder.lose();
+            }
+            let planes = decoder.decode(packet.data(self.bytes).unwrap_or_default(), 0);
+            let n_frames = packet.n_frames as usize;
+            match planes.as_ref().and_then(|p| p.get(..usize::from(self.layout.n_channels))) {
+                Some(planes) if planes.iter().all(|plane| plane.len() == n_frames) => {
+                    sink.push(self.pts(packet), planes);
+                }
+                _ => n_corrupt += 1,
+            }
+        }
+        sink.note_corrupt(n_corrupt)
     }
 
     fn pcm(&mut self, sink: &mut Sink<'_>) -> Result<(), Reason> {

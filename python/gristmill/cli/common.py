@@ -1,0 +1,58 @@
+"""What the commands have in common: exit codes, options, and how failures are told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+FINDINGS = 1
+"""Exit status of a command that did its work and found something bad; 0 is all well."""
+FAILED = 3
+"""Exit status of a command that was asked for properly and could not be done; 2 is bad usage."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+paths_argument = click.argument("paths", nargs=-1, required=True)
+column_option = click.option(
+    "--column",
+    metavar="NAME",
+    show_default="the one that the Hugging Face features call audio",
+    help="The audio column.",
+)
+
+
+def output_options(command: _Command) -> _Command:
+    """Adds `--json` and `--quiet`."""
+    command = click.option("--quiet", is_flag=True, help="Show no progress.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(command)
+
+
+@contextmanager
+def failures_told(command: str) -> Generator[None]:
+    """Turns what may go wrong into a sentence and an exit status."""
+    from gristmill.errors import GristmillError
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"gristmill {command}: stopped", err=True)
+        sys.exit(INTERRUPTED)
+    except OSError as error:
+        click.echo(f"gristmill {command}: {_os_error(error)}", err=True)
+        sys.exit(FAILED)
+    except (GristmillError, ValueError) as error:
+        click.echo(f"gristmill {command}: {error}", err=True)
+        sys.exit(FAILED)
+
+
+def _os_error(error: OSError) -> str:
+    """Without the number, which says nothing to most."""
+    if error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

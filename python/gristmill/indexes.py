@@ -1,0 +1,73 @@
+"""`gristmill index`: sidecars written ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gristmill.config import ReadOptions
+from gristmill.headers import OnShard, UnreadableShard, read_headers
+from gristmill.paths import Paths
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """What `build_indexes` did.
+
+    Attributes:
+        shards: Shards that have been opened.
+        written: Those among them whose headers were read, so that they had no sidecar that fits.
+        rows: In all of them.
+        requests: To the storage.
+        index_dir: Where the sidecars are: a folder, or `"beside"`.
+        unreadable: Shards that are no sound Arrow IPC.
+    """
+
+    shards: int
+    written: int
+    rows: int
+    requests: int
+    index_dir: str
+    unreadable: tuple[UnreadableShard, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values, safe for JSON."""
+        return asdict(self)
+
+
+def build_indexes(
+    paths: Paths,
+    *,
+    read: ReadOptions | None = None,
+    on_shards: Callable[[int], None] | None = None,
+    on_shard: OnShard | None = None,
+) -> IndexReport:
+    """Reads the headers of all shards and keeps them in sidecars, which later runs find.
+
+    Shards that changed within the last two seconds get none yet, and where the folder cannot be
+    written to there will be none: sidecars are never needed.
+
+    Args:
+        paths: As in `ArrowIterDataset`.
+        read: `index_dir` says where to, `retries` how often to try.
+        on_shards: Is told the number of shards first.
+        on_shard: Is called after each of them.
+
+    Raises:
+        ValueError: `index_dir` is `None`, or there is no home to keep a cache in.
+        OSError: A shard cannot be read.
+    """
+    options = read or ReadOptions()
+    index_dir = options.resolved_index_dir
+    if index_dir is None:
+        raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")
+    headers, unreadable = read_headers(paths, options, on_shards, on_shard)
+    return IndexReport(
+        shards=len(headers),
+        written=sum(header.requests > 0 for header in headers),
+        rows=sum(header.rows for header in headers),
+        requests=sum(header.requests for header in headers),
+        index_dir=index_dir,
+        unreadable=tuple(unreadable),
+    )

@@ -1,0 +1,214 @@
+//! Which rows may stand in for one that cannot be used: a function of the order alone.
+
+use std::ops::Range;
+
+use super::{Order, Permutation, RowId};
+
+/// Words under which candidates are drawn, beside those of the shuffle.
+const NEAR: u64 = 16;
+const SHARD: u64 = 17;
+const SLICE: u64 = 18;
+
+/// How many candidates are tried, and how many of them within the window before the whole shard.
+const ATTEMPTS: u64 = 32;
+const NEAR_ATTEMPTS: u64 = 16;
+
+/// The candidates for one place of the stream, in the order in which they are to be tried.
+///
+/// They are other rows of the same shard; in a windowed order those that share the window with it
+/// come first, since these are read at that time anyway. Where bounded slices thin the epochs they
+/// are of the same slice instead: what was sliced away may be held out on purpose. Excluded rows
+/// are never among them, and none comes twice from one of these sets.
+#[derive(Clone, Debug)]
+pub struct Substitutes<'a> {
+    order: &'a Order,
+    epoch: u64,
+    key: u64,
+    near: Others,
+    wide: Others,
+}
+
+/// Everything in a range but one.
+#[derive(Clone, Debug)]
+struct Others {
+    range: Range<u64>,
+    own: u64,
+}
+
+impl Others {
+    fn len(&self) -> u64 {
+        (self.range.end - self.range.start).saturating_sub(1)
+    }
+
+    /// The k-th in an order drawn by (key, word).
+    fn get(&self, k: u64, key: u64, word: u64) -> Option<u64> {
+        let drawn = self.range.start + Permutation::new(self.len(), key, word).get(k)?;
+        Some(drawn + u64::from(drawn >= self.own))
+    }
+}
+
+impl Order {
+    /// The candidates for the `i`-th row that is delivered here, drawn by `key`; `None` past the
+    /// end.
+    pub fn substitutes(&self, i: u64, key: u64) -> Option<Substitutes<'_>> {
+        let (epoch, i) = self.place(i)?;
+        let own = self.number(epoch, i)?;
+        let others = |range| Others { range, own };
+        let (near, wide) = if self.slice.is_whole(self.rows.len()) {
+            let shard = self.rows.of_shard(self.rows.get(own)?.shard as usize);
+            let near = self.shuffle.as_ref().and_then(|shuffle| {
+                shuffle.neighbours(&self.rows, &self.laid, epoch, i).filter(|near| *near != shard)
+            });
+            (others(near.unwrap_or(own..own)), others(shard))
+        } else {
+            (others(own..own), Others { range: 0..self.slice.len(), own: i })
+        };
+        Some(Substitutes { order: self, epoch, key, near, wide })
+    }
+}
+
+impl Substitutes<'_> {
+    /// The row to try after `attempt` others; `None` when there is no more to try.
+    pub fn get(&self, attempt: u64) -> Option<RowId> {
+        let n_near = self.near.len().min(NEAR_ATTEMPTS);
+        if attempt < n_near {
+            return self.order.rows.get(self.near.get(attempt, self.key, NEAR)?);
+        }
+        if attempt >= ATTEMPTS {
+            return None;
+        }
+        let attempt = attempt - n_near;
+        if self.order.slice.is_whole(self.order.rows.len()) {
+            return self.order.rows.get(self.wide.get(attempt, self.key, SHARD)?);
+        }
+        let place = self.wide.get(attempt, self.key, SLICE)?;
+        self.order.rows.get(self.order.number(self.epoch, place)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::{
+        super::{Lane, Plan, Rows, Shuffle, Slice, Window},
+        *,
+    };
+
+    fn candidates(order: &Order, i: u64, key: u64) -> Vec<RowId> {
+        let substitutes = order.substitutes(i, key).unwrap();
+        (0..).map_while(|attempt| substitutes.get(attempt)).collect()
+    }
+
+    fn order(counts: &[u64], excluded: &[(u32, u64)], shuffle: Option<Shuffle>) -> Order {
+        let plan = Plan { shuffle, epochs: Some(3), ..Plan::ONCE };
+        Order::new(Rows::new(counts, excluded).unwrap(), &plan).unwrap()
+    }
+
+    fn shuffles() -> impl Strategy<Value = Option<Shuffle>> {
+        let window = prop::option::of((1u64..30, 1u64..5));
+        prop::option::of((any::<u64>(), window)).prop_map(|shuffle| {
+            shuffle.map(|(seed, window)| Shuffle {
+                seed,
+                window: window.map(|(rows, streams)| Window { rows, streams }),
+                reshuffle: true,
+            })
+        })
+    }
+
+    proptest! {
+        /// All other rows of a small shard are tried once each, or its window's first.
+        #[test]
+        fn they_are_the_others_of_the_shard(
+            counts in prop::collection::vec(1u64..16, 1..5), picks in prop::collection::vec((0u32..5, 0u64..16), 0..6),
+            shuffle in shuffles(), key: u64, i in 0u64..200,
+        ) {
+            let exists = |&(s, r): &(u32, u64)| counts.get(s as usize).is_some_and(|&n| r < n);
+            let excluded: Vec<_> = picks.into_iter().filter(exists).collect();
+            let order = order(&counts, &excluded, shuffle);
+            let Some(step) = order.step(i) else { return Ok(()) };
+            let found = candidates(&order, i, key);
+            prop_assert!(found.len() <= ATTEMPTS as usize);
+            let shard = step.row.shard;
+            let others: BTreeSet<_> = (0..counts[shard as usize])
+                .map(|row| RowId { shard, row })
+                .filter(|id| *id != step.row && !excluded.contains(&(id.shard, id.row)))
+                .collect();
+            prop_assert_eq!(&found.iter().copied().collect::<BTreeSet<_>>(), &others);
+            if shuffle.is_none_or(|shuffle| shuffle.window.is_none()) {
+                prop_assert_eq!(found.len(), others.len(), "none twice");
+            }
+            prop_assert_eq!(found, candidates(&order, i, key), "always the same");
+        }
+
+        /// In a window the first ones come at about the same time as the row itself.
+        #[test]
+        fn in_a_window_they_are_near(seed: u64, key: u64, i in 0u64..400, rows in 2u64..60, streams in 1u64..4) {
+            let window = Window { rows, streams };
+            let shuffle = Shuffle { seed, window: Some(window), reshuffle: true };
+            let order = order(&[100, 7, 120, 60], &[(2, 5)], Some(shuffle));
+            let Some(step) = order.step(i) else { return Ok(()) };
+            let epoch_rows = order.rows_per_epoch();
+            let start = i / epoch_rows * epoch_rows;
+            let of_epoch: Vec<RowId> =
+                (start..start + epoch_rows).map(|i| order.step(i).unwrap().row).collect();
+            let near = order.substitutes(i, key).unwrap();
+            let n_near = near.near.len().min(NEAR_ATTEMPTS);
+            for attempt in 0..n_near {
+                let id = near.get(attempt).unwrap();
+                let at = of_epoch.iter().position(|row| *row == id).unwrap() as u64 + start;
+                prop_assert!(at.abs_diff(i) < window.rows_per_stream() * streams);
+                prop_assert_eq!(id.shard, step.row.shard);
+            }
+        }
+
+        /// Nothing comes in that a slice has left out.
+        #[test]
+        fn they_keep_to_the_slice(seed: u64, key: u64, from in 0i64..10, to in 11i64..20, i in 0u64..30) {
+            let shuffle = Some(Shuffle { seed, window: None, reshuffle: true });
+            let slice = Slice { start: Some(from), stop: Some(to), step: None, sequential: false };
+            let plan = Plan { shuffle, slices: vec![slice], epochs: Some(3), lane: Lane::ALL };
+            let order = Order::new(Rows::new(&[9, 14], &[]).unwrap(), &plan).unwrap();
+            let Some(step) = order.step(i) else { return Ok(()) };
+            let n = order.rows_per_epoch();
+            let mut epoch: Vec<RowId> = (step.epoch * n..(step.epoch + 1) * n)
+                .map(|i| order.step(i).unwrap().row)
+                .filter(|id| *id != step.row)
+                .collect();
+            let mut found = candidates(&order, i, key);
+            epoch.sort_unstable();
+            found.sort_unstable();
+            prop_assert_eq!(found, epoch);
+        }
+    }
+
+    #[test]
+    fn large_shards_bound_the_attempts() {
+        let order = order(&[1_000_000], &[], None);
+        let found = candidates(&order, 17, 4);
+        assert_eq!(found.len(), ATTEMPTS as usize);
+        assert_ne!(found, candidates(&order, 17, 5));
+        assert!(order.substitutes(3_000_000, 0).is_none());
+    }
+
+    #[test]
+    fn a_row_alone_has_none() {
+        assert_eq!(candidates(&order(&[1, 1], &[], None), 0, 9), []);
+        assert_eq!(candidates(&order(&[3], &[(0, 0), (0, 2)], None), 0, 9), []);
+    }
+
+    /// Golden: changing these is changing format version 1.
+    #[test]
+    fn version_1_is_fixed() {
+        let rows = |found: Vec<RowId>| found.iter().map(|id| id.row).take(6).collect::<Vec<_>>();
+        let plain = order(&[40, 50], &[], None);
+        assert_eq!(rows(candidates(&plain, 45, 42)), GOLDEN[0]);
+        let window = Some(Window { rows: 16, streams: 2 });
+        let windowed = order(&[40, 50], &[], Some(Shuffle { seed: 3, window, reshuffle: true }));
+        assert_eq!(rows(candidates(&windowed, 45, 42)), GOLDEN[1]);
+    }
+
+    const GOLDEN: [[u64; 6]; 2] = [[19, 24, 30, 34, 48, 4], [20, 13, 15, 14, 17, 18]];
+}

@@ -1,0 +1,68 @@
+//! `gristmill._core.read_header`: what the headers of one shard say.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use gristmill_core::shard::{Files, IndexDir, Shard, audio_columns};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyList},
+};
+
+use crate::detach::Detach;
+
+/// CPUs that this process may use, by affinity and cgroup quota.
+#[pyfunction]
+pub(crate) fn usable_cpus() -> usize {
+    gristmill_core::pipeline::usable_cpus()
+}
+
+/// The folder for sidecars, as `ReadOptions.resolved_index_dir` names it.
+pub(crate) fn index_dir(name: Option<PathBuf>) -> IndexDir {
+    match name {
+        None => IndexDir::Nowhere,
+        // Folders come as absolute paths.
+        Some(name) if name == Path::new("beside") => IndexDir::Beside,
+        Some(folder) => IndexDir::Folder(folder),
+    }
+}
+
+/// What the headers of a shard say, as the fields of `gristmill.headers.ShardHeader`.
+#[pyfunction]
+#[pyo3(signature = (path, *, index_dir, retries))]
+pub(crate) fn read_header(
+    py: Python<'_>,
+    path: PathBuf,
+    index_dir: Option<PathBuf>,
+    retries: u32,
+) -> PyResult<Bound<'_, PyDict>> {
+    let (shard, compression) = py.detach_core(move || {
+        let files = Files::default().with_index_dir(self::index_dir(index_dir));
+        let shard = Shard::open(&Arc::new(files.with_retries(retries)), &path)?;
+        let compression = shard.compression()?;
+        Ok((shard, compression))
+    })?;
+    let header = PyDict::new(py);
+    header.set_item("path", &**shard.name())?;
+    header.set_item("rows", shard.n_rows())?;
+    header.set_item("record_batches", shard.n_batches())?;
+    header.set_item("bytes", shard.n_bytes())?;
+    header.set_item("format", if shard.is_file_format() { "file" } else { "stream" })?;
+    header.set_item("compression", compression)?;
+    let columns = PyList::empty(py);
+    for field in shard.schema().fields() {
+        columns.append((field.name(), field.data_type().to_string()))?;
+    }
+    header.set_item("columns", columns)?;
+    let metadata = PyDict::new(py);
+    for (key, value) in shard.schema().metadata() {
+        metadata.set_item(key, value)?;
+    }
+    header.set_item("metadata", metadata)?;
+    let audio = audio_columns(shard.schema()).into_iter().map(|(name, _)| name);
+    header.set_item("audio_columns", audio.collect::<Vec<_>>())?;
+    header.set_item("requests", shard.reads().requests)?;
+    Ok(header)
+}

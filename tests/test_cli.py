@@ -1,0 +1,188 @@
+"""Each command as a user sees it: exit codes, 80 columns, no colours in pipes, JSON, sentences."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import scan_material
+import shards
+from gristmill.cli import main
+
+GRISTMILL = Path(sys.executable).with_name("gristmill")
+MEASURING = {"doctor": ["--seconds", "1"], "bench": ["--seconds", "0.5", "--batch-size", "4"]}
+COMMANDS = ("inspect", "scan", "index", "doctor", "bench")
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(main, [str(arg) for arg in args])
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    scan_material.write(folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_output_in_a_pipe(command: str, damaged: Path) -> None:
+    arguments = [command, damaged, *MEASURING.get(command, [])]
+    text = run(*arguments, "--quiet")
+    assert text.exit_code == (1 if command == "scan" else 0), text.stderr
+    assert not text.stderr
+    assert text.stdout.isascii()
+    assert "\x1b" not in text.stdout
+    for line in text.stdout.splitlines():
+        # Names of folders are as long as they are.
+        assert len(line) <= 80 or str(damaged) in line or "index" in line, line
+    assert text.stdout.strip()
+    as_json = run(*arguments, "--json")
+    assert as_json.exit_code == text.exit_code
+    assert isinstance(json.loads(as_json.stdout), dict)
+    # Progress goes to stderr, as lines.
+    assert "headers: " in as_json.stderr or command not in ("inspect", "scan")
+    assert "\r" not in as_json.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_cannot_be_done_is_a_sentence(command: str, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    plain = shards.write(
+        tmp_path / "plain.arrow",
+        [shards.row(0, None)],
+        of=shards.schema({"label": shards.FIELDS["label"]}),
+    )
+    cases: list[tuple[Path, str]] = [
+        (tmp_path / "absent.arrow", "No such file or directory"),
+        (tmp_path / "absent*.arrow", "No shards match this pattern"),
+        (empty, "No .arrow shards in this directory"),
+    ]
+    if command not in ("inspect", "index"):
+        cases.append((plain, "no column is marked as audio"))
+    if os.geteuid() != 0:
+        closed = tmp_path / "closed.arrow"
+        closed.touch(0)
+        cases.append((closed, "Permission denied"))
+    for path, message in cases:
+        done = run(command, path, "--quiet")
+        assert done.exit_code == 3, (path, done.output)
+        assert done.stderr.startswith(f"gristmill {command}: ")
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["scan"],
+        ["scan", "--merge", "x.arrow", "-o", "bad.jsonl"],
+        ["scan", "--merge"],
+        ["scan", "x.arrow", "--part", "1/2"],
+        ["scan", "x.arrow", "--part", "3/2", "-o", "bad.jsonl"],
+        ["scan", "x.arrow", "--part", "half", "-o", "bad.jsonl"],
+        ["scan", "x.arrow", "--threads", "0"],
+        ["inspect"],
+        ["inspect", "x.arrow", "--sample", "0"],
+        ["doctor", "x.arrow", "--step-time", "0"],
+        ["bench", "x.arrow", "--crop", "-1"],
+        ["index", "x.arrow", "--unheard-of"],
+        ["unheard-of"],
+    ],
+)
+def test_bad_usage_is_status_2(arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert "Usage: " in done.output
+    assert "Error: " in done.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_the_terminal(command: str) -> None:
+    done = run(command, "--help")
+    assert done.exit_code == 0
+    assert all(len(line) <= 80 for line in done.output.splitlines())
+    for option in ("--json", "--quiet"):
+        assert option in done.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_in_the_documentation(command: str) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text()
+    for parameter in main.commands[command].params:
+        options = [name for name in parameter.opts if name.startswith("--")]
+        assert all(f"`{name}" in page for name in options), options
+
+
+def test_broken_shards_are_findings(damaged: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.arrow").write_bytes(b"\0" * 100)
+    for command in ("inspect", "index", "scan"):
+        done = run(command, tmp_path, damaged / "train-0.arrow", "--quiet")
+        assert done.exit_code == 1, done.output
+        assert "broken.arrow: " in done.stdout
+
+
+def test_parts_and_merge(damaged: Path, tmp_path: Path) -> None:
+    out = tmp_path / "bad.jsonl"
+    missing = run("scan", "--merge", "-o", out)
+    assert missing.exit_code == 3
+    assert "There are no parts" in missing.stderr
+    codes = [run("scan", damaged, "-o", out, "--part", f"{k}/4").exit_code for k in range(1, 5)]
+    assert set(codes) <= {0, 1}
+    merged = run("scan", "--merge", "-o", out, "--json")
+    assert merged.exit_code == 1
+    whole = json.loads(run("scan", damaged, "--json").stdout)
+    for name in ("rows", "damaged", "undecodable", "marked", "reasons", "findings"):
+        assert json.loads(merged.stdout)[name] == whole[name]
+
+
+def test_sound_data_is_status_0(same_rate: list[Path]) -> None:
+    done = run("scan", *same_rate, "--quiet")
+    assert done.exit_code == 0
+    assert "25 rows of 5 shards" in done.stdout
+    assert "Bad rows" not in done.stdout
+    assert run("scan", *same_rate, "--quiet", "--fast").exit_code == 0
+
+
+def on_terminal(*arguments: object) -> str:
+    """What a terminal of 80 columns shows."""
+    main_end, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    process = subprocess.Popen(
+        [str(GRISTMILL), *map(str, arguments)], stdout=other, stderr=other, env=environment
+    )
+    os.close(other)
+    shown = b""
+    while True:
+        try:
+            part = os.read(main_end, 4096)
+        except OSError:  # Linux says that the other end was closed in this way
+            break
+        if not part:
+            break
+        shown += part
+    os.close(main_end)
+    process.wait(timeout=60)
+    return shown.decode()
+
+
+def test_a_terminal_gets_bars(damaged: Path) -> None:
+    shown = on_terminal("inspect", damaged)
+    assert "headers: 100%" in shown
+    assert shown.count("\N{FULL BLOCK}") >= 40
+    for line in shown.replace("\r", "\n").splitlines():
+        assert len(line) <= 80 or str(damaged) in line, line
