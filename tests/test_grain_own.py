@@ -98,7 +98,7 @@ def run(tmp_path: Path, files: list[Path], wanted: str, without: dict[str, str])
     return int(passed[1]), counts["replaced"]
 
 
-def tests_of_grain(modules: list[str]) -> list[Path]:
+def files_of(modules: list[str]) -> list[Path]:
     if any(importlib.util.find_spec(f"{PACKAGE}.{module}_test") is None for module in modules):
         pytest.skip("this wheel of Grain comes without its tests")
     folder = Path(importlib.util.find_spec(PACKAGE).submodule_search_locations[0])
@@ -107,7 +107,7 @@ def tests_of_grain(modules: list[str]) -> list[Path]:
 
 @pytest.mark.timeout(400)
 def test_grains_own_tests(tmp_path: Path) -> None:
-    files = [HERE / "grain_interleave.py", *tests_of_grain(MODULES)]
+    files = [HERE / "grain_interleave.py", *files_of(MODULES)]
     wanted = "(Iter or Interleave) and not _mp and not mp_ and not Process and not Base and not Map"
     passed, replaced = run(tmp_path, files, wanted, EXCEPTIONS)
     assert passed >= 200
@@ -116,9 +116,7 @@ def test_grains_own_tests(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(400)
 def test_grains_own_tests_with_worker_processes(tmp_path: Path) -> None:
-    passed, replaced = run(
-        tmp_path, tests_of_grain(["process_prefetch"]), WORKERS, WORKER_EXCEPTIONS
-    )
+    passed, replaced = run(tmp_path, files_of(["process_prefetch"]), WORKERS, WORKER_EXCEPTIONS)
     assert passed >= 20
     assert replaced >= 20
 
@@ -126,7 +124,7 @@ def test_grains_own_tests_with_worker_processes(tmp_path: Path) -> None:
 @pytest.mark.timeout(400)
 def test_grains_own_tests_over_worker_processes_and_threads(tmp_path: Path) -> None:
     """Transformations above `mp_prefetch`, and `multithread_prefetch`."""
-    files = [HERE / "grain_interleave.py", *tests_of_grain(["cache", "repeat", "prefetch"])]
+    files = [HERE / "grain_interleave.py", *files_of(["cache", "repeat", "prefetch"])]
     wanted = "MultithreadPrefetchTest or ((Iter or Interleave) and (_mp or mp_) and not Base)"
     passed, replaced = run(tmp_path, files, wanted, WORKER_EXCEPTIONS)
     assert passed >= 25
