@@ -49,7 +49,8 @@ EXCEPTIONS = {
 }
 
 
-# Of those with worker processes. What is left out beside these are more cases of what is run.
+# Of those with worker processes. What is left out beside these takes seconds for each worker that
+# it starts, and is of the kinds that are run; `test_matrix` and `test_compositions` have more.
 WORKER_EXCEPTIONS = {
     "get_state_doesnt_start": "as above",
     "worker_init_fn": "formats log records in a MapDataset's map, which is to be run in the worker",
@@ -58,14 +59,10 @@ WORKER_EXCEPTIONS = {
     "set_next_index_and_get_state": "compares whole states; one that is set by an index has no "
     "fingerprint before the shards are open",
     "10_workers": "takes a minute for ten interpreters to start",
-    "checkpointing_in_memory_mp": "starts workers anew at each step, which takes a minute",
     "test_start_prefetch": "waits for half a minute, for a map that is run while it is written",
     "but_no_read": "waits for half a minute",
 }
-WORKERS = (
-    "ProcessPrefetchIterDatasetTest or set_state_twice or iter_source_single or with_1_worker "
-    "or default_slice or element_spec"
-)
+WORKERS = "ProcessPrefetchIterDatasetTest or set_state_twice or element_spec"
 
 
 def run(tmp_path: Path, files: list[Path], wanted: str, without: dict[str, str]) -> tuple[int, int]:
@@ -124,8 +121,8 @@ def test_grains_own_tests_with_worker_processes(tmp_path: Path) -> None:
 @pytest.mark.timeout(400)
 def test_grains_own_tests_over_worker_processes_and_threads(tmp_path: Path) -> None:
     """Transformations above `mp_prefetch`, and `multithread_prefetch`."""
-    files = [HERE / "grain_interleave.py", *files_of(["cache", "repeat", "prefetch"])]
-    wanted = "MultithreadPrefetchTest or ((Iter or Interleave) and (_mp or mp_) and not Base)"
+    files = files_of(["cache", "repeat", "prefetch"])
+    wanted = "MultithreadPrefetchTest or test_mp_prefetch_in_memory or test_repeat_after_mp"
     passed, replaced = run(tmp_path, files, wanted, WORKER_EXCEPTIONS)
     assert passed >= 25
     assert replaced >= 25
