@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Result},
     order::Step,
     shard::{Blob, Shard, Table},
-    stats::{self, Role},
+    stats,
 };
 
 /// The bytes of one blob of a row.
@@ -137,11 +137,11 @@ impl Shared {
     /// The body of a reader thread: until the stream ends or the pipeline closes.
     pub(super) fn read_rows(self: &Arc<Self>) {
         let Some(dataset) = self.dataset.get() else { return };
-        let _counted = self.at_work(Role::Reader);
+        let _counted = self.at_work();
         while let Some(index) = self.queue.claim(self) {
             let mut charged = 0;
             match self.read_row(dataset, index, &mut charged) {
-                Ok(job) => self.queue.push(job),
+                Ok(job) => self.hand_over(job),
                 Err(error) => self.file(dataset, index, Err(error), charged, 0),
             }
         }
