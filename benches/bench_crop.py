@@ -70,6 +70,7 @@ def measure(name: str, paths: list[Path], n_threads: int, seconds: float) -> dic
     batches = peers.PEERS[name](paths, n_threads)
     next(batches)
     now = begin_steady = time.perf_counter()
+    cpu = time.process_time()
     n_rows = 0
     # Two worker processes deliver in turn, and so two batches at a time.
     while now - begin_steady < seconds or n_rows % (2 * peers.BATCH) or n_rows == 0:
@@ -77,7 +78,7 @@ def measure(name: str, paths: list[Path], n_threads: int, seconds: float) -> dic
         assert len(batch["audio"]) == len(batch["label"]) == peers.BATCH
         n_rows += peers.BATCH
         now = time.perf_counter()
-    rate = n_rows / (now - begin_steady)
+    rate, cpu = n_rows / (now - begin_steady), time.process_time() - cpu
     close = getattr(batches, "close", None)
     if close is not None:
         close()
@@ -85,6 +86,7 @@ def measure(name: str, paths: list[Path], n_threads: int, seconds: float) -> dic
     n_children = 2 if name == "whole file" else 0
     return {
         "rows_per_s": rate,
+        "cpu_ms_per_row": 1e3 * cpu / n_rows,  # of this process: without worker processes
         "first_batch_s": begin_steady - begin,
         "peak_rss": report.peak_rss(n_children),
     }

@@ -88,3 +88,12 @@ def numbered(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         paths.append(shards.write(folder / f"part-{i}.arrow", rows, batch_rows=4))
         made += n
     return paths
+
+
+@pytest.fixture(scope="session")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 recordings of 10 min of noise: a batch of them takes a thread many seconds."""
+    noise = np.random.default_rng(0).uniform(-0.5, 0.5, (600 * 22_050, 1)).astype(np.float32)
+    data = encode(noise, 22_050, "mp3")
+    path = tmp_path_factory.mktemp("slow") / "slow.arrow"
+    return shards.write_audio(path, [data] * 40, batch_rows=4)

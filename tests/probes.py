@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -11,6 +12,16 @@ from pathlib import Path
 
 def n_threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
+
+
+def decode_threads() -> int:
+    """The threads of this process that decode."""
+    n = 0
+    for path in Path("/proc/self/task").iterdir():
+        # Threads may end meanwhile. The system cuts names after 15 bytes.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            n += (path / "comm").read_text().startswith("gristmill-decod")
+    return n
 
 
 def n_descriptors() -> int:

@@ -250,3 +250,43 @@ def test_the_order_of_this_host(numbered: list[Path]) -> None:
     assert list(zip(order.shard.tolist(), order.row.tolist(), strict=True)) == mine
     everything = gm.global_order(ds)
     assert list(zip(everything.shard[1::3], everything.row[1::3], strict=True)) == mine
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 2), (1, 4), (2, 1)])
+def test_what_grains_elastic_iterator_gives(numbered: list[Path], before: int, after: int) -> None:
+    """It takes no `IterDataset`; over a `MapDataset` of our order it gives the same batches."""
+
+    def elastic(index: int, count: int) -> Any:
+        sharding = grain.sharding.ShardOptions(index, count)
+        rows = grain.MapDataset.source(stream(numbered, shuffle=gm.Shuffle(3)))
+        return grain.experimental.ElasticIterator(rows, 8, sharding)
+
+    def ours(index: int, count: int) -> Any:
+        options = {"shuffle": gm.Shuffle(3), "batch_size": 8 // count}
+        return iter(host(numbered, index, count, **options))
+
+    def rows_in(element: Any) -> list[Row]:
+        if isinstance(element, dict):
+            return rows_of(element)
+        shard, row = element
+        return list(zip(shard.tolist(), row.tolist(), strict=True))
+
+    delivered = []
+    for make in (elastic, ours):
+        hosts = [make(k, before) for k in range(before)]
+        batches = [[rows_in(next(it)) for it in hosts] for _ in range(3)]
+        state = hosts[0].get_state()
+        for it in hosts:
+            it.close()
+        hosts = [make(k, after) for k in range(after)]
+        for it in hosts:
+            it.set_state(state)
+        batches += [[rows_in(next(it)) for it in hosts] for _ in range(2)]
+        for it in hosts:
+            it.close()
+        delivered.append(batches)
+    assert delivered[0] == delivered[1]
+    with pytest.raises(TypeError, match="not subscriptable"):
+        next(
+            grain.experimental.ElasticIterator(host(numbered, 0, 1), 8, grain.sharding.NoSharding())
+        )

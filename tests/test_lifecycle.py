@@ -16,7 +16,7 @@ import gristmill as gm
 import probes
 import shards
 from probes import n_descriptors, n_threads, settles
-from signals import RATE, encode
+from signals import RATE
 
 AUDIO = gm.Audio(sample_rate=RATE, crop=gm.RandomCrop(0.01))
 
@@ -121,15 +121,6 @@ again = gm.ArrowIterDataset(sys.argv[1], audio=None, columns=["label"])
 assert len(list(again)) == 40
 print("done", flush=True)
 """
-
-
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 recordings of 10 min of noise: a batch of them takes a thread many seconds."""
-    noise = np.random.default_rng(0).uniform(-0.5, 0.5, (600 * 22_050, 1)).astype(np.float32)
-    data = encode(noise, 22_050, "mp3")
-    path = tmp_path_factory.mktemp("slow") / "slow.arrow"
-    return shards.write_audio(path, [data] * 40, batch_rows=4)
 
 
 def test_ctrl_c_in_next(slow: Path, record_property: pytest.RecordProperty) -> None:

@@ -102,8 +102,8 @@ def test_what_a_scan_wrote_is_what_exclude_reads(
 ) -> None:
     out = tmp_path / "bad.jsonl"
     report = gm.scan(paths, quarantine=out)
-    bad = [(row.shard, row.row) for row in gm.read_quarantine(out)]
-    rows = list(gm.ArrowIterDataset(paths, columns=["audio"], exclude=bad))
+    # None of the rows that are left raises.
+    rows = list(gm.ArrowIterDataset(paths, columns=["audio"], exclude=out))
     assert len(rows) == report.rows - len(expected)
 
 

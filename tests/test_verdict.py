@@ -32,6 +32,7 @@ def stats(
     resampling: float = 0.0,
     assembling: float = 0.0,
     queued: float = 0.0,
+    elsewhere: float = 0.0,
     look_ahead: float = 0.0,
     budget: float = 0.0,
     reading: float = 0.0,
@@ -74,7 +75,11 @@ def stats(
         reader_waits=ReaderWaitStats(look_ahead * readers, budget * readers),
         readers=ThreadStats(4, readers),
         decoders=ThreadStats(
-            2, decoders, decoders * decoding * (1 - queued), decoders * decoding * queued
+            2,
+            decoders,
+            decoders * decoding * (1 - queued),
+            decoders * decoding * queued,
+            decoders * elsewhere,
         ),
         shards=shards,
         settings=Settings(**{**defaults, **settings}),
@@ -108,6 +113,10 @@ ALIKE_LARGE = StorageStats(1000, 10**9, 36.0)
         ({"decoding": 0.81}, "decode"),
         ({"decoding": 0.79, "look_ahead": 0.9}, "look-ahead"),
         ({"decoding": 0.4, "resampling": 0.45}, "resample"),
+        ({"decoding": 0.41, "elsewhere": 0.4}, "decode"),
+        ({"decoding": 0.4, "elsewhere": 0.39, "look_ahead": 0.9}, "look-ahead"),
+        ({"decoding": 0.2, "resampling": 0.25, "elsewhere": 0.5}, "resample"),
+        ({"decoding": 0.0, "elsewhere": 0.99}, "decode"),
         ({"decoding": 0.45, "resampling": 0.4}, "decode"),
         ({"decoding": 0.4, "assembling": 0.45}, "assemble"),
         ({"decoding": 0.9, "queued": 0.24}, "decode"),
@@ -198,6 +207,17 @@ def test_the_advice_is_enough_and_no_more() -> None:
     single = v.decide(stats(deliver=0.4, batch_size=None))
     assert to(single, "batch_size") == 64
     assert v.decide(stats(waiting=0.01)).advice == ()
+
+
+def test_what_other_iterators_have_is_told() -> None:
+    found = v.decide(stats(decoding=0.5, elsewhere=0.48, usable_cpus=2, machine_cpus=2))
+    assert "2 decode threads are 98% busy (48% for other iterators of this process)" in found.text
+    assert found.advice[0].option == "iterators"
+    assert found.figures["elsewhere_share"] == pytest.approx(0.48)
+    assert found.figures["decoders_busy_share"] == pytest.approx(0.5)
+    alone = v.decide(stats(decoding=0.95, elsewhere=0.04))
+    assert "other iterators" not in alone.text
+    assert "iterators" not in {advice.option for advice in alone.advice}
 
 
 def test_figures_are_those_of_the_stats() -> None:

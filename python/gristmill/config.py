@@ -171,8 +171,9 @@ class ReadOptions:
     """How much the machine may spend on reading and decoding.
 
     Args:
-        num_threads: Threads that decode; `None` takes one for each CPU that this process may use
-            (affinity and cgroup quota counted).
+        num_threads: Threads that decode at a time for an iterator; `None` takes one for each CPU
+            that this process may use (affinity and cgroup quota counted). All iterators of a
+            process share these threads, evenly while they all have rows to decode.
         memory_budget: Bytes in flight at most: encoded rows, batches and cached columns.
             An int, or a string such as `"512MB"` or `"2GiB"`. A batch counts until its arrays are
             gone, so that holding on to batches leaves less for reading ahead.

@@ -136,19 +136,23 @@ class ReaderWaitStats:
 
 @dataclass(frozen=True)
 class ThreadStats:
-    """One kind of threads.
+    """One kind of threads. Decode threads are shared by all iterators of a process.
 
     Attributes:
-        count: How many.
+        count: How many; of the decode threads, those that may work for this iterator at a time.
         alive_seconds: Thread seconds since they started.
-        cpu_seconds: On a CPU; `None` where the system does not tell.
+        cpu_seconds: On a CPU; `None` where the system does not tell. Of shared threads, the part
+            that this iterator had of their time at work.
         cpu_queue_seconds: Ready to run, and no CPU was free; `None` as above.
+        elsewhere_seconds: Decode threads only: rows waited here, and the threads worked for other
+            iterators. Neither busy nor waiting in `Stages.decode`.
     """
 
     count: int = 0
     alive_seconds: float = 0.0
     cpu_seconds: float | None = None
     cpu_queue_seconds: float | None = None
+    elsewhere_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,7 @@ class Settings:
     """What the figures were measured with.
 
     Attributes:
-        num_threads: Decode threads.
+        num_threads: Decode threads that may work for this iterator at a time.
         num_requests: Reader threads.
         prefetch_batches: As in `ReadOptions`.
         memory_budget_bytes: As in `ReadOptions`, in bytes.

@@ -8,8 +8,11 @@ from gristmill.stats import Stats
 from gristmill.verdict.measures import (
     MAJOR,
     QUEUED,
+    SHARED,
     cpu_queued,
     decoders_busy,
+    decoders_taken,
+    elsewhere,
     figures_of,
     needed_speedup,
     share_of,
@@ -30,17 +33,32 @@ def saturated(stats: Stats) -> Verdict:
     if queued >= QUEUED:
         return _cpu_quota(stats) if is_limited else _oversubscribed(stats)
     work = decoders_busy(stats) * stats.decoders.alive_seconds
-    if stages.resample.busy_seconds >= MAJOR * work:
-        return _resample(stats, stages.resample.busy_seconds / work)
-    if stages.assemble.busy_seconds >= MAJOR * work:
-        return assemble(stats, "joining rows into batches", stages.assemble.busy_seconds / work)
+    resampling = share_of(stages.resample.busy_seconds, work)
+    if resampling >= MAJOR:
+        return _resample(stats, resampling)
+    assembling = share_of(stages.assemble.busy_seconds, work)
+    if assembling >= MAJOR:
+        return assemble(stats, "joining rows into batches", assembling)
     return _cpu_quota(stats) if is_limited else _decode(stats)
 
 
 def _threads(stats: Stats) -> str:
     n = stats.settings.num_threads
     is_are = "is" if n == 1 else "are"
-    return f"{count_text(n, 'decode thread')} {is_are} {decoders_busy(stats):.0%} busy"
+    text = f"{count_text(n, 'decode thread')} {is_are} {decoders_taken(stats):.0%} busy"
+    if elsewhere(stats) >= SHARED:
+        text += f" ({elsewhere(stats):.0%} for other iterators of this process)"
+    return text
+
+
+def _others(stats: Stats) -> tuple[Advice, ...]:
+    if elsewhere(stats) < SHARED:
+        return ()
+    why = (
+        "iterators of a process share its decode threads evenly: close the others while they are "
+        "not needed, or give them a small num_threads"
+    )
+    return (Advice("iterators", None, None, why),)
 
 
 def _reading_waits(stats: Stats) -> float:
@@ -69,7 +87,7 @@ def _decode(stats: Stats) -> Verdict:
     )
     why = "a codec that is cheaper to decode, or shorter crops, take less of the CPU"
     rest = Advice("files", None, None, why)
-    return Verdict(Case.DECODE, text, figures_of(stats), (*advice, rest))
+    return Verdict(Case.DECODE, text, figures_of(stats), (*_others(stats), *advice, rest))
 
 
 def _resample(stats: Stats, share: float) -> Verdict:
@@ -86,7 +104,7 @@ def _resample(stats: Stats, share: float) -> Verdict:
     text += f" {more}"
     files = Advice("files", None, None, why)
     figures = figures_of(stats, resample_share=share)
-    return Verdict(Case.RESAMPLE, text, figures, (*advice, *threads, files))
+    return Verdict(Case.RESAMPLE, text, figures, (*advice, *_others(stats), *threads, files))
 
 
 def assemble(stats: Stats, what: str, share: float) -> Verdict:
@@ -114,7 +132,7 @@ def _cpu_quota(stats: Stats) -> Verdict:
         "(Slurm: --cpus-per-task; containers: the CPU limit; otherwise the affinity)."
     )
     why = "decode threads need a CPU each"
-    advice = [Advice("cpus", settings.usable_cpus, to, why)]
+    advice = [Advice("cpus", settings.usable_cpus, to, why), *_others(stats)]
     if settings.num_threads > settings.usable_cpus:
         why = "threads beyond the CPUs only take turns; num_threads=None follows the CPUs"
         advice.append(Advice("num_threads", settings.num_threads, settings.usable_cpus, why))

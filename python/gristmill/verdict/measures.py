@@ -27,6 +27,9 @@ consumer's own thread takes from them when each CPU has one decode thread and so
 CONTENDED = 0.5
 """With that much waiting for CPUs, decode threads need not be saturated: one that has no CPU holds
 up the row that all wait for, and the look-ahead fills behind it."""
+SHARED = 0.05
+"""Decode threads that worked less of the time for other iterators, while rows waited here, are not
+worth a word: as much waiting counts as keeping up."""
 MAJOR = 0.5
 """A part of the decode threads' work that is more than half of it gives the case its name."""
 SLOW_FACTOR = 4.0
@@ -45,10 +48,23 @@ TWICE = 2
 
 
 def decoders_busy(stats: Stats) -> float:
-    """The part of the decode threads' time in which they worked, 0 to 1."""
+    """The part of the decode threads' time in which they worked for this iterator, 0 to 1."""
     stages = stats.stages
     work = stages.decode.busy_seconds + stages.resample.busy_seconds + stages.assemble.busy_seconds
     return share_of(work, stats.decoders.alive_seconds)
+
+
+def elsewhere(stats: Stats) -> float:
+    """The part of the decode threads' time in which they were wanted here and worked elsewhere.
+
+    For other iterators of the process, that is; 0 to 1.
+    """
+    return share_of(stats.decoders.elsewhere_seconds, stats.decoders.alive_seconds)
+
+
+def decoders_taken(stats: Stats) -> float:
+    """The part of the decode threads' time in which they worked, here or elsewhere, 0 to 1."""
+    return min(decoders_busy(stats) + elsewhere(stats), 1.0)
 
 
 def cpu_queued(stats: Stats) -> float:
@@ -90,6 +106,7 @@ def figures_of(stats: Stats, **more: float | str) -> dict[str, float | int | str
         "rows_per_second": stats.rows_per_second,
         "waiting_share": stats.waiting_share,
         "decoders_busy_share": decoders_busy(stats),
+        "elsewhere_share": elsewhere(stats),
         **more,
     }
 

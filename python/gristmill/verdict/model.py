@@ -31,7 +31,7 @@ class Advice:
 
     Attributes:
         option: What to change: an option of `ReadOptions`, `Audio` or `ArrowIterDataset` by name,
-            or `"cpus"`, `"workers"`, `"files"` for what lies outside.
+            or `"cpus"`, `"workers"`, `"iterators"`, `"files"` for what lies outside.
         now: Its value; `None` where there is no one value.
         to: The value to try; `None` where `why` says more than a value could.
         why: What it does.

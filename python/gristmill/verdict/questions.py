@@ -14,6 +14,7 @@ from gristmill.verdict.measures import (
     SATURATED,
     cpu_queued,
     decoders_busy,
+    decoders_taken,
     figures_of,
     slow_shard,
 )
@@ -36,8 +37,8 @@ def decide(stats: Stats) -> Verdict:
         return _python(stats)
     if stats.waiting_share < KEEPS_UP:
         return _consumer(stats)
-    busy = decoders_busy(stats)
-    if busy >= SATURATED or (busy >= CONTENDED and cpu_queued(stats) >= QUEUED):
+    taken = decoders_taken(stats)
+    if taken >= SATURATED or (taken >= CONTENDED and cpu_queued(stats) >= QUEUED):
         return saturated(stats)
     slow = slow_shard(stats)
     if slow is not None:

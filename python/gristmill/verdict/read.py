@@ -14,7 +14,7 @@ from gristmill.verdict.measures import (
     SLOW_REQUESTS,
     SMALL_REQUEST_BYTES,
     TWICE,
-    decoders_busy,
+    decoders_taken,
     figures_of,
     needed_speedup,
     request_seconds,
@@ -73,7 +73,7 @@ def _memory(stats: Stats, share: float) -> Verdict:
     text = (
         f"The memory budget is the limit: readers wait {share:.0%} of the time for room in "
         f"{mb_text(settings.memory_budget_bytes)}, while the decode threads idle "
-        f"{1 - decoders_busy(stats):.0%}. Try memory_budget={to}; batches that the loop holds on "
+        f"{1 - decoders_taken(stats):.0%}. Try memory_budget={to}; batches that the loop holds on "
         "to count too."
     )
     figures = figures_of(
@@ -93,7 +93,7 @@ def _look_ahead(stats: Stats, share: float) -> Verdict:
     text = (
         f"The look-ahead is the limit: readers wait {share:.0%} of the time because as many "
         f"elements are under way as prefetch_batches={n} allows, while the decode threads idle "
-        f"{1 - decoders_busy(stats):.0%}. Try prefetch_batches={to}."
+        f"{1 - decoders_taken(stats):.0%}. Try prefetch_batches={to}."
     )
     figures = figures_of(stats, look_ahead_wait_share=share, prefetch_batches=n)
     why = "rows of later batches are read and decoded while one row holds up the first"

@@ -6,7 +6,8 @@
 //! 2. [`shard`]: where that row's bytes are, and positional reads of just those;
 //! 3. [`audio`]: from encoded bytes to the crop, at the target rate;
 //! 4. [`batch`]: into its slot of an aligned buffer;
-//! 5. [`pipeline`]: the threads and the bounded queues between these.
+//! 5. [`pipeline`]: the threads and the bounded queues between these; those that decode are of the
+//!    [`pool`] that all pipelines of a process share.
 //!
 //! [`stats`] is what all of them measure of themselves on the way.
 //!
@@ -19,6 +20,7 @@ pub mod batch;
 pub mod error;
 pub mod order;
 pub mod pipeline;
+pub mod pool;
 pub mod shard;
 pub mod stats;
 mod threads;

@@ -1,4 +1,4 @@
-//! Where threads start: one place that names them.
+//! Where threads start: one place that names them, and tells how many can run.
 
 use std::{any::Any, io, thread};
 
@@ -30,6 +30,11 @@ where
     T: Send + 'scope,
 {
     thread::Builder::new().name(name.into()).spawn_scoped(scope, run)
+}
+
+/// CPUs that this process may use: affinity and cgroup quota counted.
+pub fn usable_cpus() -> usize {
+    thread::available_parallelism().map_or(1, Into::into)
 }
 
 /// What a contained panic said.

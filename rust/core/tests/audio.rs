@@ -144,11 +144,9 @@ fn crops_of_mp3_equal_slices() {
     }
 }
 
-/// Streams whose difference from the reference is known to be the decoder's: a frame with more
-/// samples than bits for them, mixed blocks,
-/// intensity stereo, where decoders disagree, an invalid block type, which is refused, and a
-/// stream cut out of another, whose first frames lack their reservoir: here they are silent, the
-/// reference leaves them out.
+/// Streams that are known to differ from their reference: a frame with more samples than bits for
+/// them and an invalid block type, which are refused, and a stream cut out of another, whose first
+/// frames lack their reservoir: here they are silent, the reference leaves them out.
 const KNOWN_TO_DIFFER: [&str; 3] = [
     "l2-nonstandard-test32-size.bit",
     "l3-nonstandard-compl-sideinfo-blocktype.bit",

@@ -11,6 +11,7 @@ mod errors;
 mod options;
 mod order;
 mod pipeline;
+mod pool;
 mod shards;
 mod stats;
 

@@ -16,7 +16,7 @@ use crate::{
     audio::{Report, report_to_py},
     convert::{batch_to_dict, described_to_py},
     detach::Detach,
-    options, stats,
+    options, pool, stats,
 };
 
 /// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
@@ -50,7 +50,8 @@ impl Pipeline {
             Some(kwargs) => options::parse(kwargs)?,
             None => options::parse(&PyDict::new(py))?,
         };
-        let inner = py.detach_core(move || pipeline::Pipeline::start(options, start))?;
+        let pool = pool::of_this_process(py);
+        let inner = py.detach_core(move || pipeline::Pipeline::start(options, start, &pool))?;
         Ok(Self { inner, damaged: Mutex::default(), bad: Mutex::default() })
     }
 

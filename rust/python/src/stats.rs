@@ -113,6 +113,7 @@ fn threads<'py>(py: Python<'py>, times: &ThreadTimes) -> PyResult<Bound<'py, PyD
     let dict = PyDict::new(py);
     dict.set_item("count", times.count)?;
     dict.set_item("alive_seconds", seconds(times.alive))?;
+    dict.set_item("elsewhere_seconds", seconds(times.elsewhere))?;
     dict.set_item("cpu_seconds", times.cpu.map(|cpu| seconds(cpu.used)))?;
     dict.set_item("cpu_queue_seconds", times.cpu.map(|cpu| seconds(cpu.queued)))?;
     Ok(dict)

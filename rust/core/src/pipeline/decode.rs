@@ -1,4 +1,4 @@
-//! Decoder threads: from a read row to its slot, and from the last row to the batch.
+//! What decoders do: from a read row to its slot, and from the last row to the batch.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,8 +9,11 @@ use crate::{
     error::{Error, Result},
     order::hash::hash,
     shard::Shard,
-    stats::{self, Role},
+    stats,
 };
+
+/// Rows in a turn where nothing is decoded.
+const SMALL_ROWS: usize = 16;
 
 /// A row's audio.
 pub(super) struct Decoded {
@@ -30,13 +33,18 @@ pub(super) struct Finished {
 type OwnAudio = (AlignedBuf, Vec<usize>);
 
 impl Shared {
-    /// The body of a decoder thread: until the stream ends or the pipeline closes.
-    pub(super) fn decode_rows(self: &Arc<Self>) {
+    /// A turn of a decoder thread: a row that takes milliseconds, or a few that take less than it
+    /// costs to look whose turn it is.
+    pub(super) fn decode_rows(&self) {
         let Some(dataset) = self.dataset.get() else { return };
-        let _counted = self.at_work(Role::Decoder);
-        let mut decoder = Decoder::default();
-        decoder.set_cancel(Arc::clone(&self.closed));
-        while let Some((job, slot)) = self.queue.pop(self) {
+        let n_rows = if dataset.audio.is_some() { 1 } else { SMALL_ROWS };
+        let mut decoder = self.lock_decoders().pop().unwrap_or_else(|| {
+            let mut decoder = Decoder::default();
+            decoder.set_cancel(Arc::clone(&self.closed));
+            decoder
+        });
+        for _ in 0..n_rows {
+            let Some((job, slot)) = self.queue.pop(self) else { break };
             let (index, mut charged) = (job.index, job.charged);
             let began = match dataset.audio {
                 Some(_) => Some(Instant::now()),
@@ -49,6 +57,7 @@ impl Shared {
             let own = row.as_ref().map_or(0, |finished| finished.own_bytes);
             self.file(dataset, index, row.map(|finished| finished.row), charged, own);
         }
+        self.lock_decoders().push(decoder);
     }
 
     /// Gives the memory of a row back. It is charged still: it may stay where the row had room.

@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
     order::Step,
     shard::{Blob, Shard, Table},
-    stats::{self, Role},
+    stats,
 };
 
 /// The bytes of one blob of a row.
@@ -82,14 +82,14 @@ impl Shared {
     /// The body of a reader thread: until the stream ends or the pipeline closes.
     pub(super) fn read_rows(self: &Arc<Self>) {
         let Some(dataset) = self.dataset.get() else { return };
-        let _counted = self.at_work(Role::Reader);
+        let _counted = self.at_work();
         if dataset.blobs.is_empty() {
             return self.read_batches(dataset);
         }
         while let Some(Range { start: index, .. }) = self.queue.claim(self, false) {
             let mut charged = 0;
             match self.read_row(dataset, index, &mut charged) {
-                Ok(job) => self.queue.push(job),
+                Ok(job) => self.hand_over(job),
                 Err(error) => self.file(dataset, index, Err(error), charged, 0),
             }
         }

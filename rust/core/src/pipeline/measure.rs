@@ -6,35 +6,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Shared, options::usable_cpus};
+use super::Shared;
 use crate::{
+    pool::Seat,
     shard::{ReadCounters, Shard},
     stats::{
-        Caches, Census, Depths, Memory, ReaderWaits, Role, Snapshot, StageTimes, StorageTimes,
+        Caches, Census, Depths, Memory, ReaderWaits, SeatTimes, Snapshot, StageTimes, StorageTimes,
         ThreadTimes, Timer,
     },
+    threads::usable_cpus,
 };
 
-/// Why a thread is asleep at the queue.
+/// Why a reader is asleep at the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// A reader: no more batches may be open.
+    /// No more batches may be open.
     LookAhead,
-    /// A reader: one more batch does not fit into the budget.
+    /// One more batch does not fit into the budget.
     NoRoomForBatch,
-    /// A reader: the row that it has claimed does not fit into the budget.
+    /// The row that it has claimed does not fit into the budget.
     NoRoomForRow,
-    /// A decoder: no row is read.
-    NoWork,
 }
 
 /// What the queue's lock guards of the statistics.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// How many sleep, by [`Why`]: looked at for every row, so apart from the rest, in one place.
-    n_asleep: [u32; 4],
-    asleep: [Census; 4],
-    alive: [Census; 2],
+    n_asleep: [u32; 3],
+    asleep: [Census; 3],
+    /// Readers.
+    alive: Census,
     opened: Option<Opening>,
     /// Assembled batches that wait for the consumer.
     pub(super) n_ready: usize,
@@ -87,13 +88,9 @@ impl Tally {
         reasons.iter().filter_map(|why| self.n_asleep.get(*why as usize)).sum()
     }
 
-    /// The threads of a role.
-    pub(super) fn alive(&mut self, role: Role) -> &mut Census {
-        let [readers, decoders] = &mut self.alive;
-        match role {
-            Role::Reader => readers,
-            Role::Decoder => decoders,
-        }
+    /// The readers.
+    pub(super) fn alive(&mut self) -> &mut Census {
+        &mut self.alive
     }
 
     /// The shards are open, after these reads.
@@ -123,9 +120,8 @@ impl Tally {
         reads: &ReadCounters,
         into: &mut Snapshot,
     ) {
-        let [readers, decoders] = self.alive.each_ref().map(|census| census.total(now));
-        let [look_ahead, batch, row, no_work] =
-            self.asleep.each_ref().map(|census| census.total(now));
+        let readers = self.alive.total(now);
+        let [look_ahead, batch, row] = self.asleep.each_ref().map(|census| census.total(now));
         let (requests, storage) =
             self.opened.map_or((0, Duration::ZERO), |opening| (opening.requests, opening.busy));
         let busy = reads.times().timer().sum();
@@ -156,15 +152,8 @@ impl Tally {
             waiting: into.waits.tables,
             percentiles: into.plan.percentiles,
         };
-        let others = into.resample.busy + into.assemble.busy;
-        into.decode = StageTimes {
-            count: lengths.claimed.saturating_sub(lengths.unfinished_rows as u64),
-            busy: decoders.saturating_sub(no_work + others),
-            waiting: no_work,
-            percentiles: into.decode.percentiles,
-        };
+        into.decode.count = lengths.claimed.saturating_sub(lengths.unfinished_rows as u64);
         into.readers.alive = readers;
-        into.decoders.alive = decoders;
         let n_taken = self.n_taken.max(1) as f64;
         into.depths = Depths {
             unfinished_rows: lengths.unfinished_rows,
@@ -180,27 +169,26 @@ impl Tally {
     }
 }
 
-/// Counts the thread that holds it among the threads of its role.
+/// Counts the thread that holds it among the readers.
 pub(super) struct AtWork<'a> {
     shared: &'a Shared,
-    role: Role,
     file: Option<PathBuf>,
 }
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            self.shared.stats.cpu.leave(self.role, file);
+            self.shared.stats.cpu.leave(file);
         }
-        self.shared.queue.tally(|tally| tally.alive(self.role).leave(Instant::now()));
+        self.shared.queue.tally(|tally| tally.alive().leave(Instant::now()));
     }
 }
 
 impl Shared {
     /// Counts the calling thread until the result is dropped.
-    pub(super) fn at_work(&self, role: Role) -> AtWork<'_> {
-        self.queue.tally(|tally| tally.alive(role).enter(Instant::now()));
-        AtWork { shared: self, role, file: self.stats.cpu.enter(role) }
+    pub(super) fn at_work(&self) -> AtWork<'_> {
+        self.queue.tally(|tally| tally.alive().enter(Instant::now()));
+        AtWork { shared: self, file: self.stats.cpu.enter() }
     }
 
     /// Files the time that a row took in its decoder thread.
@@ -247,13 +235,15 @@ impl Shared {
             file_hits,
             file_opens,
         };
-        let alive = |role, count, times: ThreadTimes| ThreadTimes {
-            count,
-            cpu: stats.cpu.of(role),
-            ..times
-        };
-        snapshot.readers = alive(Role::Reader, self.options.n_readers(), snapshot.readers);
-        snapshot.decoders = alive(Role::Decoder, self.options.n_threads(), snapshot.decoders);
+        snapshot.readers.count = self.options.n_readers();
+        snapshot.readers.cpu = stats.cpu.total();
+        let SeatTimes { alive, turns, elsewhere, cpu } =
+            self.seat.get().map(Seat::times).unwrap_or_default();
+        let count = self.options.n_threads();
+        snapshot.decoders = ThreadTimes { count, alive, elsewhere, cpu };
+        let others = snapshot.resample.busy + snapshot.assemble.busy;
+        snapshot.decode.busy = turns.saturating_sub(others);
+        snapshot.decode.waiting = alive.saturating_sub(turns + elsewhere);
         let shards = self.dataset.get().map(|dataset| dataset.shards.as_slice());
         snapshot.shards = shards.unwrap_or_default().iter().map(Shard::reads).collect();
         snapshot

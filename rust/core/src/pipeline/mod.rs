@@ -1,9 +1,10 @@
 //! The threads between the shards and the consumer, and the bounded queues between them.
 //!
 //! One thread opens the shards; then `n_readers` threads claim rows in order and read them
-//! (`fetch`), `n_threads` threads decode them into their slots (`decode`), and the one that files
-//! the last row of a batch assembles it. The consumer takes batches in order. `queue` holds the one
-//! lock and the rules that bound memory. No thread ever touches Python.
+//! (`fetch`), up to `n_threads` threads of the [`Pool`] that all pipelines share decode them into
+//! their slots (`decode`), and the one that files the last row of a batch assembles it. The
+//! consumer takes batches in order. `queue` holds the one lock and the rules that bound memory. No
+//! thread ever touches Python.
 
 mod bad_rows;
 mod dataset;
@@ -15,13 +16,14 @@ mod options;
 mod progress;
 mod queue;
 mod tables;
+mod turn;
 mod whole;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     process,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
@@ -30,14 +32,17 @@ use std::{
 
 pub use dataset::open_order;
 pub use describe::describe;
-pub use options::{AudioRequest, OnError, Options, usable_cpus};
+pub use options::{AudioRequest, OnError, Options};
+
+pub use crate::threads::usable_cpus;
 
 use self::{dataset::Dataset, queue::Queue, tables::Tables};
 use crate::{
-    audio::warm_up,
+    audio::{Decoder, warm_up},
     batch::{AlignedBuf, Batch, BufferPool, Recycler, Row},
     error::{Error, ErrorKind, Result},
     order::{Fingerprint, Step},
+    pool::{Pool, Seat},
     shard::{Files, Table},
     stats::{Snapshot, Stats},
     threads,
@@ -112,7 +117,8 @@ pub struct Opened {
 /// A running stream of batches.
 ///
 /// Dropping it closes it: all its threads have ended when `drop` or [`Pipeline::close`] returns,
-/// after at most one read block and one packet each.
+/// after at most one read block and one packet each. Those of the pool are then at work for other
+/// pipelines, or have ended too where there is none.
 #[derive(Debug)]
 pub struct Pipeline {
     shared: Arc<Shared>,
@@ -135,6 +141,8 @@ struct Shared {
     /// Of encoded rows: fresh pages cost more than reading into them, and memory that comes and goes
     /// on many threads leaves the allocator with holes that are nobody's budget.
     row_buffers: Arc<Recycler>,
+    /// Decoders that no thread uses, with what they keep between rows.
+    decoders: Mutex<Vec<Decoder>>,
     /// Set once, as soon as the slots' size is known.
     batch_buffers: OnceLock<Arc<BufferPool>>,
     /// Of columns that are not decoded audio.
@@ -142,6 +150,9 @@ struct Shared {
     files: Arc<Files>,
     stats: Stats,
     closed: Arc<AtomicBool>,
+    pool: Pool,
+    /// Taken once the shards are open, before the first reader starts.
+    seat: OnceLock<Seat>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -160,13 +171,14 @@ struct Job {
 }
 
 impl Pipeline {
-    /// Starts a stream. Opens nothing here: the first thread does.
+    /// Starts a stream, whose rows the threads of `pool` decode. Opens nothing here: the first
+    /// thread does.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`] for options that cannot mean anything; [`ErrorKind::Io`] where no
     /// thread can be had. What opening finds comes from [`Self::next`].
-    pub fn start(options: Options, start: Start) -> Result<Self> {
+    pub fn start(options: Options, start: Start, pool: &Pool) -> Result<Self> {
         options.check()?;
         if !matches!(options.audio, AudioRequest::Encoded) {
             warm_up();
@@ -183,11 +195,14 @@ impl Pipeline {
             tables: Tables::new(budget / 4, n_readers),
             path_tables: Tables::new(bad_rows::PATHS_LIMIT, 1),
             row_buffers: Recycler::new(budget),
+            decoders: Mutex::default(),
             batch_buffers: OnceLock::new(),
             column_buffers: Recycler::calling(budget / SPARE, Shared::waking(shared.clone())),
             files: Arc::new(files),
             stats: Stats::default(),
             closed,
+            pool: pool.clone(),
+            seat: OnceLock::new(),
             threads: Mutex::default(),
         });
         shared.spawn("open", move |shared| shared.open(&start))?;
@@ -269,12 +284,17 @@ impl Pipeline {
             // A panic was reported when it was contained.
             let _ = thread.join();
         }
+        // No reader is left to hand rows over, and no opening thread to take a seat.
+        if let Some(seat) = self.shared.seat.get() {
+            seat.leave();
+        }
         // A traceback may keep the pipeline itself alive for long.
         self.shared.queue.clear();
         self.shared.tables.clear();
         self.shared.path_tables.clear();
         self.shared.row_buffers.trim(0);
         self.shared.column_buffers.trim(0);
+        self.shared.lock_decoders().clear();
         self.shared.files.close();
     }
 }
@@ -295,7 +315,11 @@ impl Shared {
         self.closed.load(Ordering::Acquire)
     }
 
-    fn lock_threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+    fn lock_decoders(&self) -> MutexGuard<'_, Vec<Decoder>> {
+        self.decoders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -349,15 +373,10 @@ impl Shared {
         });
         self.dataset.get_or_init(|| dataset);
         self.queue.open(first, end, self.files.counters());
+        self.take_seat()?;
         for k in 0..self.options.n_readers() {
             self.spawn(&format!("read-{k}"), |shared| {
                 shared.read_rows();
-                Ok(())
-            })?;
-        }
-        for k in 0..self.options.n_threads() {
-            self.spawn(&format!("decode-{k}"), |shared| {
-                shared.decode_rows();
                 Ok(())
             })?;
         }

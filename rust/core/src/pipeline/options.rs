@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Result},
     order::Plan,
     shard::{Files, IndexDir},
+    threads::usable_cpus,
 };
 
 /// Everything a pipeline depends on. Plain data: nothing is opened by making one.
@@ -40,7 +41,8 @@ pub struct Options {
     pub styles: Styles,
     /// Whether elements carry `shard` and `row`.
     pub with_row_id: bool,
-    /// Threads that decode; `None` is one for each CPU that this process may use.
+    /// Threads of the pool that may decode for it at a time; `None` is one for each CPU that this
+    /// process may use.
     pub n_threads: Option<usize>,
     /// Requests to the storage at a time; `None` is two for each thread that decodes, 4 to 32.
     pub n_requests: Option<usize>,
@@ -120,7 +122,7 @@ impl Options {
         }
     }
 
-    /// Threads that decode.
+    /// Threads that may decode at a time.
     pub(crate) fn n_threads(&self) -> usize {
         self.n_threads.unwrap_or_else(usable_cpus)
     }
@@ -165,9 +167,4 @@ impl Options {
             _ => Ok(()),
         }
     }
-}
-
-/// CPUs that this process may use: affinity and cgroup quota counted.
-pub fn usable_cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, Into::into)
 }

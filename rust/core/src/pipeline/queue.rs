@@ -10,7 +10,10 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     ops::Range,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -34,8 +37,10 @@ pub(super) struct Queue {
     room: Condvar,
     /// Readers wait here for the bytes of a row that they have claimed.
     budget: Condvar,
-    /// Decoders wait here for rows.
-    work: Condvar,
+    /// Rows that are read and wait for a decoder, and whether no more will come: what the pool asks
+    /// without the lock.
+    n_read: AtomicUsize,
+    is_over: AtomicBool,
     /// The consumer waits here for a batch.
     ready: Condvar,
 }
@@ -57,7 +62,7 @@ struct State {
     jobs: BTreeMap<u64, Job>,
     /// Bytes charged: encoded rows, and decoded ones that have buffers of their own.
     used: usize,
-    /// Counts the threads asleep at `room`, `budget` and `work`: waking nobody is a system call
+    /// Counts the threads asleep at `room` and `budget`: waking nobody is a system call
     /// too, and waking all for one row cost more than a percent of the throughput.
     tally: Tally,
     failure: Option<Error>,
@@ -220,38 +225,40 @@ impl Queue {
         self.wake_after_freeing(&self.lock(), shared);
     }
 
-    /// Hands a read row to the decoders.
+    /// Takes a row that has been read; the pool has to be told of it.
     pub(super) fn push(&self, job: Job) {
         let mut state = self.lock();
         state.jobs.insert(job.index, job);
-        if state.tally.n_asleep(&[Why::NoWork]) > 0 {
-            self.work.notify_one();
-        }
+        self.n_read.store(state.jobs.len(), Ordering::SeqCst);
     }
 
-    /// Waits for a read row and takes the lowest, with its slot; `None` when no more will come.
+    /// How many rows are read and wait for a decoder.
+    pub(super) fn n_read(&self) -> usize {
+        self.n_read.load(Ordering::SeqCst)
+    }
+
+    /// Whether the last row has been filed.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Takes the lowest of the rows that are read, with its slot; `None` where there is none.
     pub(super) fn pop(&self, shared: &Shared) -> Option<(Job, Option<AlignedBuf>)> {
+        if shared.is_closed() {
+            return None;
+        }
         let rows_per_batch = shared.options.rows_per_batch() as u64;
         let mut state = self.lock();
-        loop {
-            if shared.is_closed() {
-                return None;
-            }
-            if let Some((index, job)) = state.jobs.pop_first() {
-                let offset = index - state.head;
-                let (batch, row) = (offset / rows_per_batch, offset % rows_per_batch);
-                let slot = state
-                    .batches
-                    .get_mut(batch as usize)
-                    .and_then(|batch| batch.slots.get_mut(row as usize))
-                    .and_then(Option::take);
-                return Some((job, slot));
-            }
-            if state.end == Some(state.next_row) && state.unfinished.is_empty() {
-                return None;
-            }
-            state = asleep(state, Why::NoWork, &self.work);
-        }
+        let (index, job) = state.jobs.pop_first()?;
+        self.n_read.store(state.jobs.len(), Ordering::SeqCst);
+        let offset = index - state.head;
+        let (batch, row) = (offset / rows_per_batch, offset % rows_per_batch);
+        let slot = state
+            .batches
+            .get_mut(batch as usize)
+            .and_then(|batch| batch.slots.get_mut(row as usize))
+            .and_then(Option::take);
+        Some((job, slot))
     }
 
     /// Files a finished or failed row, and frees `charged` bytes. `own` bytes stay charged to the
@@ -274,7 +281,7 @@ impl Queue {
         let complete = batch.put((offset % rows_per_batch) as usize, row);
         self.wake_after_freeing(&state, shared);
         if state.end == Some(state.next_row) && state.unfinished.is_empty() {
-            self.work.notify_all();
+            self.is_over.store(true, Ordering::SeqCst);
         }
         complete
     }
@@ -294,7 +301,7 @@ impl Queue {
         let unwanted = self.finished(&mut state, shared, index, batch);
         self.wake_after_freeing(&state, shared);
         if state.end == Some(state.next_row) && state.unfinished.is_empty() {
-            self.work.notify_all();
+            self.is_over.store(true, Ordering::SeqCst);
         }
         let first = state.unfinished.first_key_value().map(|(first, _)| *first);
         let first = first.unwrap_or(state.next_row);
@@ -399,7 +406,7 @@ impl Queue {
         let state = self.lock();
         shared.closed.store(true, Ordering::Release);
         drop(state);
-        for condition in [&self.room, &self.budget, &self.work, &self.ready] {
+        for condition in [&self.room, &self.budget, &self.ready] {
             condition.notify_all();
         }
     }

@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -22,6 +23,8 @@ const ESTALE: i32 = 116;
 const ENOTCONN: i32 = 107;
 const EACCES: i32 = 13;
 const LEN: usize = 5_000_000;
+/// Long enough for other threads to come meanwhile.
+const OPENS_IN: Duration = Duration::from_millis(2);
 
 /// What happens at one request.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +59,7 @@ impl Storage for Faulty {
     }
 
     fn open(&self, _: &Path) -> io::Result<Box<dyn Handle>> {
+        thread::sleep(OPENS_IN);
         match self.0.opening.lock().unwrap().take() {
             Some(code) => Err(io::Error::from_raw_os_error(code)),
             None => Ok(Box::new(Open(Arc::clone(&self.0)))),
@@ -127,6 +131,17 @@ fn errno(error: &Error) -> Option<i32> {
         ErrorKind::Io(e) => e.raw_os_error(),
         _ => None,
     }
+}
+
+#[test]
+fn threads_that_come_at_once_open_a_file_once() {
+    let Setup { source, files, .. } = setup(&[], 0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| read(&source).unwrap());
+        }
+    });
+    assert_eq!(files.counters().times().files(), (1, 15));
 }
 
 #[test]

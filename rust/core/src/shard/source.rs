@@ -9,7 +9,7 @@ use std::{
     io,
     ops::Range,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
 
 use super::{
@@ -30,6 +30,8 @@ pub(super) struct Source {
     name: Arc<str>,
     stamp: Stamp,
     requests: FileRequests,
+    /// Held while the file is opened: threads that come at once wait for one descriptor.
+    opening: Mutex<()>,
 }
 
 impl Source {
@@ -50,7 +52,8 @@ impl Source {
         };
         let id = files.new_id();
         let (files, path) = (Arc::clone(files), path.to_owned());
-        Ok(Self { files, id, path, name, stamp, requests: FileRequests::default() })
+        let (requests, opening) = (FileRequests::default(), Mutex::default());
+        Ok(Self { files, id, path, name, stamp, requests, opening })
     }
 
     pub(super) fn name(&self) -> &Arc<str> {
@@ -81,14 +84,23 @@ impl Source {
     }
 
     fn file(&self) -> Result<Arc<dyn Handle>> {
-        if let Some(file) = self.files.cached(self.id) {
-            self.files.counters().times.finds_open();
+        if let Some(file) = self.cached() {
+            return Ok(file);
+        }
+        let _turn = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = self.cached() {
             return Ok(file);
         }
         let file = self.files.open_file(&self.path)?;
         self.check(file.as_ref())?;
         self.files.keep(self.id, &file);
         Ok(file)
+    }
+
+    fn cached(&self) -> Option<Arc<dyn Handle>> {
+        let file = self.files.cached(self.id)?;
+        self.files.counters().times.finds_open();
+        Some(file)
     }
 
     /// Refuses a file that is not what it was.

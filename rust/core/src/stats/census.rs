@@ -28,6 +28,13 @@ impl Census {
         self.n = self.n.saturating_sub(1);
     }
 
+    /// So many are in.
+    pub(crate) fn set(&mut self, n: usize, now: Instant) {
+        self.total = self.total(now);
+        self.counted_to = Some(now);
+        self.n = n;
+    }
+
     /// How many are in.
     pub(crate) fn n(&self) -> usize {
         self.n
@@ -58,5 +65,8 @@ mod tests {
         census.leave(at(400));
         census.leave(at(1000));
         assert_eq!((census.n(), census.total(at(5000))), (0, Duration::from_secs(1)));
+        census.set(3, at(5000));
+        census.set(1, at(5100));
+        assert_eq!((census.n(), census.total(at(5200))), (1, Duration::from_millis(1400)));
     }
 }

@@ -7,15 +7,6 @@ use std::{
     time::Duration,
 };
 
-/// What a thread of the pipeline does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Reads rows.
-    Reader,
-    /// Decodes rows.
-    Decoder,
-}
-
 /// Time that threads had a CPU, and time that they were ready to run and had none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
@@ -29,9 +20,22 @@ impl CpuTime {
     fn plus(self, other: Self) -> Self {
         Self { used: self.used + other.used, queued: self.queued + other.queued }
     }
+
+    /// What has come since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            used: self.used.saturating_sub(before.used),
+            queued: self.queued.saturating_sub(before.queued),
+        }
+    }
+
+    /// This share of it, 0 to 1.
+    pub(crate) fn part(self, share: f64) -> Self {
+        Self { used: self.used.mul_f64(share), queued: self.queued.mul_f64(share) }
+    }
 }
 
-/// The threads that run, and the sum of those that have ended.
+/// Threads of one kind: those that run, and the sum of those that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct CpuTimes {
     inner: Mutex<Inner>,
@@ -39,8 +43,8 @@ pub(crate) struct CpuTimes {
 
 #[derive(Debug, Default)]
 struct Inner {
-    running: Vec<(Role, PathBuf)>,
-    ended: [CpuTime; 2],
+    running: Vec<PathBuf>,
+    ended: CpuTime,
 }
 
 impl CpuTimes {
@@ -49,30 +53,27 @@ impl CpuTimes {
     }
 
     /// Registers the calling thread; hand the result to [`Self::leave`] before the thread ends.
-    pub(crate) fn enter(&self, role: Role) -> Option<PathBuf> {
+    pub(crate) fn enter(&self) -> Option<PathBuf> {
         // The link reads `PID/task/TID`; the number itself takes an unsafe call.
         let link = fs::read_link("/proc/thread-self").ok()?;
         let file = Path::new("/proc/self/task").join(link.file_name()?).join("schedstat");
-        self.lock().running.push((role, file.clone()));
+        self.lock().running.push(file.clone());
         Some(file)
     }
 
     /// Adds the calling thread's time to that of the ended ones.
-    pub(crate) fn leave(&self, role: Role, file: &Path) {
+    pub(crate) fn leave(&self, file: &Path) {
         let time = read(file);
         let mut inner = self.lock();
-        inner.running.retain(|(_, running)| running != file);
-        if let (Some(time), Some(ended)) = (time, inner.ended.get_mut(role as usize)) {
-            *ended = ended.plus(time);
-        }
+        inner.running.retain(|running| running != file);
+        inner.ended = inner.ended.plus(time.unwrap_or_default());
     }
 
-    /// The time of all threads of a role; `None` where the system does not tell.
-    pub(crate) fn of(&self, role: Role) -> Option<CpuTime> {
+    /// The time of all threads; `None` where the system does not tell.
+    pub(crate) fn total(&self) -> Option<CpuTime> {
         let inner = self.lock();
-        let ended = inner.ended.get(role as usize).copied().unwrap_or_default();
-        let files = inner.running.iter().filter(|(its, _)| *its == role);
-        let total = files.filter_map(|(_, file)| read(file)).fold(ended, CpuTime::plus);
+        let times = inner.running.iter().filter_map(|file| read(file));
+        let total = times.fold(inner.ended, CpuTime::plus);
         (total != CpuTime::default()).then_some(total)
     }
 }
@@ -95,16 +96,18 @@ mod tests {
     #[test]
     fn a_thread_is_counted_while_it_runs_and_afterwards() {
         let times = CpuTimes::default();
-        let Some(file) = times.enter(Role::Decoder) else { return };
+        let Some(file) = times.enter() else { return };
         let mut x = 1_u64;
         for k in 0..20_000_000_u64 {
             x = black_box(x.wrapping_mul(k | 1));
         }
-        let Some(running) = times.of(Role::Decoder) else { return };
+        let Some(running) = times.total() else { return };
         assert!(running.used > Duration::from_micros(100));
-        assert_eq!(times.of(Role::Reader), None);
-        times.leave(Role::Decoder, &file);
-        assert!(times.of(Role::Decoder).unwrap().used >= running.used);
+        times.leave(&file);
+        let ended = times.total().unwrap();
+        assert!(ended.used >= running.used);
+        assert_eq!(ended.since(ended), CpuTime::default());
+        assert_eq!(ended.part(0.5).used, ended.used.mul_f64(0.5));
         assert!(times.lock().running.is_empty());
     }
 }

@@ -18,9 +18,10 @@ use std::{sync::atomic::AtomicU64, time::Instant};
 pub(crate) use self::{
     census::Census,
     consumer::Consumer,
-    cpu::{CpuTimes, Role},
+    cpu::CpuTimes,
     line::Line,
     requests::{FileRequests, Requests},
+    snapshot::SeatTimes,
     timer::Timer,
 };
 pub use self::{
@@ -53,7 +54,7 @@ pub(crate) struct Stats {
     pub(crate) consumer: Consumer,
     /// Bad rows in the batches that were taken.
     pub(crate) n_bad: AtomicU64,
-    /// What the operating system says of the threads.
+    /// What the operating system says of the readers.
     pub(crate) cpu: CpuTimes,
 }
 

@@ -107,8 +107,26 @@ pub struct ThreadTimes {
     pub count: usize,
     /// Thread time since they started.
     pub alive: Duration,
-    /// CPU time; `None` where the system does not tell.
+    /// That part of it in which they could have worked here, and worked for another pipeline of the
+    /// process: decoders only.
+    pub elsewhere: Duration,
+    /// CPU time; `None` where the system does not tell. Of decoders that several pipelines share,
+    /// each counts the part that it had of their time at work.
     pub cpu: Option<CpuTime>,
+}
+
+/// What a pipeline had of the decoders that it shares.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SeatTimes {
+    /// Thread time that it asked for: as many threads as it may use, as long as there was work to
+    /// come.
+    pub(crate) alive: Duration,
+    /// Thread time at work for it.
+    pub(crate) turns: Duration,
+    /// Thread time that it could have used, and that others had.
+    pub(crate) elsewhere: Duration,
+    /// Its part of the CPU time of all.
+    pub(crate) cpu: Option<CpuTime>,
 }
 
 /// What was read of one shard.

@@ -1,0 +1,230 @@
+//! The decode threads of a process, which all its pipelines share.
+//!
+//! A pipeline takes a [`Seat`] and tells how many threads may work for it at a time. A thread of the
+//! pool looks who is next ([`roster`]), works for it for a turn, and looks again. What is worked on
+//! is behind [`Work`]: a turn waits for nobody else's, and never for its own pipeline's memory, so
+//! that none can hold up the others.
+//!
+//! There are as many threads as the seats ask for together, but no more than there are CPUs unless
+//! one seat alone asks for more. None is left when the last seat is.
+
+mod roster;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt, io, mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use self::roster::Roster;
+use crate::{
+    stats::{CpuTimes, SeatTimes},
+    threads::{self, usable_cpus},
+};
+
+/// What the threads of a pool do for a seat.
+pub(crate) trait Work: Send + Sync {
+    /// How many pieces could be done now. Asked under the pool's lock: takes no lock itself.
+    fn n_ready(&self) -> usize;
+
+    /// Whether there will be no more. As [`Self::n_ready`].
+    fn is_over(&self) -> bool;
+
+    /// Does a piece or a few small ones, and does not wait for what other turns are to do.
+    fn turn(&self);
+
+    /// A turn has panicked, and said this.
+    fn panicked(&self, message: String);
+}
+
+/// The decode threads that pipelines share.
+///
+/// Clones are the same pool. There is no thread while no pipeline runs, and no thread survives a
+/// fork: a child process needs a pool of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Threads wait here for work.
+    work: Condvar,
+    /// Whoever leaves waits here for the threads that are at work for it.
+    left: Condvar,
+    /// Threads that wait at `work`, or are about to.
+    n_idle: AtomicUsize,
+    cpu: CpuTimes,
+}
+
+#[derive(Default)]
+struct State {
+    roster: Roster,
+    /// Counts how often the pool was empty: threads of an earlier crew end.
+    crew: u64,
+    n_threads: usize,
+    handles: Vec<JoinHandle<()>>,
+    usable_cpus: usize,
+}
+
+impl State {
+    /// How many threads there should be.
+    fn n_wanted(&self) -> usize {
+        let (sum, most) = self.roster.n_asked_for();
+        sum.min(most.max(self.usable_cpus))
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("n_idle", &self.n_idle).finish_non_exhaustive()
+    }
+}
+
+/// A pipeline's place in a pool.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pool: Pool,
+    id: u64,
+    /// What was measured until it was given up.
+    last: OnceLock<SeatTimes>,
+}
+
+impl Pool {
+    /// Takes a seat for which at most `most` threads work at a time, and starts those that are
+    /// missing. Whoever takes it also leaves it.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says when it has no thread to give.
+    pub(crate) fn join(&self, work: Arc<dyn Work>, most: usize) -> io::Result<Seat> {
+        let cpu = self.shared.cpu.total().unwrap_or_default();
+        let mut state = self.shared.lock();
+        state.usable_cpus = usable_cpus();
+        let id = state.roster.enter(work, most, cpu, Instant::now());
+        let seat = Seat { pool: self.clone(), id, last: OnceLock::new() };
+        while state.n_threads < state.n_wanted() {
+            let (shared, crew) = (Arc::clone(&self.shared), state.crew);
+            let name = format!("gristmill-decode-{}", state.n_threads);
+            match threads::spawn(name, move || shared.run(crew)) {
+                Ok(handle) => state.handles.push(handle),
+                Err(error) => {
+                    drop(state);
+                    seat.leave();
+                    return Err(error);
+                }
+            }
+            state.n_threads += 1;
+        }
+        Ok(seat)
+    }
+}
+
+impl Seat {
+    /// Tells the pool that there is something to do, if a thread has nothing to do.
+    pub(crate) fn wake(&self) {
+        let pool = &self.pool.shared;
+        // The work was counted before this is read, and a thread counts itself before it looks for
+        // work: one of the two sees the other.
+        if pool.n_idle.load(SeqCst) > 0 {
+            // Under the lock, so that no thread is between its look and its sleep.
+            let state = pool.lock();
+            pool.work.notify_one();
+            drop(state);
+        }
+    }
+
+    /// What was measured since the seat was taken, until now or until it was left.
+    pub(crate) fn times(&self) -> SeatTimes {
+        let pool = &self.pool.shared;
+        let cpu = pool.cpu.total().unwrap_or_default();
+        let times = pool.lock().roster.times(self.id, cpu, Instant::now());
+        times.or_else(|| self.last.get().copied()).unwrap_or_default()
+    }
+
+    /// Gives the seat up, and waits for the turns that are being done for it. The last one to leave
+    /// waits until all threads have ended. Safe to call again.
+    pub(crate) fn leave(&self) {
+        let pool = &self.pool.shared;
+        let cpu = pool.cpu.total().unwrap_or_default();
+        let mut state = pool.lock();
+        while state.roster.dismiss(self.id) > 0 {
+            state = pool.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(times) = state.roster.remove(self.id, cpu, Instant::now()) {
+            self.last.get_or_init(|| times);
+        }
+        let mut ended = Vec::new();
+        if state.roster.is_empty() {
+            state.crew += 1;
+            state.n_threads = 0;
+            ended = mem::take(&mut state.handles);
+        } else {
+            state.handles.retain(|thread| !thread.is_finished());
+        }
+        pool.work.notify_all();
+        drop(state);
+        for thread in ended {
+            // Panics are contained where they come from.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The body of a thread: until there are more threads than wanted, or no seat is left.
+    fn run(&self, crew: u64) {
+        let file = self.cpu.enter();
+        let mut state = self.lock();
+        let mut now = Instant::now();
+        while state.crew == crew {
+            if state.n_threads > state.n_wanted() {
+                state.n_threads -= 1;
+                // It may have been woken for work that another is to do now.
+                self.work.notify_one();
+                break;
+            }
+            let n_idle = self.n_idle.load(SeqCst);
+            let Some((id, work)) = state.roster.next(now, n_idle) else {
+                self.n_idle.fetch_add(1, SeqCst);
+                // What became ready before that was counted is found now.
+                if !state.roster.has_work() {
+                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                self.n_idle.fetch_sub(1, SeqCst);
+                now = Instant::now();
+                continue;
+            };
+            if n_idle > 0 && state.roster.has_work() {
+                self.work.notify_one();
+            }
+            drop(state);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.turn())) {
+                work.panicked(threads::panic_message(&*panic));
+            }
+            // Whoever leaves frees what it holds once the turns have ended.
+            drop(work);
+            state = self.lock();
+            let began = mem::replace(&mut now, Instant::now());
+            if state.roster.back(id, began, now) {
+                self.left.notify_all();
+            }
+        }
+        drop(state);
+        if let Some(file) = file {
+            self.cpu.leave(&file);
+        }
+    }
+}
