@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,19 @@ def test_a_data_set_has_the_same_limits(limit: str, tmp_path: Path) -> None:
         assert (error.limit, error.row, Path(error.shard or "").name) == (limit, 0, "rows.arrow")
     audio = gm.Audio(limits=limited(limit, wide))
     assert next(iter(gm.ArrowIterDataset(path, audio=audio)))["audio"].shape == (2 * RATE,)
+
+
+def test_what_is_too_long_is_not_read(tmp_path: Path) -> None:
+    long = bytes(40_000_000)
+    path = shards.write_audio(tmp_path / "rows.arrow", [long, STEREO])
+    audio = gm.Audio(limits=limited("max_bytes", len(STEREO)))
+    read = gm.ReadOptions(index_dir=None)
+    dataset = gm.ArrowIterDataset(path, audio=audio, on_error="skip", read=read)
+    with contextlib.closing(iter(dataset)) as rows:
+        assert next(rows)["audio"].shape == (2 * RATE,)
+        assert rows.stats().storage.bytes < 2_000_000
+        (bad,) = rows.bad_rows()
+    assert (bad.row, bad.reason, bad.bytes) == (0, "max_bytes", len(long))
 
 
 # Each is made to promise 4 billion frames in some hundred KB.

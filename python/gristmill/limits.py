@@ -10,7 +10,7 @@ class Limits:
     """What a recording may ask for before `LimitError` refuses it. Nothing is decoded by then.
 
     Args:
-        max_bytes: Bytes of the encoded recording.
+        max_bytes: Bytes of the encoded recording. A data set does not read longer ones.
         max_sample_rate: Its rate in Hz, at most 768,000.
         max_channels: Its channels, at most 8.
         max_seconds: Its length in seconds, at most 30 days.

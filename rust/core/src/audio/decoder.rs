@@ -74,7 +74,7 @@ impl Decoder {
     /// Any [`Reason`] that headers and framing show: unknown or unsupported formats, damage,
     /// limits. A panic inside a parser is contained and reported as [`Reason::DecoderPanic`].
     pub fn plan(&mut self, bytes: &[u8], spec: &AudioSpec, draw: u64) -> Result<Plan, DecodeError> {
-        spec.limits.check_bytes(bytes).map_err(Reason::of_unknown)?;
+        spec.limits.check_bytes(bytes.len() as u64).map_err(Reason::of_unknown)?;
         let format = sniff(bytes).map_err(Reason::of_unknown)?;
         let codec = match format {
             Format::Wav { .. } => Some(Codec::Wav),

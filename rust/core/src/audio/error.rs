@@ -16,7 +16,7 @@ pub enum Codec {
     Flac,
     /// Vorbis I in Ogg.
     Vorbis,
-    /// Opus in Ogg.
+    /// Opus, in Ogg, MP4 or Matroska.
     Opus,
     /// MPEG-1/2/2.5 audio, layer III.
     Mp3,
@@ -39,7 +39,7 @@ impl Codec {
             Self::Caf => "CAF",
             Self::Flac => "FLAC",
             Self::Vorbis => "Ogg Vorbis",
-            Self::Opus => "Ogg Opus",
+            Self::Opus => "Opus",
             Self::Mp3 => "MP3",
             Self::Mp2 => "MPEG layer II",
             Self::Mp1 => "MPEG layer I",

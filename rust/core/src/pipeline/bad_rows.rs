@@ -73,7 +73,7 @@ impl Shared {
         let ErrorKind::Decode(cause) = error.kind() else { return None };
         let id = job.step.row;
         let shard = dataset.shards.get(id.shard as usize)?;
-        let blob = dataset.audio.as_ref().and_then(|(k, _)| job.blobs.get(*k)?.as_slice());
+        let blob = dataset.audio.as_ref().and_then(|(k, _)| job.blobs.get(*k)?.n_bytes());
         Some(BadRow {
             shard: Arc::clone(shard.name()),
             row: id.row,
@@ -85,7 +85,7 @@ impl Shared {
                 reason => reason.key(),
             },
             message: error.to_string(),
-            n_bytes: blob.map(|bytes| bytes.len() as u64),
+            n_bytes: blob,
             is_substitute,
         })
     }

@@ -128,8 +128,13 @@ impl Shared {
         let shard = dataset.shards.get(id.shard as usize);
         let key = shard.map_or(0, Shard::key);
         let draw = hash(&[self.options.crop_seed, job.step.epoch, key, id.row]);
-        let decoded = match job.blobs.get(*k).and_then(RawBlob::as_slice) {
+        let blob = job.blobs.get(*k);
+        let decoded = match blob.and_then(RawBlob::as_slice) {
             Some(bytes) => decode(decoder, bytes, spec, draw, slot),
+            None if let Some(n_bytes) = blob.and_then(RawBlob::n_bytes) => {
+                let limit = spec.limits.check_bytes(n_bytes).err().unwrap_or(Reason::Null);
+                Err(DecodeError { codec: None, reason: limit })
+            }
             None => Err(DecodeError { codec: None, reason: Reason::Null }),
         };
         let decoded = decoded.and_then(|(codec, report, own)| {

@@ -23,22 +23,32 @@ pub(super) enum RawBlob {
     Read(PooledBuf),
     /// Part of a body that was decompressed as a whole.
     Shared(Buffer),
+    /// A recording of more bytes than its limit, which were not read.
+    TooLong(u64),
 }
 
 impl RawBlob {
-    /// The bytes; `None` for null.
+    /// The bytes; `None` for null, and for what was not read.
     pub(super) fn as_slice(&self) -> Option<&[u8]> {
         match self {
-            Self::Null => None,
+            Self::Null | Self::TooLong(_) => None,
             Self::Read(bytes) => Some(bytes.as_ref()),
             Self::Shared(buffer) => Some(buffer.as_slice()),
+        }
+    }
+
+    /// How many bytes there are; `None` for null.
+    pub(super) fn n_bytes(&self) -> Option<u64> {
+        match self {
+            Self::TooLong(n_bytes) => Some(*n_bytes),
+            other => other.as_slice().map(|bytes| bytes.len() as u64),
         }
     }
 
     /// The bytes in memory of their own, without a copy where they have that. Leaves null.
     pub(super) fn take_bytes(&mut self, buffers: &Arc<Recycler>) -> BlobValue {
         match std::mem::replace(self, Self::Null) {
-            Self::Null => BlobValue::Null,
+            Self::Null | Self::TooLong(_) => BlobValue::Null,
             Self::Read(bytes) => BlobValue::Bytes(bytes),
             Self::Shared(buffer) => BlobValue::Bytes(copy_of(&buffer, buffers)),
         }
@@ -120,10 +130,19 @@ impl Shared {
             self.charge(room, index, copied);
             *charged += copied;
         }
+        let audio = dataset.audio.as_ref();
+        let is_too_long = |k, range: &Range<u64>| {
+            let spec = audio.filter(|(audio, _)| *audio == k).map(|(_, spec)| spec);
+            spec.is_some_and(|spec| spec.limits.check_bytes(range.end - range.start).is_err())
+        };
         let blobs = blobs
             .into_iter()
-            .map(|blob| match blob {
+            .enumerate()
+            .map(|(k, blob)| match blob {
                 Found::Here(raw) => Ok(raw),
+                Found::At(range) if is_too_long(k, &range) => {
+                    Ok(RawBlob::TooLong(range.end - range.start))
+                }
                 Found::At(range) => {
                     self.read_blob(shard, range, (index, room), charged).map(RawBlob::Read)
                 }
