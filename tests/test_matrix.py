@@ -146,6 +146,27 @@ def test_worker_threads(numbered: list[Path], n_threads: int) -> None:
     assert [rows_of(e) for e in threads] == [b for turn in turns for b in turn if b is not None]
 
 
+@pytest.mark.parametrize("n_steps", range(1, 8))
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_other_hosts_have_equally_many_steps(
+    numbered: list[Path], n_steps: int, batch_size: int
+) -> None:
+    """Also where the new hosts' batches do not divide the place, as they do not count from 0."""
+    run = {"batch_size": batch_size, "drop_remainder": True}
+    before = [iter(source(numbered, ORDERS["global"], k, 2, **run)) for k in range(2)]
+    delivered = [row for _ in range(n_steps) for it in before for row in rows_of(next(it))]
+    state = json.dumps(before[0].get_state())
+    after = [iter(source(numbered, ORDERS["global"], k, 5, **run)) for k in range(5)]
+    for it in after:
+        it.set_state(json.loads(state))
+    steps = [[rows_of(element) for element in it] for it in after]
+    stream = whole(numbered, ORDERS["global"])
+    n_left = (len(stream) - len(delivered)) // (5 * batch_size)
+    assert [len(mine) for mine in steps] == [n_left] * 5
+    got = sorted(row for mine in steps for batch in mine for row in batch)
+    assert got == sorted(stream[len(delivered) : len(delivered) + 5 * batch_size * n_left])
+
+
 @st.composite
 def runs(draw: st.DrawFn) -> dict[str, Any]:
     seed, window = draw(st.integers(0, 2**64 - 1)), draw(st.none() | st.integers(1, 60))

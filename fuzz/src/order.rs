@@ -152,13 +152,13 @@ fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Ver
         (!seed.is_multiple_of(3)).then_some(Shuffle { seed, window: None, reshuffle: true });
     let plan = Plan { shuffle, slices: slices.to_vec(), epochs: Some(3), lane: Lane::ALL };
     windowed(&rows, fields)?;
-    let order = Order::new(rows, &plan).map_err(|e| e.to_string())?;
+    let mut order = Order::new(rows, &plan).map_err(|e| e.to_string())?;
     let epoch = epoch % 3;
     let permutation = shuffle.map(|shuffle| Permutation::new(n, shuffle.seed, epoch));
     for (i, &position) in (0u64..).zip(&positions) {
         let nth = permutation.as_ref().map_or(Some(position), |p| p.get(position));
         let expected = nth.map(|nth| listed[nth as usize]);
-        let index = order.index_at(epoch, i, 0).map_err(|e| e.to_string())?;
+        let index = order.resume_at(epoch, i, 0).map_err(|e| e.to_string())?;
         let step = order.step(index);
         ensure!(
             step.is_some_and(|s| s.epoch == epoch && Some(s.row) == expected),
@@ -167,7 +167,7 @@ fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Ver
     }
     let end = 3 * positions.len() as u64;
     ensure!(order.len() == Some(end) && order.step(end).is_none(), "a step behind {end}");
-    ensure!(order.index_at(epoch, end + 1, 0).is_err(), "a state behind the end");
+    ensure!(order.resume_at(epoch, end + 1, 0).is_err(), "a state behind the end");
     Ok(Outcome::Data)
 }
 

@@ -12,7 +12,8 @@ pub struct Lane {
     pub offset: u64,
     /// Distance of the rows, at least 1.
     pub stride: u64,
-    /// The stream is cut to a multiple of this many rows, so that as many hosts have equally many.
+    /// From where the stream is taken up it is cut to a multiple of this many rows, so that as many
+    /// hosts have equally many.
     pub even: u64,
 }
 
@@ -28,9 +29,10 @@ impl Lane {
         Ok(())
     }
 
-    /// Where the stream of `total` rows is cut.
-    pub(super) fn end(&self, total: u64) -> u64 {
-        total / self.even * self.even
+    /// Where the stream of `total` rows is cut, if it is taken up at `start`.
+    pub(super) fn end(&self, start: u64, total: u64) -> u64 {
+        let start = start.min(total);
+        start + (total - start) / self.even * self.even
     }
 
     /// How many rows of a stream that is cut at `end` this lane has; also the lane's first row at
@@ -54,11 +56,13 @@ mod tests {
     proptest! {
         #[test]
         fn it_counts_as_a_plain_list_does(
-            total in 0u64..60, offset in 0u64..9, stride in 1u64..9, even in 1u64..5,
+            start in 0u64..60, total in 0u64..60, offset in 0u64..9, stride in 1u64..9,
+            even in 1u64..5,
         ) {
             let lane = Lane { offset, stride, even };
-            let end = lane.end(total);
-            prop_assert!(end <= total && total - end < even && end.is_multiple_of(even));
+            let end = lane.end(start, total);
+            prop_assert!(end <= total && total - end < even);
+            prop_assert!((end - start.min(total)).is_multiple_of(even));
             let listed: Vec<u64> = (0..end).skip(offset as usize).step_by(stride as usize).collect();
             prop_assert_eq!(lane.n_before(end), listed.len() as u64);
             let found: Vec<u64> = (0..lane.n_before(end)).filter_map(|i| lane.get(i)).collect();

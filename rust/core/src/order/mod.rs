@@ -65,6 +65,8 @@ pub struct Order {
     slice: RowSlice,
     epochs: Option<u64>,
     lane: Lane,
+    /// Rows of the stream that were delivered before it was taken up.
+    start: u64,
 }
 
 /// One step of the stream: which epoch, which row.
@@ -99,6 +101,7 @@ impl Order {
             slice,
             epochs: plan.epochs,
             lane: plan.lane,
+            start: 0,
         })
     }
 
@@ -110,7 +113,7 @@ impl Order {
     /// Rows of all epochs of the stream, cut even where that is asked; `None` without end. Without
     /// rows the stream ends at once, even for ever.
     pub fn stream_len(&self) -> Option<u64> {
-        self.uncut().map(|total| self.lane.end(total))
+        self.uncut().map(|total| self.lane.end(self.start, total))
     }
 
     fn uncut(&self) -> Option<u64> {
@@ -159,8 +162,11 @@ impl Order {
         }
     }
 
-    /// Which row is the next to deliver here, once all hosts and workers together have delivered
-    /// the stream up to row `next_index` of `epoch`.
+    /// Takes the stream up where all hosts and workers together have delivered it up to row
+    /// `next_index` of `epoch`, and gives the row that is the next to deliver here.
+    ///
+    /// Other hosts may have got there: what is left is what is cut even, and so hosts that their
+    /// number does not divide the position stay in step to the end.
     ///
     /// A position up to `slack` rows past the end stands for the end: an index that was counted in
     /// batches takes the last one for a full one.
@@ -169,7 +175,7 @@ impl Order {
     ///
     /// [`crate::ErrorKind::Config`] where that lies further past the end: the state is of other
     /// data.
-    pub fn index_at(&self, epoch: u64, next_index: u64, slack: u64) -> Result<u64> {
+    pub fn resume_at(&mut self, epoch: u64, next_index: u64, slack: u64) -> Result<u64> {
         let limit = self.uncut().map(|total| total.saturating_add(slack));
         let position = epoch
             .checked_mul(self.rows_per_epoch())
@@ -183,6 +189,7 @@ impl Order {
                     self.rows_per_epoch()
                 ))
             })?;
+        self.start = position;
         let index = self.lane.n_before(position);
         Ok(self.len().map_or(index, |len| index.min(len)))
     }

@@ -63,9 +63,9 @@ pub struct Start {
 
 impl Start {
     /// The next row to deliver here, and the position in the stream, as epoch and rows of it.
-    fn find(&self, dataset: &Dataset, rows_per_batch: u64) -> Result<(u64, (u64, u64))> {
+    fn find(&self, dataset: &mut Dataset, rows_per_batch: u64) -> Result<(u64, (u64, u64))> {
         let Self { mut epoch, mut next_index, fingerprint, allow_changed } = *self;
-        let order = &dataset.order;
+        let order = &mut dataset.order;
         let difference = fingerprint.and_then(|saved| dataset.fingerprint.difference(&saved));
         match difference {
             Some(_) if allow_changed => (epoch, next_index) = order.nearest(epoch, next_index),
@@ -83,7 +83,7 @@ impl Start {
             None => rows_per_batch.saturating_mul(order.stride()),
             Some(_) => 0,
         };
-        Ok((order.index_at(epoch, next_index, slack)?, (epoch, next_index)))
+        Ok((order.resume_at(epoch, next_index, slack)?, (epoch, next_index)))
     }
 }
 
@@ -350,9 +350,9 @@ impl Shared {
 
     /// Opens the shards, then starts the threads that work on them.
     fn open(self: &Arc<Self>, start: &Start) -> Result<()> {
-        let dataset = Dataset::open(&self.options, &self.files)?;
+        let mut dataset = Dataset::open(&self.options, &self.files)?;
         let rows_per_batch = self.options.rows_per_batch() as u64;
-        let (first, position) = start.find(&dataset, rows_per_batch)?;
+        let (first, position) = start.find(&mut dataset, rows_per_batch)?;
         self.started.get_or_init(|| position);
         let mut end = dataset.order.len().unwrap_or(u64::MAX);
         if self.options.drop_remainder {
