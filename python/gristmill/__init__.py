@@ -3,7 +3,7 @@
 from gristmill._core import __version__
 from gristmill.audio import AudioInfo, decode, decode_with_report, probe
 from gristmill.config import Audio, CenterCrop, RandomCrop, ReadOptions, Shuffle, StartCrop
-from gristmill.dataset import ArrowIterator, ArrowIterDataset
+from gristmill.dataset import ArrowIterDataset
 from gristmill.doctoring import BenchReport, Conclusion, Diagnosis, bench, diagnose
 from gristmill.errors import (
     CorruptShardError,
@@ -17,6 +17,7 @@ from gristmill.errors import (
 from gristmill.headers import ShardHeader, UnreadableShard
 from gristmill.indexes import IndexReport, build_indexes
 from gristmill.inspection import AudioSample, Inspection, inspect
+from gristmill.iterator import ArrowIterator
 from gristmill.limits import Limits
 from gristmill.order import GlobalOrder, global_order
 from gristmill.quality import ShuffleQuality, shuffle_quality

@@ -10,7 +10,7 @@ from gristmill import _core
 from gristmill._grain import record_reads
 
 if TYPE_CHECKING:  # the iterator has one of these, and this one speaks of the iterator
-    from gristmill.dataset import ArrowIterator
+    from gristmill.iterator import ArrowIterator
 
 logger = logging.getLogger("gristmill")
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gristmill.config import Audio, ReadOptions, Shuffle
-from gristmill.dataset import ArrowIterator, ArrowIterDataset
+from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import DecodeError, LimitError
 from gristmill.headers import ShardHeader
+from gristmill.iterator import ArrowIterator
 from gristmill.stats import Stats
 from gristmill.verdict import Verdict, decide
 

@@ -6,17 +6,17 @@ use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::FieldRef;
 
 use super::{
-    AlignedBuf, BadRow, Batch, BufferPool, Column, DamagedRow, Dtype, Limit, PooledBuf, Recycler,
-    Styles, Value,
-    gather::{Fault, Gather, InFile},
+    AlignedBuf, Batch, BufferPool, Column, Dtype, Limit, PooledBuf, Recycler, Styles, Value,
+    gather::{Gather, InFile},
+    gathered::Fault,
+    row::{BlobValue, Fate, Row},
     runs::{Origin, Runs},
     value,
 };
 use crate::{
     audio::SampleType,
     error::{Error, Result},
-    order::RowId,
-    shard::{Shard, Table},
+    shard::Shard,
 };
 
 /// The column that tells which rows are valid.
@@ -41,54 +41,6 @@ pub(crate) enum Source {
     Audio(usize),
     /// The k-th blob as bytes; the other fields of its struct are that column of the tables.
     Blob { blob: usize, fields: Option<usize> },
-}
-
-/// A row whose blobs are read and decoded.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) id: RowId,
-    pub(crate) table: Arc<Table>,
-    /// The row's index in the table.
-    pub(crate) place: usize,
-    pub(crate) blobs: Vec<BlobValue>,
-    /// What is wrong with its audio, if something is.
-    pub(crate) damage: Option<Box<DamagedRow>>,
-    /// The rows that could not be used in this place.
-    pub(crate) bad: Vec<BadRow>,
-    pub(crate) fate: Fate,
-}
-
-/// What becomes of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It is delivered.
-    Valid,
-    /// It is delivered with zeros, or nothing, for audio.
-    Masked,
-    /// It is left out.
-    Skipped,
-}
-
-/// What became of one blob of a row.
-#[derive(Debug)]
-pub(crate) enum BlobValue {
-    /// Null.
-    Null,
-    /// Bytes as they are.
-    Bytes(PooledBuf),
-    /// Audio in its slot of the batch's buffer.
-    Slot(AlignedBuf),
-    /// Audio in a buffer of its own, of this shape.
-    Own(AlignedBuf, Vec<usize>),
-}
-
-impl BlobValue {
-    fn into_slot(self) -> Option<AlignedBuf> {
-        match self {
-            Self::Slot(slot) => Some(slot),
-            _ => None,
-        }
-    }
 }
 
 /// What decoded rows look like, and where their memory goes back to.

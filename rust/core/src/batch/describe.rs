@@ -4,7 +4,8 @@ use arrow_schema::DataType;
 
 use super::{
     dtype::Dtype,
-    gather::{is_record, lengths_name},
+    gather::is_record,
+    gathered::lengths_name,
     lists::list_item,
     style::{Ragged, Style},
 };

@@ -13,6 +13,7 @@ use arrow_schema::DataType;
 use super::{
     AlignedBuf, Column, PooledBuf, Recycler,
     dtype::{Dtype, ZERO},
+    gathered::{Fault, Gathered},
     limit::Limit,
     lists::{self, Lists, list_item},
     runs::{Origin, Runs, part_of, referred_values},
@@ -24,51 +25,6 @@ use crate::{
     shard::{ItemsInFile, Shard},
 };
 
-/// Why values do not form a column.
-#[derive(Debug)]
-pub(super) enum Fault {
-    /// The value at this place of the column does not fit in.
-    At {
-        /// The dotted path of the column.
-        path: String,
-        /// The place, counted as the caller counts.
-        at: usize,
-        /// What does not fit, and what to do.
-        reason: String,
-    },
-    /// Not one value's fault.
-    Whole(Error),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Whole(error)
-    }
-}
-
-impl Fault {
-    /// The same fault with places counted by a level above.
-    fn lift(self, place: impl FnOnce(usize) -> usize) -> Self {
-        match self {
-            Self::At { path, at, reason } => Self::At { path, at: place(at), reason },
-            whole @ Self::Whole(_) => whole,
-        }
-    }
-}
-
-/// A column, and what comes beside it: the lengths of padded lists, outermost first.
-#[derive(Debug)]
-pub(super) struct Gathered {
-    pub(super) column: Column,
-    pub(super) lengths: Vec<Column>,
-}
-
-impl From<Column> for Gathered {
-    fn from(column: Column) -> Self {
-        Self { column, lengths: Vec::new() }
-    }
-}
-
 /// Whether a list of these has no array of its own, but dictionaries.
 pub(super) fn is_record(data_type: &DataType) -> bool {
     match data_type {
@@ -76,14 +32,6 @@ pub(super) fn is_record(data_type: &DataType) -> bool {
         DataType::Dictionary(_, values) => is_record(values),
         DataType::RunEndEncoded(_, values) => is_record(values.data_type()),
         _ => false,
-    }
-}
-
-/// The name of the lengths of a padded column, for the `depth`-th of its lists.
-pub(super) fn lengths_name(column: &str, depth: usize) -> String {
-    match depth {
-        0 => format!("{column}_lengths"),
-        deeper => format!("{column}_lengths_{}", deeper + 1),
     }
 }
 
@@ -328,9 +276,21 @@ impl<'a> Gather<'a> {
         width: usize,
     ) -> Result<Gathered, Fault> {
         let items = lists.items_padded(width, self.limit)?;
-        let inner = self.column(path, item, &lists::values(parts)?, &items);
+        self.folded(path, item, parts, &items, (lists.len(), width))
+    }
+
+    /// Items, as many as rows of `width` have, as a column of these rows.
+    fn folded(
+        self,
+        path: &str,
+        item: &DataType,
+        parts: &[ArrayRef],
+        items: &Runs,
+        (n, width): (usize, usize),
+    ) -> Result<Gathered, Fault> {
+        let inner = self.column(path, item, &lists::values(parts)?, items);
         let mut inner = inner.map_err(|fault| fault.lift(|at| at / width.max(1)))?;
-        inner.fold(lists.len(), width);
+        inner.fold(n, width);
         Ok(inner)
     }
 
@@ -351,10 +311,7 @@ impl<'a> Gather<'a> {
             let first = first.ok_or_else(|| Error::corrupt("a fixed-size list is too wide"))?;
             items.push(run.from, first, run.len * width);
         }
-        let inner = self.column(path, item, &lists::values(parts)?, &items);
-        let mut inner = inner.map_err(|fault| fault.lift(|at| at / width.max(1)))?;
-        inner.fold(runs.len(), width);
-        Ok(inner)
+        self.folded(path, item, parts, &items, (runs.len(), width))
     }
 
     /// The values that dictionaries or run-end encoded arrays refer to.
@@ -412,28 +369,5 @@ fn copy_widened(bytes: &[u8], stored: usize, into: &mut [u8], width: usize) {
     for (value, to) in bytes.chunks_exact(4).zip(into.chunks_exact_mut(8)) {
         let narrow = value.first_chunk().map_or(0, |value| i32::from_ne_bytes(*value));
         to.copy_from_slice(&i64::from(narrow).to_ne_bytes());
-    }
-}
-
-impl Gathered {
-    /// Adds the column by its name, and the lengths by names made of it.
-    pub(super) fn add_to(self, columns: &mut Vec<(String, Column)>, name: &str) {
-        columns.push((name.to_owned(), self.column));
-        let lengths = self.lengths.into_iter().enumerate();
-        columns.extend(lengths.map(|(depth, lengths)| (lengths_name(name, depth), lengths)));
-    }
-
-    /// Folds the first axis into `n` rows of `width`.
-    fn fold(&mut self, n: usize, width: usize) {
-        for column in std::iter::once(&mut self.column).chain(&mut self.lengths) {
-            if let Column::Values { shape, .. }
-            | Column::Objects { shape, .. }
-            | Column::Ragged { shape, .. } = column
-                && let Some(first) = shape.first_mut()
-            {
-                *first = n;
-                shape.insert(1, width);
-            }
-        }
     }
 }

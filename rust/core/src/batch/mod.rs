@@ -5,10 +5,12 @@ mod buffer;
 mod describe;
 mod dtype;
 mod gather;
+mod gathered;
 mod kind;
 mod limit;
 mod lists;
 mod loan;
+mod row;
 mod runs;
 mod style;
 mod value;
@@ -22,13 +24,14 @@ use crate::{
     error::Result,
 };
 
-pub(crate) use assemble::{BlobValue, Fate, Layout, Row, Slots, Source, VALID, assemble};
+pub(crate) use assemble::{Layout, Slots, Source, VALID, assemble};
 pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool};
 pub use describe::{Described, describe_columns};
 pub use dtype::{Dtype, FillValue};
 pub use kind::check_supported;
 pub use limit::Limit;
 pub use loan::{PooledBuf, Recycler};
+pub(crate) use row::{BlobValue, Fate, Row};
 pub use style::{Ragged, Style, Styles};
 pub use value::{Value, value};
 

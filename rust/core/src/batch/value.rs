@@ -15,7 +15,8 @@ use arrow_schema::DataType;
 use super::{
     Column, PooledBuf,
     dtype::Dtype,
-    gather::{Fault, Gather, is_record},
+    gather::{Gather, is_record},
+    gathered::Fault,
     limit::Limit,
     lists::{items_of, list_item},
     runs::{Runs, referred, referred_values},

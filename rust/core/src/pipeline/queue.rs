@@ -7,6 +7,8 @@
 //! budget, those of the lowest unfinished row always. So the row that everything waits for is
 //! never kept waiting itself.
 
+mod budget;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     ops::Range,
@@ -171,58 +173,6 @@ impl Queue {
         if state.tally.n_asleep(&[Why::NoRoomForRow]) > 0 {
             self.budget.notify_all();
         }
-    }
-
-    /// Waits until `bytes` more fit the budget, or row `index` is the one that all wait for, and
-    /// charges them.
-    pub(super) fn charge(&self, shared: &Shared, index: u64, bytes: usize) {
-        self.fitting(shared, index, bytes).used += bytes;
-    }
-
-    /// Charges `bytes` whether they fit or not, so that others wait the longer.
-    pub(super) fn charge_at_once(&self, shared: &Shared, bytes: usize) {
-        let mut state = self.lock();
-        state.used += bytes;
-        let used = state.used.saturating_add(shared.other_bytes());
-        state.tally.uses(used);
-    }
-
-    /// Frees bytes that were charged for a row before it is filed.
-    pub(super) fn release(&self, shared: &Shared, bytes: usize) {
-        let mut state = self.lock();
-        state.used = state.used.saturating_sub(bytes);
-        self.wake_after_freeing(&state, shared);
-    }
-
-    /// As [`Self::charge`], for bytes that are counted elsewhere.
-    pub(super) fn wait_for(&self, shared: &Shared, index: u64, bytes: usize) {
-        drop(self.fitting(shared, index, bytes));
-    }
-
-    fn fitting(&self, shared: &Shared, index: u64, bytes: usize) -> MutexGuard<'_, State> {
-        let mut state = self.lock();
-        while !shared.is_closed()
-            && state.unfinished.first_key_value().is_none_or(|(first, _)| *first != index)
-            && state.used.saturating_add(shared.other_bytes()).saturating_add(bytes)
-                > shared.options.memory_budget
-        {
-            state = asleep(state, Why::NoRoomForRow, &self.budget);
-        }
-        let used = state.used.saturating_add(shared.other_bytes()).saturating_add(bytes);
-        state.tally.uses(used);
-        state
-    }
-
-    /// Bytes of the budget that nothing is charged for.
-    pub(super) fn headroom(&self, shared: &Shared) -> usize {
-        let taken = self.lock().used.saturating_add(shared.other_bytes());
-        shared.options.memory_budget.saturating_sub(taken)
-    }
-
-    /// Lets waiting readers look again for room: a batch buffer has come back.
-    pub(super) fn wake_readers(&self, shared: &Shared) {
-        // Under the lock, so that no reader is between its look and its sleep.
-        self.wake_after_freeing(&self.lock(), shared);
     }
 
     /// Takes a row that has been read; the pool has to be told of it.
