@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,12 @@ import pytest
 
 import shards
 from signals import RATE, encode, field, synthetic
+
+
+def pytest_configure() -> None:
+    # A shell without job control starts what runs in the background with Ctrl-C ignored, and so it
+    # would be in every program that a test starts and interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
