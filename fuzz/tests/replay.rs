@@ -2,7 +2,7 @@
 //! mutants, the same ones each time. `GRISTMILL_FUZZ_ROUNDS` sets how many for each target.
 
 // The lints let test functions unwrap; the function that they share is a test as well.
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used)] // a seed that cannot be read fails the test
 
 use std::time::Duration;
 
