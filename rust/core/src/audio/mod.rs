@@ -38,6 +38,7 @@ mod resampler;
 mod sample_type;
 mod sink;
 mod spec;
+mod trig;
 mod warm_up;
 mod wav;
 

@@ -12,7 +12,7 @@ use super::{
 use crate::audio::{
     cancel::Cancel,
     error::Reason,
-    opus::{Head, PRE_ROLL, PRE_ROLL_SILK, PacketDecoder, has_silk, packet_len},
+    opus::{Head, PacketDecoder, has_silk, packet_len, pre_roll},
     report::Ledger,
 };
 
@@ -26,8 +26,8 @@ pub(super) struct Layout {
     origin: u64,
     /// The granule range that can be played.
     pub(super) played: Range<u64>,
-    /// Frames to decode before the wanted ones.
-    pre_roll: u64,
+    /// Whether any packet has SILK in it.
+    has_silk: bool,
     /// Whether this is what is left of a damaged stream.
     is_salvaged: bool,
 }
@@ -51,9 +51,9 @@ pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<Layout
     walk.at = intact.at;
     let origin = found.origin.unwrap_or(0).max(0) as u64;
     let start = origin + head.pre_skip;
-    let pre_roll = if found.has_silk || head.is_surround { PRE_ROLL_SILK } else { PRE_ROLL };
     let played = start.min(found.end)..found.end;
-    Ok(Layout { head, audio, origin, played, pre_roll, is_salvaged: true })
+    let has_silk = found.has_silk;
+    Ok(Layout { head, audio, origin, played, has_silk, is_salvaged: true })
 }
 
 /// Tells the lengths of packets without decoding them.
@@ -74,13 +74,14 @@ impl Packets for Lengths {
 /// Decodes a damaged stream.
 struct Salvage<'a> {
     head: &'a Head,
+    has_silk: bool,
     decoder: PacketDecoder,
 }
 
 impl Packets for Salvage<'_> {
     fn reset(&mut self) {
         // One could be made for this header before.
-        if let Ok(decoder) = PacketDecoder::new(self.head) {
+        if let Ok(decoder) = PacketDecoder::new(self.head, self.has_silk) {
             self.decoder = decoder;
         }
     }
@@ -135,10 +136,9 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     for page in pages.get_mut(first_page..).unwrap_or_default() {
         page.end += origin;
     }
-    // Of the streams of a surround packet only the first shows what it is.
-    let pre_roll = if time.has_silk || head.is_surround { PRE_ROLL_SILK } else { PRE_ROLL };
     let played = start.min(end)..end;
-    Ok(Layout { head, audio, origin, played, pre_roll, is_salvaged: false })
+    let has_silk = time.has_silk;
+    Ok(Layout { head, audio, origin, played, has_silk, is_salvaged: false })
 }
 
 /// Adds up the lengths of packets and holds them against the granules of pages.
@@ -220,7 +220,8 @@ impl Time {
 impl Layout {
     /// The last page that begins early enough for playable frame `start`.
     pub(super) fn entry(&self, pages: &[PageRef], start: u64) -> Option<PageRef> {
-        let wanted = (start + self.played.start).checked_sub(self.pre_roll)?;
+        let wanted =
+            (start + self.played.start).checked_sub(pre_roll(&self.head, self.has_silk))?;
         let n_before = pages.partition_point(|page| page.end <= wanted);
         let before = pages.get(1..n_before)?;
         before.iter().rev().find(|page| page.is_entry).copied()
@@ -235,11 +236,11 @@ impl Layout {
         place: &mut Place<'_, '_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        let mut decoder = PacketDecoder::new(&self.head)?;
+        let mut decoder = PacketDecoder::new(&self.head, self.has_silk)?;
         if place.is_lenient() {
             let mut walk = Walk::new(bytes, group, None);
             walk.headers(2)?;
-            let mut salvage = Salvage { head: &self.head, decoder };
+            let mut salvage = Salvage { head: &self.head, has_silk: self.has_silk, decoder };
             let (intact, counts) = (Intact::behind(&walk), !self.is_salvaged);
             let origin = self.origin as i64;
             return salvage::decode(intact, &mut salvage, origin, counts, place, cancel);
@@ -247,7 +248,8 @@ impl Layout {
         let mut walk = Walk::new(bytes, group, Some(entry.map_or(self.audio, |e| e.offset)));
         let mut position = entry.map_or(self.origin, |e| e.end);
         // Packets that end before the pre-roll are not decoded, unless decoding is from the start.
-        let needed = entry.map_or(0, |_| place.next().saturating_sub(self.pre_roll));
+        let needed =
+            entry.map_or(0, |_| place.next().saturating_sub(pre_roll(&self.head, self.has_silk)));
         let mut joiner = Joiner::default();
         let mut n_corrupt = 0;
         'pages: while let Ok(page) = walk.next() {

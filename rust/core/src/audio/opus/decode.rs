@@ -2,7 +2,12 @@
 
 use opus_pure::{OpusDecoder, OpusMSDecoder};
 
-use super::{Head, RATE_HZ, packet_len};
+use super::{
+    Head, RATE_HZ,
+    celt::{self, Coding},
+    frames::frames,
+    packet_len,
+};
 use crate::audio::error::Reason;
 
 /// Where a channel in Vorbis order, which is that of mapping family 1, stands in the order of WAV
@@ -19,6 +24,7 @@ const PLANES: [&[usize]; 8] = [
 ];
 
 enum Inner {
+    Celt(Box<celt::Decoder>),
     One(Box<OpusDecoder>),
     Several(Box<OpusMSDecoder>),
 }
@@ -32,15 +38,18 @@ pub(in crate::audio) struct PacketDecoder {
 }
 
 impl PacketDecoder {
-    pub(in crate::audio) fn new(head: &Head) -> Result<Self, Reason> {
+    /// A decoder for a stream of which it is known whether any packet has SILK.
+    pub(in crate::audio) fn new(head: &Head, has_silk: bool) -> Result<Self, Reason> {
         let n_channels = usize::from(head.n_channels);
         let failed = |e: opus_pure::Error| Reason::malformed(e.to_string());
         let rate_hz = RATE_HZ.cast_signed();
         let inner = if head.is_surround {
             let decoder = OpusMSDecoder::new(rate_hz, n_channels, 1).map_err(failed)?;
             Inner::Several(Box::new(decoder))
-        } else {
+        } else if has_silk {
             Inner::One(Box::new(OpusDecoder::new(rate_hz, n_channels).map_err(failed)?))
+        } else {
+            Inner::Celt(Box::new(celt::Decoder::new(n_channels)))
         };
         let planes = vec![Vec::new(); n_channels];
         Ok(Self { inner, gain: head.gain, interleaved: Vec::new(), planes })
@@ -50,10 +59,26 @@ impl PacketDecoder {
     pub(in crate::audio) fn decode(&mut self, packet: &[u8]) -> Option<&[Vec<f32>]> {
         let n_frames = packet_len(packet)? as usize;
         let n_channels = self.planes.len();
+        if let Inner::Celt(decoder) = &mut self.inner {
+            let coding = Coding::of(*packet.first()?)?;
+            for plane in &mut self.planes {
+                plane.resize(n_frames, 0.0);
+            }
+            // A packet is taken or left as a whole.
+            let all = frames(packet)?;
+            for (i, frame) in all.iter().enumerate() {
+                decoder.decode(coding, frame, &mut self.planes, i * coding.frame_len());
+            }
+            if self.gain.to_bits() != 1.0f32.to_bits() {
+                self.planes.iter_mut().flatten().for_each(|x| *x *= self.gain);
+            }
+            return Some(&self.planes);
+        }
         // What is there is overwritten.
         self.interleaved.resize(n_frames * n_channels, 0.0);
         let pcm = &mut self.interleaved;
         let decoded = match &mut self.inner {
+            Inner::Celt(_) => return None,
             Inner::One(decoder) => decoder.decode(packet, n_frames, pcm),
             Inner::Several(decoder) => decoder.decode(packet, n_frames, pcm),
         };

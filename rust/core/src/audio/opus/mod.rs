@@ -2,7 +2,9 @@
 //!
 //! Where packets come from, and which of their frames are played, is the container's business.
 
+mod celt;
 mod decode;
+mod frames;
 mod head;
 
 pub(super) use decode::PacketDecoder;
@@ -16,10 +18,15 @@ pub(super) const RATE_HZ: u32 = 48_000;
 ///
 /// RFC 7845 asks for 80 ms, which leaves errors of some percent of full scale.
 /// `docs/decisions/opus.md` has the figures.
-pub(super) const PRE_ROLL: u64 = 48_000;
+const PRE_ROLL: u64 = 48_000;
 
 /// The same where SILK takes part, whose long-term prediction forgets more slowly: 5 s.
-pub(super) const PRE_ROLL_SILK: u64 = 240_000;
+const PRE_ROLL_SILK: u64 = 240_000;
+
+/// Which of the two a stream needs. Of the streams of a surround packet only the first shows what it is.
+pub(super) fn pre_roll(head: &Head, has_silk: bool) -> u64 {
+    if has_silk || head.is_surround { PRE_ROLL_SILK } else { PRE_ROLL }
+}
 
 /// Frames of a packet, where nothing else is known: 20 ms, which encoders make unless told otherwise.
 pub(super) const FRAME_LEN: u32 = 960;
@@ -28,8 +35,8 @@ pub(super) const FRAME_LEN: u32 = 960;
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) head: Head,
-    /// Frames to decode before the wanted ones.
-    pub(super) pre_roll: u64,
+    /// Whether a packet may have SILK in it.
+    pub(super) has_silk: bool,
     /// Whether the container says that all packets but the last are equally long.
     pub(super) is_uniform: bool,
 }
@@ -37,15 +44,17 @@ pub(super) struct Stream {
 impl Stream {
     /// A stream that may have SILK in it.
     pub(super) fn new(head: Head) -> Self {
-        Self { head, pre_roll: PRE_ROLL_SILK, is_uniform: false }
+        Self { head, has_silk: true, is_uniform: false }
     }
 
-    /// Shortens the pre-roll if no packet has SILK. Of the streams of a surround packet only the first
-    /// shows what it is.
+    /// Looks whether any packet has SILK.
     pub(super) fn settle<'a>(&mut self, mut packets: impl Iterator<Item = &'a [u8]>) {
-        if !self.head.is_surround && !packets.any(has_silk) {
-            self.pre_roll = PRE_ROLL;
-        }
+        self.has_silk = packets.any(has_silk);
+    }
+
+    /// Frames to decode before the wanted ones.
+    pub(super) fn pre_roll(&self) -> u64 {
+        pre_roll(&self.head, self.has_silk)
     }
 }
 

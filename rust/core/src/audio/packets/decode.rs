@@ -141,7 +141,7 @@ impl Run<'_> {
     }
 
     fn opus(&mut self, stream: &opus::Stream, sink: &mut Sink<'_>) -> Result<(), Reason> {
-        let mut decoder = PacketDecoder::new(&stream.head)?;
+        let mut decoder = PacketDecoder::new(&stream.head, stream.has_silk)?;
         let (mut n_corrupt, mut end) = (0, None);
         for packet in &self.entry.packets {
             if sink.is_full() {
@@ -149,14 +149,14 @@ impl Run<'_> {
             }
             self.cancel.check()?;
             if end.replace(packet.end()).is_some_and(|end| end != packet.start) {
-                decoder = PacketDecoder::new(&stream.head)?; // packets are lost before this one
+                decoder = PacketDecoder::new(&stream.head, stream.has_silk)?; // packets are lost before this one
             }
             let data = packet.data(self.bytes).unwrap_or_default();
             let planes = decoder.decode(data);
             let planes = planes.filter(|p| p.iter().all(|p| p.len() == packet.n_frames as usize));
             let Some(planes) = planes else {
                 n_corrupt += 1;
-                decoder = PacketDecoder::new(&stream.head)?;
+                decoder = PacketDecoder::new(&stream.head, stream.has_silk)?;
                 continue;
             };
             let mut slices = [&[][..]; MAX_CHANNELS as usize];

@@ -212,7 +212,7 @@ impl Coding {
         match self {
             Self::Aac => WarmUp::Packets(2),
             Self::Alac(_) | Self::Flac(_) | Self::Pcm(_) => WarmUp::Packets(0),
-            Self::Opus(stream) => WarmUp::Frames(stream.pre_roll),
+            Self::Opus(stream) => WarmUp::Frames(stream.pre_roll()),
             Self::Vorbis(_) | Self::Mp3 => WarmUp::All,
         }
     }

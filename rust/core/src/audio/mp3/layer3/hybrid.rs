@@ -10,9 +10,9 @@
 
 use super::{
     bands::{N_SAMPLES, Rate},
-    math::{cos_pi, sin_pi, sqrt},
     side_info::{Block, Channel},
 };
+use crate::audio::trig::{cos_pi, sin_pi, sqrt};
 
 /// Subbands.
 pub(super) const WIDTH: usize = 32;

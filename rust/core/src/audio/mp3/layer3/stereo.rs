@@ -9,10 +9,11 @@ use std::f32::consts::FRAC_1_SQRT_2;
 
 use super::{
     bands::{Bands, MAX_BANDS, N_SAMPLES, Rate},
-    math::{cos_pi, exp2_quarters, sin_pi},
+    math::exp2_quarters,
     scale_factors::ScaleFactors,
     side_info::Channel,
 };
+use crate::audio::trig::{cos_pi, sin_pi};
 
 /// How the two channels of a frame are coded together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

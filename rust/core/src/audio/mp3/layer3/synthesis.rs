@@ -19,9 +19,9 @@ use pulp::Simd;
 use super::{
     bands::N_SAMPLES,
     hybrid::{HEIGHT, Rows},
-    math::cos_pi,
     window::window,
 };
+use crate::audio::trig::cos_pi;
 
 /// Slots that a PCM frame depends on.
 const N_TAPS: usize = 16;
