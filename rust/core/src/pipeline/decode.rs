@@ -1,6 +1,6 @@
 //! What decoders do: from a read row to its slot, and from the last row to the batch.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
 use crate::{
@@ -47,12 +47,12 @@ impl Shared {
             let Some((job, slot)) = self.queue.pop(self) else { break };
             let (index, mut charged) = (job.index, job.charged);
             let began = match dataset.audio {
-                Some(_) => Some(Instant::now()),
+                Some(_) => Some(stats::now()),
                 None => stats::sampled(index),
             };
             let row = self.decode_row(dataset, &mut decoder, job, slot, &mut charged);
             if let Some(began) = began {
-                self.decoded(began.elapsed(), decoder.take_resampling());
+                self.decoded(stats::since(began), decoder.take_resampling());
             }
             let own = row.as_ref().map_or(0, |finished| finished.own_bytes);
             self.file(dataset, index, row.map(|finished| finished.row), charged, own);
@@ -91,11 +91,11 @@ impl Shared {
         let sample_type = dataset.sample_type();
         let slots = Slots { shape, sample_type, pool, buffers: &self.column_buffers };
         let limit = self.options.column_limit();
-        let began = Instant::now();
+        let began = stats::now();
         let batch = rows.and_then(|rows| {
             assemble(rows, &dataset.layout, &dataset.shards, &slots, single, limit)
         });
-        self.stats.assemble.record(began.elapsed());
+        self.stats.assemble.record(stats::since(began));
         batch
     }
 

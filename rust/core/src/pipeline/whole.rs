@@ -72,7 +72,7 @@ impl Shared {
                 (located.table, located.place)
             };
             if let Some(began) = began {
-                self.stats.plan.record(began.elapsed());
+                self.stats.plan.record(stats::since(began));
             }
             rows.push(Row {
                 id,

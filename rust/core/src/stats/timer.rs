@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::Percentiles;
+use super::{ON, Percentiles};
 
 /// Buckets to a power of two: a percentile is off by at most a sixteenth of itself.
 const PER_OCTAVE: usize = 8;
@@ -30,6 +30,9 @@ impl Default for Timer {
 impl Timer {
     /// Adds one duration: two relaxed additions.
     pub(crate) fn record(&self, duration: Duration) {
+        if !ON {
+            return;
+        }
         let ns = duration.as_nanos() as u64;
         self.sum_ns.fetch_add(ns, Relaxed);
         if let Some(bucket) = self.buckets.get(bucket_of(ns)) {
