@@ -259,7 +259,7 @@ def main() -> None:
         job, data = options.serve
         serve(job, Path(data))
     else:
-        data = Path(tempfile.gettempdir()) / "gristmill-bench"
+        data = report.data_folder(None)
         data.mkdir(exist_ok=True)
         rounds, n_pairs = (3, 20) if options.quick else (5, 50)
         with tempfile.TemporaryDirectory() as folder:

@@ -124,7 +124,7 @@ impl Shared {
         slot: &mut Option<AlignedBuf>,
     ) -> Result<Option<Decoded>> {
         let Some((k, spec)) = &dataset.audio else { return Ok(None) };
-        let id = job.step.row;
+        let (began, id) = (stats::now(), job.step.row);
         let shard = dataset.shards.get(id.shard as usize);
         let key = shard.map_or(0, Shard::key);
         let draw = hash(&[self.options.crop_seed, job.step.epoch, key, id.row]);
@@ -146,7 +146,11 @@ impl Shared {
                 _ => Ok((codec, report, own)),
             }
         });
+        let outcomes = dataset.outcomes.get(id.shard as usize);
         let (codec, report, own) = decoded.map_err(|e| {
+            if let Some(outcomes) = outcomes.filter(|_| e.reason.is_of_row()) {
+                outcomes.bad(stats::since(began));
+            }
             let error = Error::from(e).in_row(id.row);
             match shard {
                 Some(shard) => error.in_shard(shard.name()),
@@ -157,6 +161,9 @@ impl Shared {
             let shard = shard.map(|shard| Arc::clone(shard.name())).unwrap_or_default();
             Box::new(DamagedRow { shard, row: id.row, codec, report })
         });
+        if let Some(outcomes) = outcomes {
+            outcomes.good(damage.is_some());
+        }
         let value = match own {
             Some((buf, shape)) => BlobValue::Own(buf, shape),
             None => slot.take().map_or(BlobValue::Null, BlobValue::Slot),

@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Shared;
+use super::{Shared, dataset::Dataset};
 use crate::{
     pool::Seat,
-    shard::{ReadCounters, Shard},
+    shard::ReadCounters,
     stats::{
         self, Caches, Census, Depths, Memory, ReaderWaits, SeatTimes, Snapshot, StageTimes,
         StorageTimes, ThreadTimes, Timer,
@@ -209,7 +209,8 @@ impl Shared {
         let (stats, counters) = (&self.stats, self.files.counters());
         let (elements, rows, first_element) = stats.consumer.delivered();
         let (asked, table_loads, waited) = self.tables.counts();
-        let (file_opens, file_hits) = counters.times().files();
+        let file_opens = counters.times().n_opened();
+        let file_hits = counters.requests().saturating_sub(file_opens);
         let mut snapshot = Snapshot {
             elapsed: now.saturating_duration_since(stats.began),
             first_element,
@@ -248,8 +249,7 @@ impl Shared {
         let others = snapshot.resample.busy + snapshot.assemble.busy;
         snapshot.decode.busy = turns.saturating_sub(others);
         snapshot.decode.waiting = alive.saturating_sub(turns + elsewhere);
-        let shards = self.dataset.get().map(|dataset| dataset.shards.as_slice());
-        snapshot.shards = shards.unwrap_or_default().iter().map(Shard::reads).collect();
+        snapshot.shards = self.dataset.get().map(Dataset::reads).unwrap_or_default();
         snapshot
     }
 }

@@ -9,6 +9,7 @@ mod census;
 mod consumer;
 mod cpu;
 mod line;
+mod outcomes;
 mod requests;
 mod snapshot;
 mod timer;
@@ -23,12 +24,14 @@ pub(crate) use self::{
     consumer::Consumer,
     cpu::CpuTimes,
     line::Line,
+    outcomes::Outcomes,
     requests::{FileRequests, Requests},
     snapshot::SeatTimes,
     timer::Timer,
 };
 pub use self::{
     cpu::CpuTime,
+    outcomes::ShardRows,
     snapshot::{
         Caches, Depths, Memory, Percentiles, ReaderWaits, ShardReads, Snapshot, StageTimes,
         StorageTimes, ThreadTimes,
@@ -41,6 +44,9 @@ pub(crate) const ON: bool = !cfg!(feature = "no-stats");
 
 /// One row in so many is timed where rows may cost no more than a microsecond.
 const SAMPLED: u64 = 16;
+
+/// Likewise where it may be a fraction of that: a prime number.
+const SAMPLED_OF_MANY: u64 = 127;
 
 /// What the threads of one pipeline write as they go.
 #[derive(Debug)]
@@ -84,6 +90,12 @@ impl Default for Stats {
 /// The clock for the row of this index, if it is one of those that are timed.
 pub(crate) fn sampled(index: u64) -> Option<Instant> {
     (ON && index.is_multiple_of(SAMPLED)).then(now)
+}
+
+/// As [`sampled`], for rows of which a batch is taken at once: one in fewer, and not always at the
+/// same place of the batch.
+pub(crate) fn sampled_of_many(index: u64) -> Option<Instant> {
+    (ON && index.is_multiple_of(SAMPLED_OF_MANY)).then(now)
 }
 
 /// The clock, for what only measuring needs it.
