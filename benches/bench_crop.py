@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import statistics
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -146,11 +145,8 @@ def run(folder: Path, *, quick: bool) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="little data, short runs")
-    parser.add_argument("--data", type=Path, help="where the shards are made and kept")
+    parser = report.arguments(__doc__)
     parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument("--check", nargs="+", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         name, n_threads, seconds, *paths = options.one
@@ -159,8 +155,7 @@ def main() -> None:
         check(options.check)
         print("{}")
     else:
-        folder = options.data or Path(tempfile.gettempdir()) / "gristmill-bench"
-        run(folder, quick=options.quick)
+        run(report.data_folder(options.data), quick=options.quick)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ takes from two threads, it takes from both. Each measurement is a fresh process,
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -67,17 +65,12 @@ def ratio_text(ratios: list[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="little data, short runs")
-    parser.add_argument("--data", type=Path, help="where the shards are made and kept")
-    parser.add_argument("--check", nargs="+", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = report.arguments(__doc__).parse_args()
     if options.check:
         check(options.check)
         print("{}")
     else:
-        folder = options.data or Path(tempfile.gettempdir()) / "gristmill-bench"
-        run(folder, quick=options.quick)
+        run(report.data_folder(options.data), quick=options.quick)
 
 
 if __name__ == "__main__":

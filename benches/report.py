@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import json
 import os
@@ -11,6 +12,7 @@ import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,19 @@ def in_process(script: str, *arguments: object) -> dict[str, Any]:
     if done.returncode != 0:
         raise SystemExit(f"{shlex.join(map(str, arguments))} failed with {done.returncode}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """What the benches on made shards have in common; `--check` is for processes of their own."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="little data, short runs")
+    parser.add_argument("--data", type=Path, help="where the shards are made and kept")
+    parser.add_argument("--check", nargs="+", type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+def data_folder(given: Path | None) -> Path:
+    return given or Path(tempfile.gettempdir()) / "gristmill-bench"
 
 
 def peak_rss(n_children: int = 0) -> int:

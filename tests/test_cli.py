@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -132,7 +133,111 @@ def test_broken_shards_are_findings(damaged: Path, tmp_path: Path) -> None:
     for command in ("inspect", "index", "scan"):
         done = run(command, tmp_path, damaged / "train-0.arrow", "--quiet")
         assert done.exit_code == 1, done.output
-        assert "broken.arrow: " in done.stdout
+        assert "  broken.arrow (byte 0): " in done.stdout
+        assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    for command in ("doctor", "bench"):
+        done = run(command, tmp_path, "--quiet")
+        assert done.exit_code == 3
+        assert "gristmill inspect says what is wrong" in done.stderr
+
+
+def test_nothing_is_counted_where_nothing_was_done(tmp_path: Path) -> None:
+    for command in COMMANDS:
+        done = run(command, tmp_path / "absent.arrow")
+        assert done.exit_code == 3
+        assert done.stderr.startswith(f"gristmill {command}: "), done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_indexes_that_cannot_be_written_are_a_failure(damaged: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a-file"
+    folder.write_text("no folder")
+    done = run("index", damaged, "--index-dir", folder, "--quiet")
+    assert done.exit_code == 3
+    assert "4 shards of 56 rows: 0 indexes are new, 0 were there" in done.stdout
+    assert "4 indexes could not be written" in done.stderr
+    assert str(folder) in done.stderr
+    folder.unlink()
+    again = [run("index", damaged, "--index-dir", folder, "--json") for _ in range(2)]
+    assert [done.exit_code for done in again] == [0, 0]
+    first, second = (json.loads(done.stdout) for done in again)
+    assert (first["written"], first["not_written"]) == (4, 0)
+    assert (second["written"], second["not_written"]) == (0, 0)
+
+
+def test_a_full_disk_is_a_sentence_that_names_the_file(damaged: Path) -> None:
+    for arguments in (["inspect", damaged], ["index", damaged], ["scan", damaged, "--json"]):
+        with Path("/dev/full").open("w") as full:
+            done = started(*arguments, "--quiet", stdout=full, stderr=subprocess.PIPE)
+            _, stderr = done.communicate(timeout=60)
+        command = arguments[0]
+        assert done.returncode == 3
+        assert stderr == f"gristmill {command}: standard output: No space left on device\n"
+    done = run("scan", damaged, "-o", "/dev/full", "--quiet")
+    assert done.exit_code == 3
+    assert done.stderr.startswith("gristmill scan: /dev/full: ")
+    with Path("/dev/full").open("w") as full:
+        done = started("--help", stdout=full, stderr=subprocess.PIPE)
+        _, stderr = done.communicate(timeout=60)
+    assert (done.returncode, stderr) == (3, "gristmill: No space left on device\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(damaged: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = started("inspect", damaged, "--quiet", stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    _, stderr = done.communicate(timeout=60)
+    assert (done.returncode, stderr) == (141, "")
+
+
+def test_without_streams(damaged: Path) -> None:
+    script = 'exec "$0" inspect "$1" >&- 2>&-'
+    done = subprocess.run(["sh", "-c", script, GRISTMILL, damaged], timeout=60, check=False)
+    assert done.returncode == 0
+
+
+def test_measuring_what_cannot_be_measured(damaged: Path, tmp_path: Path) -> None:
+    for command in ("doctor", "bench"):
+        too_long = run(command, damaged, "--crop", "1e9")
+        assert too_long.exit_code == 2
+        # At a rate of 1 Hz nothing can be had of any row.
+        none = run(command, damaged, "--quiet", "--sample-rate", "1", *MEASURING[command])
+        assert none.exit_code == 3, none.output
+        assert "rows can be decoded" in none.stderr
+        assert none.stderr.count("\n") == 1
+
+
+def test_bench_counts_what_it_could_decode(damaged: Path) -> None:
+    done = run("bench", damaged, "--json", *MEASURING["bench"])
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)
+    assert 0 < found["rows"] < found["batches"] * found["batch_size"]
+    assert found["bad_rows"] > 0
+    assert "bad row" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("garbage", "is no quarantine file"),
+        ('{"gristmill_quarantine": 1}\ngarbage\n', "line 2: not a row"),
+        (
+            '{"gristmill_quarantine": 1}\n{"shard": "train-0.arrow", "rows": 7, "row": 1}\n',
+            "is of another data set: it says that 'train-0.arrow' has 7 rows, and here it has 19",
+        ),
+    ],
+)
+def test_a_scan_adds_to_no_other_file(
+    damaged: Path, tmp_path: Path, content: str, message: str
+) -> None:
+    out = tmp_path / "bad.jsonl"
+    out.write_text(content)
+    done = run("scan", damaged, "-o", out, "--quiet")
+    assert done.exit_code == 3
+    assert message in done.stderr
+    assert out.read_text() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
 
 
 def test_parts_and_merge(damaged: Path, tmp_path: Path) -> None:
@@ -155,6 +260,11 @@ def test_sound_data_is_status_0(same_rate: list[Path]) -> None:
     assert "25 rows of 5 shards" in done.stdout
     assert "Bad rows" not in done.stdout
     assert run("scan", *same_rate, "--quiet", "--fast").exit_code == 0
+
+
+def started(*arguments: object, **streams: Any) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    return subprocess.Popen([str(GRISTMILL), *map(str, arguments)], text=True, **streams)
 
 
 def on_terminal(*arguments: object) -> str:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import gristmill as gm
+import scan_material
 from signals import RATE
 
 AUDIO = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(0.5))
@@ -47,9 +48,40 @@ def test_counts_are_those_of_the_data(mixed_rates: list[Path], ended: gm.Stats) 
     tables = pa.concat_tables(pa.ipc.open_stream(path).read_all() for path in mixed_rates)
     encoded = sum(len(audio["bytes"]) for audio in tables["audio"].to_pylist())
     assert 3 * encoded <= ended.storage.bytes < 3 * encoded + 100_000
+    rows = [(shard.decoded_rows, shard.bad_rows, shard.damaged_rows) for shard in ended.shards]
+    assert sum(decoded for decoded, _, _ in rows) == 36
+    assert all(others == [0, 0] for _, *others in rows)
     # Each row's table was loaded, or was there.
     assert ended.caches.table_hits + ended.caches.table_loads == 36
     assert ended.queues.unfinished_rows == ended.queues.read_rows == 0
+
+
+@pytest.mark.parametrize("on_error", ["substitute", "mask", "skip"])
+def test_bad_and_damaged_rows_are_counted_by_shard(tmp_path: Path, on_error: str) -> None:
+    paths = scan_material.write(tmp_path)
+    bad = scan_material.bad_rows(paths)
+    # Substitutes are rows of the same shard, and some of them are bad too.
+    it = iter(dataset(paths, audio=AUDIO, batch_size=None, on_error=on_error))
+    list(it)
+    counted = it.stats()
+    for path, shard in zip(paths, counted.shards, strict=True):
+        n_rows = pa.ipc.open_stream(path).read_all().num_rows
+        n_bad = sum(name == path.name for name, _ in bad)
+        if on_error == "substitute":
+            assert shard.bad_rows - (shard.decoded_rows - n_rows) <= n_bad
+        else:
+            assert shard.decoded_rows == n_rows
+            # A crop may be sound where the whole is not.
+            assert shard.bad_rows <= n_bad
+        assert (shard.bad_rows > 0) == (shard.bad_busy_seconds > 0)
+        assert shard.damaged_rows <= shard.decoded_rows - shard.bad_rows
+    if on_error != "substitute":
+        assert sum(shard.bad_rows for shard in counted.shards) == counted.bad_rows > 0
+    lenient = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(0.5), strict=False)
+    it = iter(dataset(paths, audio=lenient, batch_size=None, on_error=on_error))
+    list(it)
+    found = {(row.shard, row.row) for row in it.damaged_rows()}
+    assert sum(shard.damaged_rows for shard in it.stats().shards) >= len(found) > 0
 
 
 def test_thread_time_is_accounted_for(ended: gm.Stats) -> None:

@@ -92,6 +92,12 @@ def shard(
     return ShardStats(name, requests, requests * request_bytes, requests * request_ms / 1e3)
 
 
+def rows(name: str, decoded: int, bad: int, busy_s: float = 0.0) -> ShardStats:
+    """A shard of which so many rows were decoded, and so many of them could not be used."""
+    return replace(shard(name, 1), decoded_rows=decoded, bad_rows=bad, bad_busy_seconds=busy_s)
+
+
+SOUND = tuple(rows(f"{k}.arrow", 1000, 2) for k in range(5))
 NORMAL = tuple(shard(f"{k}.arrow", 1) for k in range(5))
 LATENCY = StorageStats(1000, 10**8, 36.0, 30e-3, 1e-9)
 BANDWIDTH = StorageStats(1000, 10**8, 36.0, 2e-3, 1e-7)
@@ -154,6 +160,10 @@ ALIKE_LARGE = StorageStats(1000, 10**9, 36.0)
             {"reading": 0.9, "storage": LATENCY, "shards": (NORMAL[0], shard("s", 50))},
             "storage-latency",
         ),
+        # Bad rows take a fifth of the 20 s of decode threads; they do not; the loop does not wait.
+        ({"decoding": 0.9, "shards": (*SOUND, rows("s", 1000, 500, 4.1))}, "bad-shard"),
+        ({"decoding": 0.9, "shards": (*SOUND, rows("s", 1000, 500, 3.9))}, "decode"),
+        ({"waiting": 0.0, "shards": (*SOUND, rows("s", 1000, 500, 9.0))}, "consumer"),
     ],
     ids=str,
 )
@@ -207,6 +217,59 @@ def test_the_advice_is_enough_and_no_more() -> None:
     single = v.decide(stats(deliver=0.4, batch_size=None))
     assert to(single, "batch_size") == 64
     assert v.decide(stats(waiting=0.01)).advice == ()
+
+
+@pytest.mark.parametrize(
+    ("shards", "blamed"),
+    [
+        # As many as in the others, and many in all of them: no shard is to blame.
+        ((rows("a", 1000, 400), rows("b", 1000, 420)), None),
+        ((rows("a", 1000, 100), rows("b", 1000, 350)), None),
+        ((rows("a", 1000, 100), rows("b", 1000, 500)), "b"),
+        # Few rows that happen to be bad, and just enough of them.
+        ((*SOUND, rows("s", 4, 4)), None),
+        ((*SOUND, rows("s", 5, 5)), "s"),
+        ((*SOUND, rows("s", 100, 11)), None),
+        ((*SOUND, rows("s", 100, 12)), "s"),
+        # Some bad files are no damage, however surely there are more of them than usual.
+        ((*SOUND, rows("s", 100_000, 4000)), None),
+        ((*SOUND, rows("s", 100_000, 6000)), "s"),
+        # The worst of two, and a shard that nothing can be compared with.
+        ((*SOUND, rows("s", 100, 60), rows("t", 100, 90)), "t"),
+        ((rows("s", 1000, 900),), None),
+        ((rows("s", 1000, 900), rows("unread", 0, 0)), None),
+        (SOUND, None),
+    ],
+    ids=str,
+)
+def test_a_shard_is_blamed_for_bad_rows_when_it_stands_out(
+    shards: tuple[ShardStats, ...], blamed: str | None
+) -> None:
+    found = v.decide(stats(decoding=0.9, shards=shards))
+    assert found.case == "decode"
+    assert found.figures.get("shard") == blamed
+    assert ("exclude" in {advice.option for advice in found.advice}) == (blamed is not None)
+    assert ("Besides, one shard is damaged: " in found.text) == (blamed is not None)
+
+
+def test_a_damaged_shard_is_told_with_its_figures_and_what_to_do() -> None:
+    found = v.decide(stats(decoding=0.9, shards=(*SOUND, rows("/data/s.arrow", 246, 123, 10.0))))
+    assert found.text == (
+        "One shard is damaged: 50% of the rows of s.arrow cannot be used (123 of 246 that came), "
+        "where 0.2% are usual, and they take 50% of the decode threads' time. Find them all with "
+        '"gristmill scan s.arrow --quarantine bad.jsonl" and leave them out with '
+        'exclude="bad.jsonl", or write the shard again.'
+    )
+    assert found.figures["shard"] == "/data/s.arrow"
+    assert found.figures["bad_work_share"] == pytest.approx(0.5)
+    assert to(found, "exclude") == "bad.jsonl"
+    assert "/data/s.arrow" in found.advice[0].why
+    # A slow shard stays the one that the figures of reading are about.
+    both = (*SOUND, rows("bad.arrow", 246, 123), shard("slow.arrow", 20))
+    slow = v.decide(stats(reading=0.9, storage=LATENCY, shards=both))
+    assert slow.case == "slow-shard"
+    assert slow.figures["shard"] == "slow.arrow"
+    assert "bad.arrow" in slow.text
 
 
 def test_what_other_iterators_have_is_told() -> None:

@@ -43,7 +43,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     source = HERE / "slow_storage.c"
     command = [compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl", "-lpthread"]
     subprocess.run(command, check=True)
-    names = [*SPEEDS, "python", "consumer", "resample", "cpu-quota", "decode"]
+    names = [*SPEEDS, "bad-shard", "python", "consumer", "resample", "cpu-quota", "decode"]
     return run_cases(folder, *names, preload=library)
 
 
@@ -73,6 +73,19 @@ def test_a_limit_is_named_and_its_advice_helps(measured: dict[str, Any], name: s
     show(name, before, after)
     assert before["verdict"]["case"] == name, before["verdict"]["text"] + "\n" + before["str"]
     assert after["rows_per_second"] > SPEEDS[name] * before["rows_per_second"]
+
+
+def test_a_shard_with_half_its_rows_bad(measured: dict[str, Any]) -> None:
+    before, after = measured["bad-shard"]
+    show("bad-shard", before, after)
+    assert before["verdict"]["case"] == "bad-shard", before["verdict"]["text"] + before["str"]
+    figures = before["verdict"]["figures"]
+    assert Path(figures["shard"]).name == "part-1.arrow"
+    assert 0.3 < figures["bad_share"] < 0.7
+    assert figures["usual_bad_share"] == 0.0
+    assert after["verdict"]["case"] != "bad-shard"
+    assert after["stats"]["bad_rows"] == 0
+    assert cpu_per_row(after, "delivered") < 0.8 * cpu_per_row(before, "delivered")
 
 
 def test_columns_that_become_python_objects(measured: dict[str, Any]) -> None:
@@ -116,10 +129,11 @@ def test_resampling(measured: dict[str, Any]) -> None:
     assert cpu_per_row(after) < 0.8 * cpu_per_row(before)
 
 
-def cpu_per_row(measured: Any) -> float:
-    """CPU seconds of the decode threads for each row that they decoded."""
+def cpu_per_row(measured: Any, which: str = "decoded") -> float:
+    """CPU seconds of the decode threads for each row that they decoded, or that was delivered."""
     stats = measured["stats"]
-    return stats["decoders"]["cpu_seconds"] / stats["stages"]["decode"]["count"]
+    n_rows = stats["stages"]["decode"]["count"] if which == "decoded" else stats["rows"]
+    return stats["decoders"]["cpu_seconds"] / n_rows
 
 
 def test_fewer_cpus_than_the_machine_has(measured: dict[str, Any]) -> None:

@@ -181,6 +181,24 @@ def slow_shard(folder: Path) -> list[Measured]:
     return [before, measure([copy if path == blamed else path for path in paths], **job)]
 
 
+def bad_shard(folder: Path) -> list[Measured]:
+    """Three shards of Vorbis, one of which is overwritten near the ends of half its recordings."""
+    short = [encode(synthetic(1, RATE, 1, i), RATE, "vorbis") for i in range(12)]
+    long = [encode(synthetic(8, RATE, 1, 50 + i), RATE, "vorbis") for i in range(2)]
+    spoiled = [data[: (at := 9 * len(data) // 10)] + bytes(64) + data[at + 64 :] for data in long]
+    for k in range(3):
+        made = [spoiled[i // 2 % 2] if k == 1 and i % 2 else short[i % 12] for i in range(24)]
+        shards.write_audio(folder / f"part-{k}.arrow", made, batch_rows=100)
+    whole = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(8.0))
+    job = {"columns": ["audio", "label"], "audio": whole, "shuffle": gm.Shuffle(1)}
+    job |= {"batch_size": 4, "on_error": "substitute", "read": {"num_threads": 1}}
+    paths = sorted(folder.glob("part-*.arrow"))
+    before = measure(paths, **job)
+    found = folder / "bad.jsonl"
+    gm.scan(before["verdict"]["figures"].get("shard", paths[0]), quarantine=found)
+    return [before, measure(paths, exclude=found, **job)]
+
+
 def python(folder: Path) -> list[Measured]:
     columns: Any = ["label", "count", "name", "tags", "place"]
     job: Options = {"audio": None, "batch_size": 512}
@@ -296,6 +314,7 @@ CASES: dict[str, Callable[[Path], list[Measured]]] = {
     "memory-budget": memory_budget,
     "look-ahead": look_ahead,
     "slow-shard": slow_shard,
+    "bad-shard": bad_shard,
     "python": python,
     "assemble": assemble,
     "cpu-quota": cpu_quota,

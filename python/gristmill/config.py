@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 import re
 from dataclasses import dataclass, field
@@ -19,6 +18,10 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
+_MOST_SECONDS = 86_400
+"""Of a crop, here as in the core."""
+
+
 @dataclass(frozen=True)
 class _Crop:
     """A part of each recording, `seconds` long, rounded to whole frames at the target rate."""
@@ -27,8 +30,11 @@ class _Crop:
     seconds: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.seconds) and self.seconds > 0):
-            raise ValueError(f"a crop takes more than 0 seconds, not {self.seconds!r}")
+        if not 0 < self.seconds <= _MOST_SECONDS:
+            raise ValueError(
+                f"a crop takes more than 0 seconds and at most a day, {_MOST_SECONDS:,} s, not "
+                f"{self.seconds!r}"
+            )
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class ShardHeader:
         metadata: Of the schema.
         audio_columns: Those that the Hugging Face features call audio.
         requests: To the storage; 0 where a sidecar was there.
+        is_indexed: Whether there is a sidecar now.
     """
 
     path: str
@@ -48,6 +49,7 @@ class ShardHeader:
     metadata: Mapping[str, str] = field(repr=False)
     audio_columns: tuple[str, ...]
     requests: int
+    is_indexed: bool
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,10 @@ def audio_column(headers: Sequence[ShardHeader], column: str | None) -> str:
         SchemaError: There is none, or more than one.
     """
     if not headers:
-        raise SchemaError("none of the shards can be read", column=column or "")
+        raise SchemaError(
+            "none of the shards can be read; gristmill inspect says what is wrong with each",
+            column=column or "",
+        )
     first = headers[0]
     names = [name for name, _ in first.columns]
     if column is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from gristmill.config import ReadOptions
-from gristmill.headers import OnShard, UnreadableShard, read_headers
+from gristmill.headers import OnShard, UnreadableShard, read_header, read_headers
 from gristmill.paths import Paths
 
 
@@ -17,7 +19,8 @@ class IndexReport:
 
     Attributes:
         shards: Shards that have been opened.
-        written: Those among them whose headers were read, so that they had no sidecar that fits.
+        written: Those among them that had no sidecar that fits, and have one now.
+        not_written: Those that have none now either, since nothing can be written there.
         rows: In all of them.
         requests: To the storage.
         index_dir: Where the sidecars are: a folder, or `"beside"`.
@@ -26,6 +29,7 @@ class IndexReport:
 
     shards: int
     written: int
+    not_written: int
     rows: int
     requests: int
     index_dir: str
@@ -34,6 +38,10 @@ class IndexReport:
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
         return asdict(self)
+
+
+_SETTLED_SECONDS = 2.1
+"""A shard that changed less than two seconds ago gets no sidecar."""
 
 
 def build_indexes(
@@ -45,8 +53,8 @@ def build_indexes(
 ) -> IndexReport:
     """Reads the headers of all shards and keeps them in sidecars, which later runs find.
 
-    Shards that changed within the last two seconds get none yet, and where the folder cannot be
-    written to there will be none: sidecars are never needed.
+    Shards that changed within the last two seconds, and so may change again without a trace, are
+    waited for. Where the folder cannot be written to there will be none: sidecars are never needed.
 
     Args:
         paths: As in `ArrowIterDataset`.
@@ -63,11 +71,19 @@ def build_indexes(
     if index_dir is None:
         raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")
     headers, unreadable = read_headers(paths, options, on_shards, on_shard)
+    if any(not header.is_indexed and _is_new(header.path) for header in headers):
+        time.sleep(_SETTLED_SECONDS)
+        headers = [h if h.is_indexed else read_header(h.path, options) for h in headers]
     return IndexReport(
         shards=len(headers),
-        written=sum(header.requests > 0 for header in headers),
+        written=sum(header.requests > 0 and header.is_indexed for header in headers),
+        not_written=sum(not header.is_indexed for header in headers),
         rows=sum(header.rows for header in headers),
         requests=sum(header.requests for header in headers),
         index_dir=index_dir,
         unreadable=tuple(unreadable),
     )
+
+
+def _is_new(shard: str) -> bool:
+    return time.time() - Path(shard).stat().st_mtime < _SETTLED_SECONDS

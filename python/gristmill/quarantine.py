@@ -19,7 +19,9 @@ import os
 from collections.abc import Generator, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
+
+from gristmill.lines import LineFile
 
 VERSION = 1
 _MARK = "gristmill_quarantine"
@@ -52,7 +54,7 @@ class BadRow:
     shard_rows: int
 
 
-class QuarantineFile:
+class QuarantineFile(LineFile):
     """Appends bad rows to a quarantine file, whole lines only.
 
     Several processes may append to one file. A last line that was cut short, by a full disk or a
@@ -64,8 +66,7 @@ class QuarantineFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = os.fspath(path)
-        self._fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        super().__init__(os.fspath(path))
         try:
             with self._locked():
                 self._write(b"")
@@ -82,18 +83,6 @@ class QuarantineFile:
         with self._locked():
             for row in rows:
                 self._write(_line(row))
-
-    def close(self) -> None:
-        """Closes the file. Safe to call again."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
@@ -116,10 +105,7 @@ class QuarantineFile:
         end = self._mend()
         if end == 0:
             line = _HEADER + line
-        written = os.write(self._fd, line) if line else 0
-        if written < len(line):
-            os.ftruncate(self._fd, end)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+        self._add(line, end)
 
     def _mend(self) -> int:
         """Takes a torn last line away; the length of what is whole."""

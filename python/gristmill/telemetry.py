@@ -47,6 +47,8 @@ class Reporter:
         before = self._reads
         self._reads = (*pipeline.reads(), pipeline.read_seconds())
         requests, n_bytes, seconds = (b - a for a, b in zip(before, self._reads, strict=True))
+        # Requests that take microseconds are sampled: there may be none that was timed.
+        seconds = seconds or requests * self._reads[2] / max(self._reads[0], 1)
         record_reads(int(requests), int(n_bytes), seconds)
         if now >= self._next_line:
             self._next_line = now + self._every

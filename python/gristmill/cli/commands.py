@@ -1,7 +1,9 @@
 """The `gristmill` command."""
 
+import logging
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,13 +13,25 @@ from gristmill.cli.inspecting import index, inspect
 from gristmill.cli.scanning import scan
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+class _Commands(click.Group):
+    """A group whose own output may fail, too: help and version on a full disk."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        with failures_told():
+            return super().main(*args, **extra)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+)
 @click.version_option(package_name="gristmill", prog_name="gristmill")
 def main() -> None:
     """Feeds JAX from Arrow shards of audio.
 
     Exit status: 0 all is well, 1 something bad was found, 2 bad usage, 3 it could not be done.
     """
+    # What is found is told as a result; warnings in between would say it twice.
+    logging.getLogger("gristmill").addHandler(logging.NullHandler())
 
 
 main.add_command(inspect)

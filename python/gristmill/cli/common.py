@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ FAILED = 3
 """Exit status of a command that was asked for properly and could not be done; 2 is bad usage."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
+READER_GONE = 141
+"""Exit status where standard output is a pipe that nobody reads any more, as shells have it."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -34,20 +37,25 @@ def output_options(command: _Command) -> _Command:
 
 
 @contextmanager
-def failures_told(command: str) -> Generator[None]:
+def failures_told(command: str = "") -> Generator[None]:
     """Turns what may go wrong into a sentence and an exit status."""
+    name = f"gristmill {command}".strip()
     from gristmill.errors import GristmillError
 
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"gristmill {command}: stopped", err=True)
+        click.echo(f"{name}: stopped", err=True)
         sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever reads has seen enough, as `head` has. Nothing is to be tried again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(READER_GONE)
     except OSError as error:
-        click.echo(f"gristmill {command}: {_os_error(error)}", err=True)
+        click.echo(f"{name}: {_os_error(error)}", err=True)
         sys.exit(FAILED)
     except (GristmillError, ValueError) as error:
-        click.echo(f"gristmill {command}: {error}", err=True)
+        click.echo(f"{name}: {error}", err=True)
         sys.exit(FAILED)
 
 
@@ -55,4 +63,6 @@ def _os_error(error: OSError) -> str:
     """Without the number, which says nothing to most."""
     if error.strerror is None:
         return str(error)
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if error.filename is None:
+        return error.strerror
+    return f"{error.filename or repr(error.filename)}: {error.strerror}"

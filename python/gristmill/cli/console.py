@@ -21,7 +21,8 @@ class Progress:
         self._unit = unit
         self._done = 0
         self._notes = ""
-        self._on_terminal = sys.stderr.isatty()
+        # Both streams are missing where the shell has closed them.
+        self._on_terminal = bool(sys.stderr and sys.stderr.isatty())
         self._lines = not quiet and not self._on_terminal
         self._began = time.monotonic()
         self._before = 0
@@ -55,9 +56,9 @@ class Progress:
             self._line()
 
     def close(self) -> None:
-        """Leaves the last count on the screen. Safe to call again."""
+        """Leaves the last count on the screen, if there is one. Safe to call again."""
         self._bar.close()
-        if self._lines:
+        if self._lines and self._done:
             self._line()
         self._lines = False
 
@@ -95,6 +96,15 @@ def bytes_text(n_bytes: float) -> str:
     return f"{n_bytes:,.{digits}f} {units[power]}"
 
 
+def _print(text: str) -> None:
+    """To standard output; an error of the system names it, since it has no name there."""
+    try:
+        print(text, flush=True)  # noqa: T201 - the terminal's one door
+    except OSError as error:
+        error.filename = error.filename or "standard output"
+        raise
+
+
 class Console:
     """Where a command says what it does. Results go to stdout, progress to stderr."""
 
@@ -106,9 +116,9 @@ class Console:
         """Prints a line for people; nothing where a machine reads."""
         if not self._as_json:
             # A name of a class or a shard must not end a command on a terminal without its letters.
-            encoding = sys.stdout.encoding or "utf-8"
+            encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
             shown = text.encode(encoding, "replace").decode(encoding)
-            print(shown, flush=True)  # noqa: T201 - the terminal's one door
+            _print(shown)
 
     def table(self, title: str, rows: list[tuple[str, str]]) -> None:
         """Prints names and values in two columns."""
@@ -120,8 +130,9 @@ class Console:
 
     def bars(self, rows: list[tuple[str, int]], width: int = 40) -> None:
         """Prints counts as bars: blocks where the terminal has them, number signs elsewhere."""
-        encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-        block = "\N{FULL BLOCK}" if sys.stdout.isatty() and encoding == "utf8" else "#"
+        encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+        has_blocks = encoding == "utf8" and sys.stdout.isatty()
+        block = "\N{FULL BLOCK}" if has_blocks else "#"
         most = max((count for _, count in rows), default=0)
         names = max((len(name) for name, _ in rows), default=0)
         digits = max((len(f"{count:,}") for _, count in rows), default=0)
@@ -136,7 +147,7 @@ class Console:
     def summary(self, values: dict[str, Any]) -> None:
         """Prints the result as JSON, if JSON was asked for."""
         if self._as_json:
-            print(json.dumps(values, indent=2), flush=True)  # noqa: T201 - the terminal's one door
+            _print(json.dumps(values, indent=2))
 
     @contextmanager
     def progress(self, what: str, total: int, unit: str) -> Generator[Progress]:

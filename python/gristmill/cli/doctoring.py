@@ -30,7 +30,7 @@ def _crop_options(command: _Command) -> _Command:
         ),
         click.option(
             "--crop",
-            type=click.FloatRange(min=0, min_open=True),
+            type=click.FloatRange(min=0, max=86_400, min_open=True),
             default=5.0,
             help="Seconds of each recording that training takes.",
         ),
@@ -175,8 +175,9 @@ def _show_bench(report: BenchReport, console: Console) -> None:
             ("bare decode loop", f"{report.bare_rows_per_second:,.0f} rows/s; this is {share:.2f}"),
         ],
     )
-    if report.rows_left_out:
-        console.say(f"  {report.rows_left_out:,} rows cannot be decoded; gristmill scan names them")
+    if report.bad_rows:
+        share = report.bad_rows / max(report.stats.rows, 1)
+        console.say(f"  {share:.1%} of the rows cannot be decoded; gristmill scan names them")
     console.say()
     _wrapped(str(report.verdict), console)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from gristmill.cli.common import (
+    FAILED,
     FINDINGS,
     column_option,
     failures_told,
@@ -82,14 +84,24 @@ def index(paths: tuple[str, ...], index_dir: str | None, *, as_json: bool, quiet
             report = gm.build_indexes(
                 paths, read=read, on_shards=progress.expect, on_shard=progress.advance
             )
+        n_there = report.shards - report.written - report.not_written
         console.say(
             f"{report.shards} shards of {report.rows:,} rows: {report.written} indexes are new, "
-            f"{report.shards - report.written} were there"
+            f"{n_there} were there"
         )
         where = report.index_dir
-        console.say("They are beside the shards." if where == "beside" else f"They are in {where}")
+        if report.written or n_there:
+            is_beside = where == "beside"
+            console.say("They are beside the shards." if is_beside else f"They are in {where}")
         show_unreadable(report.unreadable, console)
         console.summary(report.to_dict())
+        if report.not_written:
+            place = "beside the shards" if where == "beside" else where
+            console.warn(
+                f"gristmill index: {report.not_written} indexes could not be written: {place} must "
+                "be a folder with room that you may write to"
+            )
+            sys.exit(FAILED)
         if report.unreadable:
             sys.exit(FINDINGS)
 
@@ -102,7 +114,11 @@ def show_unreadable(shards: Sequence[UnreadableShard], console: Console) -> None
     console.say("Broken shards: write them again, or leave them out")
     for shard in shards[:_MOST_LISTED]:
         since = f" from row {shard.from_row:,} on" if shard.from_row else ""
-        console.say(f"  {Path(shard.shard).name}{since}: {shard.message}")
+        # The message begins with the path.
+        what = shard.message.removeprefix(shard.shard)
+        what = what if what != shard.message else f": {what}"
+        text = f"{Path(shard.shard).name}{since}{what}"
+        console.say(textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="    "))
     if len(shards) > _MOST_LISTED:
         console.say(f"  and {len(shards) - _MOST_LISTED} more")
 

@@ -43,7 +43,8 @@ class BenchReport:
         read_bytes: Read from the storage.
         bare_rows_per_second: The same decode calls on rows of a sample in memory, on as many
             threads, and nothing else.
-        rows_left_out: Rows that could not be decoded; without them it began anew.
+        rows: In these batches, without those that could not be decoded.
+        bad_rows: Those, each time that one came.
         verdict: What limits it.
         stats: Everything that was measured.
     """
@@ -57,14 +58,15 @@ class BenchReport:
     wait_p99_seconds: float
     read_bytes: int
     bare_rows_per_second: float
-    rows_left_out: int
+    rows: int
+    bad_rows: int
     verdict: Verdict
     stats: Stats
 
     @property
     def rows_per_second(self) -> float:
         """Crops a second."""
-        return self.batches * self.batch_size / self.seconds
+        return self.rows / self.seconds
 
     @property
     def bytes_per_second(self) -> float:
@@ -108,7 +110,6 @@ def bench(
     Raises:
         OSError: A shard cannot be read.
         SchemaError: There is no audio column, or nothing in it can be decoded.
-        DecodeError, LimitError: So many rows cannot be decoded that there is nothing to measure.
         ValueError: A number is out of range.
     """
     if batch_size < 1 or seconds <= 0:
@@ -134,7 +135,8 @@ def bench(
         wait_p99_seconds=float(p99),
         read_bytes=crops.read_bytes,
         bare_rows_per_second=bare,
-        rows_left_out=len(crops.left_out),
+        rows=crops.rows,
+        bad_rows=crops.stats.bad_rows,
         verdict=crops.verdict,
         stats=crops.stats,
     )

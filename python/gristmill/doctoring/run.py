@@ -158,7 +158,7 @@ def diagnose(
         reads=tuple(reads),
         decodes=tuple(decodes),
         workers=tuple(workers),
-        pipeline_rows_per_second=len(crops.waits) * _BATCH_SIZE / crops.seconds,
+        pipeline_rows_per_second=crops.rows / crops.seconds,
     )
     return Diagnosis(
         rows=sum(header.rows for header in headers),

@@ -7,14 +7,14 @@ are done. What stands behind the last one is found again.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from gristmill.headers import UnreadableShard
+from gristmill.lines import LineFile
 from gristmill.quarantine import BadRow
 from gristmill.scanning.model import Finding
 
@@ -51,7 +51,7 @@ class Known:
     unreadable: list[UnreadableShard] = field(default_factory=list[UnreadableShard])
 
 
-class ScanLog:
+class ScanLog(LineFile):
     """Opens the log of a scan, or begins one.
 
     `known` is what an earlier life of the same scan left. Findings that no line says are done have
@@ -63,10 +63,8 @@ class ScanLog:
     """
 
     def __init__(self, path: str, header: dict[str, Any], *, restart: bool = False) -> None:
-        self._path = path
+        super().__init__(path)
         header = {_MARK: VERSION, **header}
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._fd = os.open(path, flags, 0o666)
         try:
             content = Path(path).read_bytes()
             if restart and content:
@@ -94,25 +92,8 @@ class ScanLog:
         """Says how far the scan has come."""
         self._append({"progress": asdict(progress)})
 
-    def close(self) -> None:
-        """Closes the file. Safe to call again."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _append(self, content: dict[str, Any]) -> None:
-        line = (json.dumps(content) + "\n").encode()
-        end = os.fstat(self._fd).st_size
-        if os.write(self._fd, line) < len(line):
-            # What comes next must not stand behind half a line.
-            os.ftruncate(self._fd, end)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+        self._add((json.dumps(content) + "\n").encode(), os.fstat(self._fd).st_size)
 
 
 def read_log(path: str) -> Known:

@@ -164,11 +164,10 @@ class Scan:
             "limits": asdict(self._limits),
             "part": list(self._part),
         }
+        quarantine = files.enter_context(QuarantineFile(self.quarantine))
+        self._known = self._known_in(self.quarantine)
         log = ScanLog(self.quarantine + SUFFIX, header, restart=self._restart)
         self._log = files.enter_context(log)
-        quarantine = files.enter_context(QuarantineFile(self.quarantine))
-        rows = read_quarantine(self.quarantine)
-        self._known = {(row.shard, row.row) for row in rows}
         known = log.known
         self._progress = known.progress
         self._before = known.progress.seconds
@@ -181,6 +180,19 @@ class Scan:
             for shard in broken:
                 log.unreadable(shard)
         return quarantine
+
+    def _known_in(self, path: str) -> set[tuple[str, int]]:
+        """The rows in the quarantine file; those of shards that are not here may stay in it."""
+        counts = {Path(header.path).name: header.rows for header in self._headers}
+        known = read_quarantine(path)
+        for row in known:
+            if counts.get(row.shard, row.shard_rows) != row.shard_rows:
+                raise ValueError(
+                    f"{path} is of another data set: it says that {row.shard!r} has "
+                    f"{row.shard_rows} rows, and here it has {counts[row.shard]}; give another "
+                    "file to write to"
+                )
+        return {(row.shard, row.row) for row in known}
 
     def _scan(self, job: Job, quarantine: QuarantineFile | None, on_rows: OnRows | None) -> None:
         start, end = self._range()

@@ -5,6 +5,7 @@ Every threshold is a constant here with its reason.
 
 from __future__ import annotations
 
+import math
 from statistics import median
 
 from gristmill.stats import ShardStats, Stats
@@ -38,6 +39,20 @@ SLOW_SHARE = 0.25
 """And it matters when it takes this much of all reading time."""
 SLOW_REQUESTS = 3
 """Requests to a shard before its mean is worth comparing."""
+BAD_ROWS = 5
+"""Bad rows of a shard before it is looked at: fewer are what any large collection has."""
+BAD_SHARE = 0.05
+"""A shard that surely has a smaller share of bad rows is not damaged: it holds some bad files. One
+that was cut or overwritten loses far more."""
+BAD_FACTOR = 4.0
+"""And its share is surely so many times that of the other shards together, as for slow ones: where
+all are alike, no shard is to blame."""
+SURE_SIGMAS = 3.0
+""""Surely" is the lower end of an interval of so many standard deviations: of a hundred shards that
+are alike, hardly one would be blamed by chance, however few rows were seen."""
+BAD_WORK = 0.2
+"""Bad rows of a shard that take this much of the decode threads' time limit the loop: without them
+the same threads would do a quarter more."""
 SMALL_REQUEST_BYTES = 256 << 10
 """Where the fit cannot tell: mean requests below this are latency on every network file system
 that we know of (at 20 MB/s and more, and a millisecond or more)."""
@@ -88,6 +103,36 @@ def slow_shard(stats: Stats) -> ShardStats | None:
         and slowest.busy_seconds >= SLOW_SHARE * sum(s.busy_seconds for s in shards)
     )
     return slowest if is_slow else None
+
+
+def bad_shard(stats: Stats) -> ShardStats | None:
+    """The shard whose share of bad rows is far above that of the others, if one is."""
+    shards = [shard for shard in stats.shards if shard.decoded_rows]
+    suspects = [shard for shard in shards if shard.bad_rows >= BAD_ROWS]
+    if len(shards) < 2 or not suspects:
+        return None
+    worst = max(suspects, key=_surely_bad)
+    floor = max(BAD_SHARE, BAD_FACTOR * usual_bad_share(stats, worst))
+    return worst if _surely_bad(worst) >= floor else None
+
+
+def usual_bad_share(stats: Stats, but: ShardStats) -> float:
+    """The share of bad rows in all other shards together, 0 to 1."""
+    others = [shard for shard in stats.shards if shard is not but]
+    bad, rows = (sum(of) for of in ((s.bad_rows for s in others), (s.decoded_rows for s in others)))
+    return share_of(bad, rows)
+
+
+def _surely_bad(shard: ShardStats) -> float:
+    """What share of its rows is bad at least, from those that came.
+
+    The lower end of Wilson's interval (Journal of the American Statistical Association 22, 1927),
+    which holds for few rows too.
+    """
+    n, z = shard.decoded_rows, SURE_SIGMAS
+    share = shard.bad_rows / n
+    spread = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    return max((share + z * z / (2 * n) - spread) / (1 + z * z / n), 0.0)
 
 
 def request_seconds(shard: ShardStats) -> float:

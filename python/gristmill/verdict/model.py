@@ -18,6 +18,7 @@ class Case(enum.StrEnum):
     MEMORY_BUDGET = "memory-budget"
     LOOK_AHEAD = "look-ahead"
     SLOW_SHARD = "slow-shard"
+    BAD_SHARD = "bad-shard"
     CPU_QUOTA = "cpu-quota"
     OVERSUBSCRIBED = "oversubscribed"
     ASSEMBLE = "assemble"

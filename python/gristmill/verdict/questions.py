@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gristmill.stats import Stats
+from gristmill.verdict.bad import blame_bad, mention_bad
 from gristmill.verdict.decode import saturated
 from gristmill.verdict.measures import (
+    BAD_WORK,
     CONTENDED,
     DELIVERING,
     ENOUGH_ELEMENTS,
@@ -12,6 +14,7 @@ from gristmill.verdict.measures import (
     KEEPS_UP,
     QUEUED,
     SATURATED,
+    bad_shard,
     cpu_queued,
     decoders_busy,
     decoders_taken,
@@ -27,16 +30,28 @@ def decide(stats: Stats) -> Verdict:
     """The verdict on these figures. Pure: the same figures give the same verdict.
 
     The questions are asked in this order, and the first yes decides: is it too early; does making
-    elements hold up the loop; does the loop wait at all; are the decode threads saturated, and
-    then by what; is one shard slow; what are the readers doing.
+    elements hold up the loop; does the loop wait at all; do the bad rows of one shard take the
+    decode threads' time; are these saturated, and then by what; is one shard slow; what are the
+    readers doing. A shard that stands out by its bad rows and is not what limits is told besides.
     """
-    loop = stats.loop_seconds
-    if stats.elements < ENOUGH_ELEMENTS or loop < ENOUGH_SECONDS:
+    if stats.elements < ENOUGH_ELEMENTS or stats.loop_seconds < ENOUGH_SECONDS:
         return _too_early(stats)
+    verdict, bad = _limit(stats), bad_shard(stats)
+    if bad is None or verdict.case is Case.BAD_SHARD:
+        return verdict
+    return mention_bad(verdict, stats, bad)
+
+
+def _limit(stats: Stats) -> Verdict:
+    """What limits the loop."""
+    loop = stats.loop_seconds
     if stats.stages.deliver.busy_seconds >= DELIVERING * loop:
         return _python(stats)
     if stats.waiting_share < KEEPS_UP:
         return _consumer(stats)
+    bad = bad_shard(stats)
+    if bad is not None and bad.bad_busy_seconds >= BAD_WORK * stats.decoders.alive_seconds:
+        return blame_bad(stats, bad)
     taken = decoders_taken(stats)
     if taken >= SATURATED or (taken >= CONTENDED and cpu_queued(stats) >= QUEUED):
         return saturated(stats)

@@ -64,5 +64,6 @@ pub(crate) fn read_header(
     let audio = audio_columns(shard.schema()).into_iter().map(|(name, _)| name);
     header.set_item("audio_columns", audio.collect::<Vec<_>>())?;
     header.set_item("requests", shard.reads().requests)?;
+    header.set_item("is_indexed", shard.has_sidecar())?;
     Ok(header)
 }

@@ -53,6 +53,10 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<
         dict.set_item("requests", shard.requests)?;
         dict.set_item("bytes", shard.bytes)?;
         dict.set_item("busy_seconds", seconds(shard.busy))?;
+        dict.set_item("decoded_rows", shard.rows.decoded)?;
+        dict.set_item("bad_rows", shard.rows.bad)?;
+        dict.set_item("damaged_rows", shard.rows.damaged)?;
+        dict.set_item("bad_busy_seconds", seconds(shard.rows.bad_busy))?;
         shards.append(dict)?;
     }
     all.set_item("shards", shards)?;

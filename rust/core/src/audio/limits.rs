@@ -95,8 +95,9 @@ impl Limits {
             return Err(Exceeded::adjustable("max_channels", what));
         }
         if info.duration_s() > self.max_seconds {
-            let (found, most) = (info.duration_s(), self.max_seconds);
-            let what = format!("the recording is {found:.0} s long, {most} are allowed");
+            let most = self.max_seconds;
+            let found = seconds_beyond(info.duration_s(), most);
+            let what = format!("the recording is {found} s long, {most} are allowed");
             return Err(Exceeded::adjustable("max_seconds", what));
         }
         let (found, n_bytes) = (info.n_frames, bytes.len() as u64);
@@ -110,6 +111,13 @@ impl Limits {
         }
         Ok(info)
     }
+}
+
+/// With as few digits after the point as show that it is more than `most`.
+fn seconds_beyond(found: f64, most: f64) -> String {
+    let mut rounded = (0..9).map(|digits| format!("{found:.digits$}"));
+    let is_more = |text: &String| text.parse::<f64>().is_ok_and(|shown| shown > most);
+    rounded.find(is_more).unwrap_or_else(|| found.to_string())
 }
 
 impl Default for Limits {
@@ -168,6 +176,28 @@ mod tests {
         assert_eq!(exceeded(long, all, 16_777), Some("max_frames_per_byte"));
         assert!(all.check_bytes(9).is_ok());
         assert!(Limits { max_bytes: 8, ..all }.check_bytes(9).is_err());
+    }
+
+    #[test]
+    fn lengths_show_what_is_too_long() {
+        assert_eq!(seconds_beyond(0.3, 0.04), "0.3");
+        assert_eq!(seconds_beyond(0.041_33, 0.04), "0.041");
+        assert_eq!(seconds_beyond(7261.6, 7200.0), "7262");
+        assert_eq!(seconds_beyond(30.2, 30.0), "30.2");
+        assert_eq!(seconds_beyond(30.0 + 1.0 / 768_000.0, 30.0), "30.000001");
+        assert_eq!(
+            seconds_beyond(f64::from_bits(1.0_f64.to_bits() + 1), 1.0),
+            "1.0000000000000002"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_shown_length_is_beyond_its_limit(most in 1e-6..3e6_f64, over in 1e-12..1e3_f64) {
+            let found = most * (1.0 + over);
+            proptest::prop_assume!(found > most);
+            proptest::prop_assert!(seconds_beyond(found, most).parse::<f64>().unwrap() > most);
+        }
     }
 
     #[test]

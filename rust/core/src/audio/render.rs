@@ -3,7 +3,6 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    time::Instant,
 };
 
 use super::{
@@ -16,6 +15,7 @@ use super::{
     sink::Sink,
     spec::Pad,
 };
+use crate::stats;
 
 /// Scratch memory above this many samples is given back after a row.
 const MAX_KEPT_SAMPLES: usize = 4 << 20;
@@ -54,7 +54,7 @@ impl Decoder {
                 // Before the filter spreads them.
                 n_zeroed += zero_non_finite(&mut window);
             }
-            let began = Instant::now();
+            let began = stats::now();
             let kernel = self.kernel(filter);
             let len = window.len() / usize::from(plan.n_channels).max(1);
             let planes = window.chunks(len.max(1)).zip(out.chunks_mut(n_out));
@@ -62,7 +62,7 @@ impl Decoder {
                 let plane = plane.get_mut(..n_crop).unwrap_or_default();
                 resample(&kernel, frames.crop.start, x, plane, &self.cancel)?;
             }
-            self.resampling += began.elapsed();
+            self.resampling += stats::since(began);
             if window.len() <= MAX_KEPT_SAMPLES {
                 self.window = window;
             }

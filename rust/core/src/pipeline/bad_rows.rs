@@ -18,6 +18,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     order::{RowId, Step, hash::hash},
     shard::{Projection, Shard},
+    stats,
 };
 
 /// Bytes of the tables that tell paths which are kept: those of a few record batches.
@@ -138,6 +139,7 @@ impl Shared {
         let (index, epoch) = (job.index, job.step.epoch);
         let shard = dataset.shards.get(job.step.row.shard as usize).map_or(0, Shard::key);
         let key = hash(&[self.options.crop_seed, epoch, shard, job.step.row.row]);
+        let outcomes = dataset.outcomes.get(job.step.row.shard as usize);
         let candidates = dataset.order.substitutes(index, key);
         let mut tried = 0;
         while let Some(row) = candidates.as_ref().and_then(|all| all.get(tried)) {
@@ -145,10 +147,14 @@ impl Shared {
                 return Err(Error::new(ErrorKind::Closed));
             }
             tried += 1;
+            let began = stats::now();
             // The row before must make room for this one.
             self.give_back(&mut job);
             self.queue.release(self, std::mem::take(charged));
             job = self.read_step(dataset, (index, Step { epoch, row }), Room::Taken, charged)?;
+            if let Some(outcomes) = outcomes {
+                outcomes.bad_took(stats::since(began));
+            }
             match self.decode_audio(dataset, decoder, &job, slot) {
                 Ok(audio) => return Ok(self.finished(dataset, job, audio, bad, Fate::Valid)),
                 Err(error) if is_of_row(&error) => {

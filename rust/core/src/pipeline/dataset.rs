@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Result},
     order::{Fingerprint, Order, Rows, Step},
     shard::{Files, Projection, Shard, audio_columns, open_all},
+    stats::{Outcomes, ShardReads},
 };
 
 use super::{
@@ -19,6 +20,8 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Dataset {
     pub(super) shards: Vec<Shard>,
+    /// What became of the rows of each.
+    pub(super) outcomes: Vec<Outcomes>,
     pub(super) order: Order,
     pub(super) projection: Projection,
     /// The columns whose bytes are read row by row.
@@ -116,7 +119,19 @@ impl Dataset {
                 _ => vec![usize::from(channels), frames],
             })
         });
-        Ok(Self { shards, order, projection, blobs, layout, audio, slot_shape, fingerprint, paths })
+        let outcomes = shards.iter().map(|_| Outcomes::default()).collect();
+        Ok(Self {
+            shards,
+            outcomes,
+            order,
+            projection,
+            blobs,
+            layout,
+            audio,
+            slot_shape,
+            fingerprint,
+            paths,
+        })
     }
 
     /// The row that the stream has at `index`.
@@ -129,6 +144,12 @@ impl Dataset {
     pub(super) fn shard(&self, step: Step) -> Result<&Shard> {
         let shard = self.shards.get(step.row.shard as usize);
         shard.ok_or_else(|| Error::config("the order names a shard that is not there"))
+    }
+
+    /// What was read of each shard, and what became of its rows.
+    pub(super) fn reads(&self) -> Vec<ShardReads> {
+        let both = self.shards.iter().zip(&self.outcomes);
+        both.map(|(shard, rows)| ShardReads { rows: rows.rows(), ..shard.reads() }).collect()
     }
 
     /// Bytes of one row's slot in a batch; 0 where rows have buffers of their own.

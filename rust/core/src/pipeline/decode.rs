@@ -1,6 +1,6 @@
 //! What decoders do: from a read row to its slot, and from the last row to the batch.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
 use crate::{
@@ -47,12 +47,12 @@ impl Shared {
             let Some((job, slot)) = self.queue.pop(self) else { break };
             let (index, mut charged) = (job.index, job.charged);
             let began = match dataset.audio {
-                Some(_) => Some(Instant::now()),
+                Some(_) => Some(stats::now()),
                 None => stats::sampled(index),
             };
             let row = self.decode_row(dataset, &mut decoder, job, slot, &mut charged);
             if let Some(began) = began {
-                self.decoded(began.elapsed(), decoder.take_resampling());
+                self.decoded(stats::since(began), decoder.take_resampling());
             }
             let own = row.as_ref().map_or(0, |finished| finished.own_bytes);
             self.file(dataset, index, row.map(|finished| finished.row), charged, own);
@@ -91,11 +91,11 @@ impl Shared {
         let sample_type = dataset.sample_type();
         let slots = Slots { shape, sample_type, pool, buffers: &self.column_buffers };
         let limit = self.options.column_limit();
-        let began = Instant::now();
+        let began = stats::now();
         let batch = rows.and_then(|rows| {
             assemble(rows, &dataset.layout, &dataset.shards, &slots, single, limit)
         });
-        self.stats.assemble.record(began.elapsed());
+        self.stats.assemble.record(stats::since(began));
         batch
     }
 
@@ -124,7 +124,7 @@ impl Shared {
         slot: &mut Option<AlignedBuf>,
     ) -> Result<Option<Decoded>> {
         let Some((k, spec)) = &dataset.audio else { return Ok(None) };
-        let id = job.step.row;
+        let (began, id) = (stats::now(), job.step.row);
         let shard = dataset.shards.get(id.shard as usize);
         let key = shard.map_or(0, Shard::key);
         let draw = hash(&[self.options.crop_seed, job.step.epoch, key, id.row]);
@@ -146,7 +146,11 @@ impl Shared {
                 _ => Ok((codec, report, own)),
             }
         });
+        let outcomes = dataset.outcomes.get(id.shard as usize);
         let (codec, report, own) = decoded.map_err(|e| {
+            if let Some(outcomes) = outcomes.filter(|_| e.reason.is_of_row()) {
+                outcomes.bad(stats::since(began));
+            }
             let error = Error::from(e).in_row(id.row);
             match shard {
                 Some(shard) => error.in_shard(shard.name()),
@@ -157,6 +161,9 @@ impl Shared {
             let shard = shard.map(|shard| Arc::clone(shard.name())).unwrap_or_default();
             Box::new(DamagedRow { shard, row: id.row, codec, report })
         });
+        if let Some(outcomes) = outcomes {
+            outcomes.good(damage.is_some());
+        }
         let value = match own {
             Some((buf, shape)) => BlobValue::Own(buf, shape),
             None => slot.take().map_or(BlobValue::Null, BlobValue::Slot),

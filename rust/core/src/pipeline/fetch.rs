@@ -123,7 +123,7 @@ impl Shared {
         let name = |error: Error| error.in_shard(shard.name()).in_row(step.row.row);
         let located = self.locate(dataset, shard, (index, step), room).map_err(name)?;
         if let Some(began) = began {
-            self.stats.plan.record(began.elapsed());
+            self.stats.plan.record(stats::since(began));
         }
         let Located { table, place, blobs, kept, copied } = located;
         if copied > 0 {

@@ -6,13 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Shared;
+use super::{Shared, dataset::Dataset};
 use crate::{
     pool::Seat,
-    shard::{ReadCounters, Shard},
+    shard::ReadCounters,
     stats::{
-        Caches, Census, Depths, Memory, ReaderWaits, SeatTimes, Snapshot, StageTimes, StorageTimes,
-        ThreadTimes, Timer,
+        self, Caches, Census, Depths, Memory, ReaderWaits, SeatTimes, Snapshot, StageTimes,
+        StorageTimes, ThreadTimes, Timer,
     },
     threads::usable_cpus,
 };
@@ -78,7 +78,7 @@ impl Tally {
     fn count(&mut self, why: Why, change: impl FnOnce(&mut Census, Instant)) {
         let places = (self.asleep.get_mut(why as usize), self.n_asleep.get_mut(why as usize));
         if let (Some(census), Some(n)) = places {
-            change(census, Instant::now());
+            change(census, stats::now());
             *n = census.n() as u32;
         }
     }
@@ -96,19 +96,23 @@ impl Tally {
     /// The shards are open, after these reads.
     pub(super) fn opened(&mut self, counters: &ReadCounters) {
         let busy = counters.times().timer().sum();
-        self.opened = Some(Opening { at: Instant::now(), requests: counters.requests(), busy });
+        self.opened = Some(Opening { at: stats::now(), requests: counters.requests(), busy });
     }
 
     /// Bytes in flight have grown to this.
-    pub(super) fn uses(&mut self, bytes: usize) {
-        self.peak = self.peak.max(bytes);
+    pub(super) fn uses(&mut self, bytes: impl FnOnce() -> usize) {
+        if stats::ON {
+            self.peak = self.peak.max(bytes());
+        }
     }
 
     /// The consumer takes a batch.
     pub(super) fn taken(&mut self, read_rows: usize) {
-        self.n_taken += 1;
-        self.sum_read_rows += read_rows as u64;
-        self.sum_ready += self.n_ready as u64;
+        if stats::ON {
+            self.n_taken += 1;
+            self.sum_read_rows += read_rows as u64;
+            self.sum_ready += self.n_ready as u64;
+        }
         self.n_ready = self.n_ready.saturating_sub(1);
     }
 
@@ -180,14 +184,14 @@ impl Drop for AtWork<'_> {
         if let Some(file) = &self.file {
             self.shared.stats.cpu.leave(file);
         }
-        self.shared.queue.tally(|tally| tally.alive().leave(Instant::now()));
+        self.shared.queue.tally(|tally| tally.alive().leave(stats::now()));
     }
 }
 
 impl Shared {
     /// Counts the calling thread until the result is dropped.
     pub(super) fn at_work(&self) -> AtWork<'_> {
-        self.queue.tally(|tally| tally.alive().enter(Instant::now()));
+        self.queue.tally(|tally| tally.alive().enter(stats::now()));
         AtWork { shared: self, file: self.stats.cpu.enter() }
     }
 
@@ -201,11 +205,12 @@ impl Shared {
 
     /// What has been measured until now.
     pub(super) fn snapshot(&self) -> Snapshot {
-        let now = Instant::now();
+        let now = stats::now();
         let (stats, counters) = (&self.stats, self.files.counters());
         let (elements, rows, first_element) = stats.consumer.delivered();
         let (asked, table_loads, waited) = self.tables.counts();
-        let (file_opens, file_hits) = counters.times().files();
+        let file_opens = counters.times().n_opened();
+        let file_hits = counters.requests().saturating_sub(file_opens);
         let mut snapshot = Snapshot {
             elapsed: now.saturating_duration_since(stats.began),
             first_element,
@@ -244,8 +249,7 @@ impl Shared {
         let others = snapshot.resample.busy + snapshot.assemble.busy;
         snapshot.decode.busy = turns.saturating_sub(others);
         snapshot.decode.waiting = alive.saturating_sub(turns + elsewhere);
-        let shards = self.dataset.get().map(|dataset| dataset.shards.as_slice());
-        snapshot.shards = shards.unwrap_or_default().iter().map(Shard::reads).collect();
+        snapshot.shards = self.dataset.get().map(Dataset::reads).unwrap_or_default();
         snapshot
     }
 }

@@ -28,7 +28,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 pub use dataset::open_order;
@@ -46,7 +46,7 @@ use crate::{
     order::{Fingerprint, Step},
     pool::{Pool, Seat},
     shard::{Files, Table},
-    stats::{Snapshot, Stats},
+    stats::{self, Snapshot, Stats},
     threads,
 };
 
@@ -179,7 +179,7 @@ impl Pipeline {
     /// Whatever kept the shards from opening or a row of this batch from being delivered, the
     /// first row's first; [`ErrorKind::Closed`] after [`Self::close`], also while waiting.
     pub fn next(&self, timeout: Duration) -> Result<Next> {
-        let (consumer, asked) = (&self.shared.stats.consumer, Instant::now());
+        let (consumer, asked) = (&self.shared.stats.consumer, stats::now());
         consumer.asks(asked);
         let next = self.shared.queue.next(&self.shared, timeout);
         let n_rows = match &next {
@@ -190,7 +190,7 @@ impl Pipeline {
             }
             _ => None,
         };
-        consumer.leaves(asked, Instant::now(), n_rows);
+        consumer.leaves(asked, stats::now(), n_rows);
         next
     }
 
@@ -198,7 +198,7 @@ impl Pipeline {
     /// since [`Self::next`] counts as delivery, and not as the consumer's own.
     pub fn handed_over(&self) {
         let stats = &self.shared.stats;
-        stats.deliver.record(stats.consumer.has_it(Instant::now()));
+        stats.deliver.record(stats.consumer.has_it(stats::now()));
     }
 
     /// What has been measured so far, also after [`Self::close`]; `None` in a forked child, where

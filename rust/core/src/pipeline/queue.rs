@@ -28,7 +28,7 @@ use crate::{
     batch::{AlignedBuf, Batch, Row},
     error::{Error, Result},
     shard::ReadCounters,
-    stats::Snapshot,
+    stats::{self, Snapshot},
 };
 
 /// The queues, and what wakes their threads.
@@ -143,8 +143,8 @@ impl Queue {
         if (index - state.head) / rows_per_batch >= state.batches.len() as u64 {
             let n_rows = rows_per_batch.min(state.end? - index) as usize;
             state.batches.push_back(Progress::new(n_rows, shared.new_slots(n_rows)));
-            let used = state.used.saturating_add(shared.other_bytes());
-            state.tally.uses(used);
+            let used = state.used;
+            state.tally.uses(|| used.saturating_add(shared.other_bytes()));
         }
         let n_rows = if whole {
             let behind =
@@ -318,11 +318,11 @@ impl Queue {
             if left.is_zero() {
                 return Ok(Next::Pending);
             }
-            let asleep_from = Instant::now();
+            let asleep_from = stats::now();
             let (guard, _) =
                 self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
             state = guard;
-            shared.stats.consumer.sleeps(asleep_from.elapsed());
+            shared.stats.consumer.sleeps(stats::since(asleep_from));
         }
     }
 

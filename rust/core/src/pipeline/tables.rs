@@ -6,10 +6,10 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use crate::{error::Result, shard::Table};
+use crate::{error::Result, shard::Table, stats};
 
 /// A (shard, record batch) pair.
 type Key = (u32, usize);
@@ -81,9 +81,9 @@ impl Tables {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                let began = Instant::now();
+                let began = stats::now();
                 let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-                let waited = began.elapsed().as_nanos() as u64;
+                let waited = stats::since(began).as_nanos() as u64;
                 self.waited_ns.fetch_add(waited, Ordering::Relaxed);
                 guard
             }
@@ -105,7 +105,7 @@ impl Tables {
     /// The table of this record batch, if it is loaded.
     pub(super) fn cached(&self, key: Key) -> Option<Arc<Table>> {
         let mut inner = self.lock();
-        inner.asked += 1;
+        inner.asked += u64::from(stats::ON);
         inner.clock += 1;
         let now = inner.clock;
         let entry = inner.entries.get_mut(&key)?;

@@ -49,7 +49,7 @@ impl Shared {
         let mut last: Option<Last> = None;
         let mut rows = Vec::with_capacity(self.options.rows_per_batch().min(MANY));
         for index in indices {
-            let began = stats::sampled(index);
+            let began = stats::sampled_of_many(index);
             let step = dataset.step(index)?;
             let shard = dataset.shard(step)?;
             let id = step.row;
@@ -72,7 +72,7 @@ impl Shared {
                 (located.table, located.place)
             };
             if let Some(began) = began {
-                self.stats.plan.record(began.elapsed());
+                self.stats.plan.record(stats::since(began));
             }
             rows.push(Row {
                 id,

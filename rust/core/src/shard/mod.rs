@@ -48,7 +48,7 @@ use crate::{
     Error, Result,
     batch::{PooledBuf, Recycler},
     order::hash,
-    stats::ShardReads,
+    stats::{ShardReads, ShardRows},
 };
 
 /// One Arrow IPC stream or file, opened by its headers.
@@ -60,6 +60,7 @@ pub struct Shard {
     key: u64,
     index: MessageIndex,
     dictionaries: DictionaryCache,
+    has_sidecar: bool,
 }
 
 impl Shard {
@@ -75,16 +76,16 @@ impl Shard {
     /// that would expand beyond reason. The message and byte are named.
     pub fn open(files: &Arc<Files>, path: &Path) -> Result<Self> {
         let source = Source::open(files, path)?;
-        let index = if let Some(index) = sidecar::load(&source) {
-            index
+        let (index, has_sidecar) = if let Some(index) = sidecar::load(&source) {
+            (index, true)
         } else {
             let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
-            sidecar::save(&source, &index);
-            index
+            let is_saved = sidecar::save(&source, &index);
+            (index, is_saved)
         };
         let base_name = source.path().file_name().unwrap_or_default();
         let key = hash::fnv1a(base_name.as_encoded_bytes());
-        Ok(Self { source, key, index, dictionaries: DictionaryCache::default() })
+        Ok(Self { source, key, index, dictionaries: DictionaryCache::default(), has_sidecar })
     }
 
     /// The path as it was given, for messages.
@@ -100,7 +101,13 @@ impl Shard {
     /// What was read of this shard so far, its headers included.
     pub fn reads(&self) -> ShardReads {
         let (requests, bytes, busy) = self.source.requests().counts();
-        ShardReads { name: Arc::clone(self.name()), requests, bytes, busy }
+        let rows = ShardRows::default();
+        ShardReads { name: Arc::clone(self.name()), requests, bytes, busy, rows }
+    }
+
+    /// Whether the next opening will find a sidecar: it was there, or could be written.
+    pub fn has_sidecar(&self) -> bool {
+        self.has_sidecar
     }
 
     /// The rows of all record batches.

@@ -88,24 +88,24 @@ pub(super) fn load(source: &Source) -> Option<MessageIndex> {
     sidecar_format::decode(&read(&path).ok()?, &key)
 }
 
-/// Writes the sidecar of a shard whose headers have just been read.
+/// Writes the sidecar of a shard whose headers have just been read; whether there is one now.
 ///
 /// Whatever goes wrong (a folder that is read-only, a disk that is full) leaves things as they
 /// were: the next opening reads the headers again.
-pub(super) fn save(source: &Source, index: &MessageIndex) {
+pub(super) fn save(source: &Source, index: &MessageIndex) -> bool {
     let dir = source.files().index_dir();
-    let Some((path, key)) = dir.place(source.path()).zip(dir.key(source)) else { return };
+    let Some((path, key)) = dir.place(source.path()).zip(dir.key(source)) else {
+        return false;
+    };
     if !is_settled(source.stamp().modified.0) {
-        return;
+        return false;
     }
     if let IndexDir::Folder(folder) = dir {
         // One that exists is an error here, and none that matters.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     }
     let bytes = sidecar_format::encode(&key, index);
-    if bytes.len() as u64 <= MAX_BYTES {
-        let _ = replace(&path, &bytes);
-    }
+    bytes.len() as u64 <= MAX_BYTES && replace(&path, &bytes).is_ok()
 }
 
 fn is_settled(modified_s: i64) -> bool {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::ON;
+
 /// Counts who is in a place and adds up the time: the integral of their number.
 ///
 /// Whoever keeps it holds a lock. Unlike a stopwatch in each thread, it is right at any moment,
@@ -16,23 +18,27 @@ pub(crate) struct Census {
 impl Census {
     /// One more is in.
     pub(crate) fn enter(&mut self, now: Instant) {
-        self.total = self.total(now);
-        self.counted_to = Some(now);
+        self.count_to(now);
         self.n += 1;
     }
 
     /// One fewer is in.
     pub(crate) fn leave(&mut self, now: Instant) {
-        self.total = self.total(now);
-        self.counted_to = Some(now);
+        self.count_to(now);
         self.n = self.n.saturating_sub(1);
     }
 
     /// So many are in.
     pub(crate) fn set(&mut self, n: usize, now: Instant) {
-        self.total = self.total(now);
-        self.counted_to = Some(now);
+        self.count_to(now);
         self.n = n;
+    }
+
+    fn count_to(&mut self, now: Instant) {
+        if ON {
+            self.total = self.total(now);
+            self.counted_to = Some(now);
+        }
     }
 
     /// How many are in.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Percentiles, StageTimes, Timer};
+use super::{ON, Percentiles, StageTimes, Timer};
 
 /// Follows the one thread that takes batches.
 #[derive(Debug, Default)]
@@ -38,6 +38,9 @@ impl Consumer {
 
     /// The consumer comes and asks.
     pub(crate) fn asks(&self, now: Instant) {
+        if !ON {
+            return;
+        }
         let mut inner = self.lock();
         if let Some(left) = inner.left.take() {
             inner.busy += now.saturating_duration_since(left);
@@ -46,11 +49,16 @@ impl Consumer {
 
     /// There is no batch for it: it sleeps for so long.
     pub(crate) fn sleeps(&self, slept: Duration) {
-        self.lock().wait += slept;
+        if ON {
+            self.lock().wait += slept;
+        }
     }
 
     /// It asked at `since` and leaves with a batch of so many rows, or to ask again.
     pub(crate) fn leaves(&self, since: Instant, now: Instant, n_rows: Option<usize>) {
+        if !ON {
+            return;
+        }
         let mut inner = self.lock();
         inner.asked += now.saturating_duration_since(since);
         let Some(n_rows) = n_rows else { return };
@@ -70,6 +78,9 @@ impl Consumer {
 
     /// The batch has become an element; how long that took, with the asking.
     pub(crate) fn has_it(&self, now: Instant) -> Duration {
+        if !ON {
+            return Duration::ZERO;
+        }
         let mut inner = self.lock();
         let left = inner.left.replace(now);
         let made = left.map_or(Duration::ZERO, |left| now.saturating_duration_since(left));

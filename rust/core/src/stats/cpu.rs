@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use super::ON;
+
 /// Time that threads had a CPU, and time that they were ready to run and had none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
@@ -54,6 +56,9 @@ impl CpuTimes {
 
     /// Registers the calling thread; hand the result to [`Self::leave`] before the thread ends.
     pub(crate) fn enter(&self) -> Option<PathBuf> {
+        if !ON {
+            return None;
+        }
         // The link reads `PID/task/TID`; the number itself takes an unsafe call.
         let link = fs::read_link("/proc/thread-self").ok()?;
         let file = Path::new("/proc/self/task").join(link.file_name()?).join("schedstat");

@@ -9,31 +9,44 @@ mod census;
 mod consumer;
 mod cpu;
 mod line;
+mod outcomes;
 mod requests;
 mod snapshot;
 mod timer;
 
-use std::{sync::atomic::AtomicU64, time::Instant};
+use std::{
+    sync::{OnceLock, atomic::AtomicU64},
+    time::{Duration, Instant},
+};
 
 pub(crate) use self::{
     census::Census,
     consumer::Consumer,
     cpu::CpuTimes,
     line::Line,
+    outcomes::Outcomes,
     requests::{FileRequests, Requests},
     snapshot::SeatTimes,
     timer::Timer,
 };
 pub use self::{
     cpu::CpuTime,
+    outcomes::ShardRows,
     snapshot::{
         Caches, Depths, Memory, Percentiles, ReaderWaits, ShardReads, Snapshot, StageTimes,
         StorageTimes, ThreadTimes,
     },
 };
 
+/// Whether anything is measured: not in a build with the feature `no-stats`, which is there to be
+/// compared with one that measures. What it leaves out is decided when compiling.
+pub(crate) const ON: bool = !cfg!(feature = "no-stats");
+
 /// One row in so many is timed where rows may cost no more than a microsecond.
 const SAMPLED: u64 = 16;
+
+/// Likewise where it may be a fraction of that: a prime number.
+const SAMPLED_OF_MANY: u64 = 127;
 
 /// What the threads of one pipeline write as they go.
 #[derive(Debug)]
@@ -61,7 +74,7 @@ pub(crate) struct Stats {
 impl Default for Stats {
     fn default() -> Self {
         Self {
-            began: Instant::now(),
+            began: now(),
             plan: Timer::default(),
             decode: Timer::default(),
             resample: Timer::default(),
@@ -76,5 +89,22 @@ impl Default for Stats {
 
 /// The clock for the row of this index, if it is one of those that are timed.
 pub(crate) fn sampled(index: u64) -> Option<Instant> {
-    index.is_multiple_of(SAMPLED).then(Instant::now)
+    (ON && index.is_multiple_of(SAMPLED)).then(now)
+}
+
+/// As [`sampled`], for rows of which a batch is taken at once: one in fewer, and not always at the
+/// same place of the batch.
+pub(crate) fn sampled_of_many(index: u64) -> Option<Instant> {
+    (ON && index.is_multiple_of(SAMPLED_OF_MANY)).then(now)
+}
+
+/// The clock, for what only measuring needs it.
+pub(crate) fn now() -> Instant {
+    static STOPPED: OnceLock<Instant> = OnceLock::new();
+    if ON { Instant::now() } else { *STOPPED.get_or_init(Instant::now) }
+}
+
+/// The time since `began`, likewise.
+pub(crate) fn since(began: Instant) -> Duration {
+    now().saturating_duration_since(began)
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::CpuTime;
+use super::{CpuTime, ShardRows};
 
 /// The durations below which half, 90 % and 99 % lie, to within a sixteenth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Caches {
     pub table_loads: u64,
     /// Bytes of tables now.
     pub table_bytes: usize,
-    /// Reads whose file was open.
+    /// Requests that found their file open.
     pub file_hits: u64,
     /// Files opened, again or for the first time.
     pub file_opens: u64,
@@ -129,7 +129,7 @@ pub(crate) struct SeatTimes {
     pub(crate) cpu: Option<CpuTime>,
 }
 
-/// What was read of one shard.
+/// What was read of one shard, and what became of its rows.
 #[derive(Clone, Debug)]
 pub struct ShardReads {
     /// Its path, as it was given.
@@ -140,6 +140,8 @@ pub struct ShardReads {
     pub bytes: u64,
     /// Thread time inside them.
     pub busy: Duration,
+    /// Its rows, where they are decoded.
+    pub rows: ShardRows,
 }
 
 /// Everything.

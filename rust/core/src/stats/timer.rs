@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::Percentiles;
+use super::{ON, Percentiles};
 
 /// Buckets to a power of two: a percentile is off by at most a sixteenth of itself.
 const PER_OCTAVE: usize = 8;
@@ -30,10 +30,18 @@ impl Default for Timer {
 impl Timer {
     /// Adds one duration: two relaxed additions.
     pub(crate) fn record(&self, duration: Duration) {
+        self.record_as(duration, 1);
+    }
+
+    /// Adds one duration that stands for `n` of the same length.
+    pub(crate) fn record_as(&self, duration: Duration, n: u64) {
+        if !ON {
+            return;
+        }
         let ns = duration.as_nanos() as u64;
-        self.sum_ns.fetch_add(ns, Relaxed);
+        self.sum_ns.fetch_add(ns.saturating_mul(n), Relaxed);
         if let Some(bucket) = self.buckets.get(bucket_of(ns)) {
-            bucket.fetch_add(1, Relaxed);
+            bucket.fetch_add(n, Relaxed);
         }
     }
 

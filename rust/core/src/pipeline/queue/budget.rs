@@ -15,8 +15,8 @@ impl Queue {
     pub(in crate::pipeline) fn charge_at_once(&self, shared: &Shared, bytes: usize) {
         let mut state = self.lock();
         state.used += bytes;
-        let used = state.used.saturating_add(shared.other_bytes());
-        state.tally.uses(used);
+        let used = state.used;
+        state.tally.uses(|| used.saturating_add(shared.other_bytes()));
     }
 
     /// Frees bytes that were charged for a row before it is filed.
@@ -40,8 +40,8 @@ impl Queue {
         {
             state = asleep(state, Why::NoRoomForRow, &self.budget);
         }
-        let used = state.used.saturating_add(shared.other_bytes()).saturating_add(bytes);
-        state.tally.uses(used);
+        let used = state.used.saturating_add(bytes);
+        state.tally.uses(|| used.saturating_add(shared.other_bytes()));
         state
     }
 
