@@ -1,6 +1,21 @@
-//! Sines and roots that are worked out when this is compiled, the same on every machine.
+//! Sines, roots and powers of two that are the same on every machine; those of libraries differ in their
+//! last bits. All but [`exp2`] are worked out when this is compiled.
 
-use std::f64::consts::PI;
+use std::f64::consts::{LN_2, PI};
+
+/// Two to the power of `x`, to 1e-15 of it; of -1000 and 1000 for what lies beyond.
+pub(in crate::audio) fn exp2(x: f64) -> f64 {
+    let x = x.clamp(-1000.0, 1000.0);
+    let whole = x.round();
+    let rest = (x - whole) * LN_2;
+    let (mut sum, mut term, mut k) = (1.0, 1.0, 1.0);
+    while k < 14.0 {
+        term *= rest / k;
+        sum += term;
+        k += 1.0;
+    }
+    sum * f64::from_bits(((whole as i64 + 1023) as u64) << 52)
+}
 
 /// `cos(pi * numerator / denominator)`.
 pub(in crate::audio) const fn cos_pi(numerator: u32, denominator: u32) -> f64 {
@@ -47,6 +62,16 @@ pub(in crate::audio) const fn sqrt(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn powers_of_two_equal_the_library() {
+        for i in -40_000..=40_000 {
+            let x = f64::from(i) / 1024.0 + 1e-5;
+            assert!((exp2(x) / x.exp2() - 1.0).abs() < 1e-15, "{x}");
+            assert_eq!(exp2(f64::from(i / 40)), f64::from(i / 40).exp2());
+        }
+        assert!(exp2(f64::NAN).is_nan());
+    }
 
     #[test]
     fn equals_the_library() {

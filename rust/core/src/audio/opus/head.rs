@@ -1,11 +1,14 @@
 //! The identification header, RFC 7845 section 5.1, and the lengths of packets.
 
+use std::f64::consts::LOG2_10;
+
 use opus_pure::ChannelLayout;
 
 use crate::audio::{
     bytes::{be_u16, from, le_u16, u8_at},
     error::{Exceeded, Reason},
     spec::MAX_CHANNELS,
+    trig::exp2,
 };
 
 /// What the header says.
@@ -104,7 +107,7 @@ impl Fields<'_> {
             n_channels: u16::from(n_channels),
             pre_skip: u64::from(pre_skip),
             // 8 bits of the gain in decibels are behind the point.
-            gain: 10f64.powf(f64::from(gain) / (20.0 * 256.0)) as f32,
+            gain: exp2(f64::from(gain) * LOG2_10 / (20.0 * 256.0)) as f32,
             is_surround: layout.nb_streams > 1,
         })
     }

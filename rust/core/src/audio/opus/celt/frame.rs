@@ -12,6 +12,7 @@ use super::{
     shape::normalise,
     tables::{EDGES, N_BANDS, SPREADS, TAP_SETS, TF_CHANGES, TRIMS, width},
 };
+use crate::audio::trig::exp2;
 
 /// The energy of a band in which there is nothing.
 const SILENCE: f32 = -28.0;
@@ -125,7 +126,7 @@ impl Memory {
         for band in 0..end {
             let n = width(band) << log_len;
             let depth = ((1 + bits[band]) / width(band) as i32) >> log_len;
-            let most = 0.5 * (-0.125 * depth as f32).exp2();
+            let most = 0.5 * exp2(-0.125 * f64::from(depth)) as f32;
             for channel in 0..n_channels {
                 let before = |last: &Energies| {
                     let [left, right] = [last[0][band], last[1][band]];
@@ -134,7 +135,8 @@ impl Memory {
                 let before = before(&self.last[0]).min(before(&self.last[1]));
                 let rise = (self.energies[channel][band] - before).max(0.0);
                 let root = if log_len == 3 { std::f32::consts::SQRT_2 } else { 1.0 };
-                let level = (2.0 * (-rise).exp2() * root).min(most) / (n as f32).sqrt();
+                let level =
+                    (2.0 * exp2(f64::from(-rise)) as f32 * root).min(most) / (n as f32).sqrt();
                 let start = EDGES[band] << log_len;
                 let x = &mut spectrum[channel][start..start + n];
                 let mut is_changed = false;

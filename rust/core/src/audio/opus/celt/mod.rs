@@ -33,6 +33,7 @@ use self::{
     tables::{EDGES, MEAN_ENERGY},
     transform::{LONGEST, SHORT},
 };
+use crate::audio::trig::exp2;
 
 /// How the frames of a packet are coded.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +154,7 @@ fn denormalise(coding: Coding, energies: &[f32; 21], from: &[f32], to: &mut [f32
     let bands = edges.zip(energies.iter().zip(MEAN_ENERGY)).take(coding.end);
     for ((&start, &end), (energy, mean)) in bands {
         let (start, end) = (start << coding.log_len, end << coding.log_len);
-        let gain = ((energy + mean).min(32.0) - 15.0).exp2();
+        let gain = exp2(f64::from((energy + mean).min(32.0) - 15.0)) as f32;
         let (Some(from), Some(to)) = (from.get(start..end), to.get_mut(start..end)) else { return };
         from.iter().zip(to).for_each(|(from, to)| *to = gain * from);
     }
