@@ -1,13 +1,15 @@
 //! The extension module `gristmill._core`: registration only.
 //!
 //! Every entry point releases the GIL through [`detach`] and maps errors through [`errors`].
-//! `unsafe` is confined to [`buffer`].
+//! `unsafe` is confined to [`buffer`], [`mapping`] and [`memory`].
 
 mod audio;
 mod buffer;
 mod convert;
 mod detach;
 mod errors;
+mod mapping;
+mod memory;
 mod options;
 mod order;
 mod pipeline;
