@@ -1,7 +1,7 @@
 //! The extension module `gristmill._core`: registration only.
 //!
 //! Every entry point releases the GIL through [`detach`] and maps errors through [`errors`].
-//! `unsafe` is confined to [`buffer`], [`mapping`] and [`memory`].
+//! `unsafe` is confined to [`buffer`], [`mapping`] and [`pages`].
 
 mod audio;
 mod buffer;
@@ -9,9 +9,9 @@ mod convert;
 mod detach;
 mod errors;
 mod mapping;
-mod memory;
 mod options;
 mod order;
+mod pages;
 mod pipeline;
 mod pool;
 mod shards;

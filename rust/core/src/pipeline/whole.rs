@@ -57,7 +57,7 @@ impl Shared {
         let mut wanted = Vec::with_capacity(self.options.rows_per_batch().min(MANY));
         for index in indices {
             let id = dataset.step(index)?.row;
-            let (batch, place) = self.place(dataset, id)?;
+            let (batch, place) = place_of(dataset, id)?;
             wanted.push(Wanted { index, id, batch, place });
         }
         // By record batch, so that each is there once a batch, however the rows are shuffled.
@@ -82,14 +82,6 @@ impl Shared {
             Some((_, error)) => Err(error),
             None => self.assembled(dataset, Ok(rows.into_iter().flatten().collect())),
         }
-    }
-
-    /// The record batch of a row, and its place there.
-    fn place(&self, dataset: &Dataset, id: RowId) -> Result<(usize, u64)> {
-        let shard = dataset.shards.get(id.shard as usize);
-        let place = shard.and_then(|shard| shard.locate(id.row));
-        let place = place.map(|(batch, place)| (batch, place as u64));
-        place.ok_or_else(|| Error::corrupt("the row is in no record batch").in_row(id.row))
     }
 
     /// Puts the rows of one record batch into their places of the batch that begins at `first`.
@@ -135,6 +127,14 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// The record batch of a row, and its place there.
+fn place_of(dataset: &Dataset, id: RowId) -> Result<(usize, u64)> {
+    let shard = dataset.shards.get(id.shard as usize);
+    let place = shard.and_then(|shard| shard.locate(id.row));
+    let place = place.map(|(batch, place)| (batch, place as u64));
+    place.ok_or_else(|| Error::corrupt("the row is in no record batch").in_row(id.row))
 }
 
 /// In file order, tables whose rows have all gone may take one part in so many of the budget: enough
