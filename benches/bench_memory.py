@@ -1,7 +1,8 @@
 """Peak memory on large record batches: `python benches/bench_memory.py [--quick] [--data FOLDER]`.
 
 Crops of 5 s from WAV rows of 1.5 MB, 100 to a record batch, shuffled, in batches of 64; the peak is
-counted above what the process held once everything was loaded.
+counted above what the process held once everything was loaded. Then, at small budgets and without
+decoding: blobs in compressed record batches, many small columns, and strings with lists of them.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import material
+import memory_shards
 import report
 
 BUDGETS = {"quick": [256], "full": [128, 256, 512, 1024]}  # MiB
 ALLOWED = 1.1
+SMALL_BUDGETS = [64, 128]  # MiB
+# By shard: rows in a batch, batches, and bytes that may come on top: one body, read and grown.
+SHUFFLED = {"compressed": (16, 60, 35_000_000), "columns": (64, 24, 0), "objects": (2_048, 50, 0)}
 LABELS = {
     "gristmill": "gristmill",
     "seek": "mmap, seek, soxr, 4 threads",
@@ -79,6 +84,43 @@ def measure(name: str, budget: int, paths: list[Path]) -> dict[str, Any]:
     }
 
 
+def shuffled(name: str, budget: int, path: Path) -> dict[str, Any]:
+    """Batches of a shuffle without decoding, of which the loop holds one at a time."""
+    import gristmill as gm
+
+    n_rows, n_batches, _ = SHUFFLED[name]
+    read = gm.ReadOptions(memory_budget=budget * report.MIB, num_threads=2)
+    options: dict[str, Any] = {"audio": None, "shuffle": gm.Shuffle(1), "epochs": None}
+    batches = iter(gm.ArrowIterDataset(path, batch_size=n_rows, read=read, **options))
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    before, begin = report.resident("VmRSS"), time.perf_counter()
+    for _ in range(n_batches):
+        batch = next(batches)
+        assert len(batch["label"]) == n_rows
+        if name == "objects":
+            assert all(map(str.startswith, batch["text"], map("{:06}".format, batch["label"])))
+    seconds = time.perf_counter() - begin
+    peak = report.resident("VmHWM") - before
+    batches.close()
+    return {"peak": peak, "rows_per_s": n_rows * n_batches / seconds}
+
+
+def run_shuffled(folder: Path) -> None:
+    rows, met = [], []
+    for name, (_, _, on_top) in SHUFFLED.items():
+        path = getattr(memory_shards, name)(folder)
+        for budget in SMALL_BUDGETS:
+            got = report.in_process(str(Path(__file__)), "--one", name, budget, path)
+            peak, allowed = got["peak"] / report.MIB, ALLOWED * budget + on_top / report.MIB
+            rate = f"{got['rows_per_s']:.0f}"
+            rows.append([name, str(budget), f"{peak:.0f}", f"{peak / budget:.2f}", rate])
+            label = f"what {name} may take at {budget} MiB ({allowed:.0f}) over the peak"
+            met.append(report.verdict(label, allowed / peak, 1))
+    head = ["shuffled, not decoded", "budget MiB", "peak MiB", "peak / budget", "rows/s"]
+    print(f"\n{report.table(head, rows)}\n")
+    print("\n".join(met))
+
+
 def run(folder: Path, *, quick: bool) -> None:
     path = material.heavy_shard(folder, 2 if quick else 5)
     jobs = [("gristmill", budget) for budget in BUDGETS["quick" if quick else "full"]]
@@ -107,6 +149,7 @@ def run(folder: Path, *, quick: bool) -> None:
     print(report.table(head, rows), "\n")
     print("\n".join(met))
     print("Pages of a memory map count as the peer's memory here; the kernel can take them back.")
+    run_shuffled(folder)
 
 
 def main() -> None:
@@ -117,7 +160,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         name, budget, *paths = options.one
-        print(json.dumps(measure(name, int(budget), list(map(Path, paths)))))
+        if name in SHUFFLED:
+            print(json.dumps(shuffled(name, int(budget), Path(paths[0]))))
+        else:
+            print(json.dumps(measure(name, int(budget), list(map(Path, paths)))))
     else:
         folder = options.data or Path(tempfile.gettempdir()) / "gristmill-bench"
         run(folder, quick=options.quick)

@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,10 +118,11 @@ def rate_of(what: str, paths: list[Path]) -> float:
     return total / (time.perf_counter() - begin)
 
 
-def audio_rows(path: Path) -> Iterator[int]:
+def audio_rows(path: Path, *, mmap: bool = False) -> Iterator[int]:
     import gristmill as gm
 
-    for batch in gristmill(path, shuffle=gm.Shuffle(1), columns=["audio"]):
+    read = gm.ReadOptions(mmap=mmap)
+    for batch in gristmill(path, shuffle=gm.Shuffle(1), columns=["audio"], read=read):
         yield sum(map(len, batch["audio"]["bytes"]))
 
 
@@ -144,8 +146,10 @@ def audio_bytes(path: Path) -> Iterator[int]:
             yield sum(map(len, batch))
 
 
-def tokens_gristmill(arrow: Path, _: Path) -> Iterator[int]:
-    for batch in gristmill(arrow):
+def tokens_gristmill(arrow: Path, _: Path, *, mmap: bool = False) -> Iterator[int]:
+    import gristmill as gm
+
+    for batch in gristmill(arrow, read=gm.ReadOptions(mmap=mmap)):
         yield len(batch["tokens"])
 
 
@@ -176,9 +180,11 @@ def copies(arrow: Path, _: Path) -> Iterator[int]:
 
 JOBS: dict[str, Callable[..., Iterator[int]]] = {
     "audio": audio_rows,
+    "audio, mmap": partial(audio_rows, mmap=True),
     "pread": audio_pread,
     "pread, bytes": audio_bytes,
     "tokens": tokens_gristmill,
+    "tokens, mmap": partial(tokens_gristmill, mmap=True),
     "to_pylist": tokens_pylist,
     "Grain Parquet": tokens_grain,
     "copy": copies,
@@ -262,12 +268,13 @@ def run(folder: Path, *, quick: bool) -> None:
     print(f"{report.conditions()}\n")
     n = N_AUDIO[quick]
     audio = audio_shard(folder / f"read-{n}.arrow", n, 100, sparse=False)
-    got = compare(["audio", "pread", "pread, bytes"], [audio], quick, 1e6)
+    got = compare(["audio", "audio, mmap", "pread", "pread, bytes"], [audio], quick, 1e6)
     met.append(report.verdict("audio rows over pread", got["audio"] / got["pread"], 0.8))
     over_bytes = got["audio"] / got["pread, bytes"]
 
     tokens = token_shards(folder, N_TOKENS[quick])
-    got = compare(["tokens", "to_pylist", "Grain Parquet", "copy"], list(tokens), quick, 1)
+    jobs = ["tokens", "tokens, mmap", "to_pylist", "Grain Parquet", "copy"]
+    got = compare(jobs, list(tokens), quick, 1)
     ours = got["tokens"]
     met.append(report.verdict("token rows over to_pylist", ours / got["to_pylist"], 20))
     met.append(report.verdict("token rows over Grain's Parquet", ours / got["Grain Parquet"], 20))

@@ -57,7 +57,8 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._dataset = dataset
         self._part = dataset.part
         self._position = Position.start_of(self._part)
-        self._state = self._position.to_state()
+        # What `set_state` was given; `None` once the position says more.
+        self._given: dict[str, Any] | None = None
         self._pipeline: _core.Pipeline | None = None
         self._pid = 0
         self._opened: Opened | None = None
@@ -98,8 +99,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             self._assert_not_closed()
             raise
         if opened is not None and not self._dataset.drops_remainder:
-            self._position = self._position.ended(opened)
-            self._state = self._position.to_state()
+            self._position, self._given = self._position.ended(opened), None
         self._ended = True
         self._stop()
         raise StopIteration
@@ -114,13 +114,12 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             position = self._position.ended(opened)
         else:
             position = self._position.after(n_rows, opened, self._part)
-        state = position.to_state()
-        self._position, self._state = position, state
+        self._position, self._given = position, None
 
     def _running(self) -> _core.Pipeline:
         # Threads do not survive a fork: a child starts its own from the same position.
         if self._pipeline is None or self._pid != os.getpid():
-            start = Position.from_state(self._state, part=self._part)
+            start = Position.from_state(self.get_state(), part=self._part)
             self._bad.check_file()
             pipeline = _core.Pipeline(**self._dataset.native_options(start))
             self._pid = os.getpid()
@@ -170,14 +169,15 @@ class ArrowIterator(grain.DatasetIterator[Element]):
 
     def get_state(self) -> dict[str, Any]:
         """The position, as plain integers and one string: safe for JSON, always of one shape."""
-        return dict(self._state)
+        given = self._given
+        return self._position.to_state() if given is None else dict(given)
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Moves to the position of `state`. Whether it fits the data, the next `next` tells.
 
         A state of another data set, version or slice raises `ValueError` there, nothing here.
         """
-        self._state = dict(state)
+        self._given = dict(state)
         self._bad.restart()
         self._ended = False
         self._opened = None
@@ -217,8 +217,9 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                 pipeline.close()
 
     def _get_next_index(self) -> int:
-        rows = self._state["next_index"]
-        if self._state["epoch"]:
+        state = self.get_state()
+        rows = state["next_index"]
+        if state["epoch"]:
             opened = self._opened
             if opened is None:
                 self._assert_not_closed()
@@ -230,7 +231,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                     "the index of a state in a later epoch takes the number of rows, but the "
                     "shards could not be opened; the next `next` says why"
                 )
-            rows += self._state["epoch"] * opened.rows_per_epoch
+            rows += state["epoch"] * opened.rows_per_epoch
         return -(-self._part.n_before(rows) // self._dataset.rows_per_element)
 
     def _set_next_index(self, index: int) -> None:

@@ -110,7 +110,8 @@ class Position:
         if opened.stream_rows is not None:
             index = min(index, max(opened.stream_rows - self.epoch * rows_per_epoch, 0))
         epochs, next_index = divmod(index, rows_per_epoch)
-        return replace(self, epoch=self.epoch + epochs, next_index=next_index)
+        # Once a batch: `replace` takes four times as long as the constructor.
+        return Position(self.epoch + epochs, next_index, self.hosts, self.stride, self.fingerprint)
 
     def ended(self, opened: Opened) -> Position:
         """The position at the end: those hosts that have a row less are there too."""

@@ -1,13 +1,14 @@
 //! The extension module `gristmill._core`: registration only.
 //!
 //! Every entry point releases the GIL through [`detach`] and maps errors through [`errors`].
-//! `unsafe` is confined to [`buffer`] and [`pages`].
+//! `unsafe` is confined to [`buffer`], [`mapping`] and [`pages`].
 
 mod audio;
 mod buffer;
 mod convert;
 mod detach;
 mod errors;
+mod mapping;
 mod options;
 mod order;
 mod pages;

@@ -2,8 +2,10 @@
 //!
 //! The core's recycled buffers ask for whole pages. In the C library's heap they would leave holes
 //! between smaller blocks, and the memory of a process that runs for days would follow the largest
-//! hole, not what is in use. Everything else stays with the C library: what is freed at once after
-//! its first use is better given to the next user than faulted in anew.
+//! hole, not what is in use. So would a record batch that is decompressed, which `arrow-ipc` allocates
+//! for itself: the largest blocks are mapped whatever they are. Everything else stays with the C
+//! library: what is freed at once after its first use is better given to the next user than faulted
+//! in anew.
 #![allow(unsafe_code)]
 
 use std::{
@@ -18,6 +20,11 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// as long. `NumPy` draws the same line.
 const LARGE: usize = 4 << 20;
 
+/// Blocks from this size on are mapped even where they are no whole pages. The C library would do so
+/// too, until one was freed: then it keeps up to 32 MiB in the heap of each thread. A minute of audio
+/// is less.
+const VERY_LARGE: usize = 8 << 20;
+
 #[global_allocator]
 static ALLOCATOR: Pages = Pages;
 
@@ -26,7 +33,9 @@ struct Pages;
 /// Whether blocks of this layout are mapped. It depends on the layout alone, so a block is freed
 /// the way it was made.
 const fn is_mapped(layout: Layout) -> bool {
-    layout.size() >= OWN_PAGES && layout.size().is_multiple_of(PAGE) && layout.align() <= PAGE
+    let n_bytes = layout.size();
+    let is_large = n_bytes >= OWN_PAGES && n_bytes.is_multiple_of(PAGE) || n_bytes >= VERY_LARGE;
+    is_large && layout.align() <= PAGE
 }
 
 fn map(n_bytes: usize) -> *mut u8 {
@@ -65,8 +74,8 @@ unsafe impl GlobalAlloc for Pages {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if is_mapped(layout) {
-            // SAFETY: the block is a mapping of this size, and the caller gives it up. It is
-            // whole pages, so it cannot fail but by a limit on the number of mappings, and then
+            // SAFETY: the block is a mapping of this size, and the caller gives it up. Its last page
+            // goes with it, and it cannot fail but by a limit on the number of mappings, and then
             // the memory is lost, not misused.
             let _ = unsafe { munmap(block.cast(), layout.size()) };
             return;

@@ -165,7 +165,7 @@ type Gathered<T> = std::result::Result<T, (Error, Option<usize>)>;
 /// tells where the items of a row's lists are, if not in the array.
 pub(super) fn gather_rows<'a>(
     name: &str,
-    rows: &[(ArrayRef, usize)],
+    rows: &[(&ArrayRef, usize)],
     gather: Gather<'_>,
     in_file: impl Fn(usize) -> Option<InFile<'a>>,
 ) -> Gathered<Vec<(String, Column)>> {
@@ -199,12 +199,13 @@ pub(super) fn gather_rows<'a>(
 }
 
 /// The rows' places in the tables' k-th column.
-fn places(rows: &[Row], k: usize) -> Result<Vec<(ArrayRef, usize)>> {
-    let place = |row: &Row| {
-        let column = row.table.columns.columns().get(k).cloned();
-        Ok((column.ok_or_else(|| Error::corrupt("a column is missing"))?, row.place))
-    };
-    rows.iter().map(place).collect()
+fn places(rows: &[Row], k: usize) -> Result<Vec<(&ArrayRef, usize)>> {
+    rows.iter()
+        .map(|row| {
+            let column = row.table.columns.columns().get(k);
+            Ok((column.ok_or_else(|| Error::corrupt("a column is missing"))?, row.place))
+        })
+        .collect()
 }
 
 fn table_columns(

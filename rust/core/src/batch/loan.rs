@@ -34,6 +34,11 @@ impl PooledBuf {
         Self { buf, home: None }
     }
 
+    /// Whether a pool lent it, which counts its bytes.
+    pub(super) fn is_lent(&self) -> bool {
+        self.home.is_some()
+    }
+
     /// The buffer.
     pub fn buf(&self) -> &AlignedBuf {
         &self.buf

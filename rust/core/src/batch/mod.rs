@@ -6,6 +6,7 @@ mod describe;
 mod dtype;
 mod gather;
 mod gathered;
+mod held;
 mod kind;
 mod limit;
 mod lists;
@@ -144,7 +145,8 @@ pub fn batch_of(
     limit: &Limit,
 ) -> Result<Vec<(String, Column)>> {
     let gather = gather::Gather { style, ..gather::Gather::plain(limit) };
-    assemble::gather_rows(name, rows, gather, |_| None).map_err(|(error, row)| match row {
+    let rows: Vec<_> = rows.iter().map(|(array, place)| (array, *place)).collect();
+    assemble::gather_rows(name, &rows, gather, |_| None).map_err(|(error, row)| match row {
         Some(row) => error.in_row(row as u64),
         None => error,
     })

@@ -51,7 +51,9 @@ impl Shared {
     fn path_of(&self, dataset: &Dataset, shard: &Shard, id: RowId) -> Option<String> {
         let PathColumn(projection) = dataset.paths.as_ref()?;
         let (batch, place) = shard.locate(id.row)?;
-        let load = || shard.load_table_within(batch, projection, self.options.memory_budget);
+        let budget = self.options.memory_budget;
+        let load =
+            |takes: &dyn Fn(usize)| shard.load_table_within(batch, projection, budget, takes);
         let table = self.path_tables.get((id.shard, batch), None, load).ok()?;
         let audio = table.columns.columns().first()?.as_struct_opt()?;
         if place >= audio.len() || audio.is_null(place) {

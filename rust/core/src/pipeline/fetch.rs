@@ -72,12 +72,12 @@ pub(super) enum Room {
 }
 
 /// A claimed row, before its bytes are read.
-pub(super) struct Located {
-    pub(super) table: Arc<Table>,
-    pub(super) place: usize,
+struct Located {
+    table: Arc<Table>,
+    place: usize,
     blobs: Vec<Found>,
     /// Bytes that were copied so that nothing else of a large table is held.
-    pub(super) copied: usize,
+    copied: usize,
     /// Those of them that stay until the batch is delivered.
     kept: usize,
 }
@@ -170,7 +170,7 @@ impl Shared {
 
     /// Whether rows must not hold on to this table: in a shuffle every row in flight may be of
     /// another one, in a windowed one those of a stream are of one or two.
-    fn is_heavy(&self, table: &Table) -> bool {
+    pub(super) fn is_heavy(&self, table: &Table) -> bool {
         let options = &self.options;
         let rows = options.look_ahead().saturating_mul(options.rows_per_batch());
         let n_tables = options.plan.shuffle.map(|shuffle| match shuffle.window {
@@ -182,9 +182,33 @@ impl Shared {
         n_tables.is_some_and(|n| table.n_bytes > options.memory_budget / 8 / n.max(1))
     }
 
+    /// The table of this record batch, for row `index` of the stream.
+    pub(super) fn table(
+        &self,
+        dataset: &Dataset,
+        shard: &Shard,
+        key: (u32, usize),
+        (index, room): (u64, Room),
+    ) -> Result<Arc<Table>> {
+        if let Some(table) = self.tables.cached(key) {
+            return Ok(table);
+        }
+        // Known before it is read, and waited for before anything that others wait for is held.
+        let (projection, budget) = (&dataset.projection, self.options.memory_budget);
+        let known = shard.table_bytes(key.1, projection)?;
+        let added = self.tables.added(self.tables.expected(known));
+        if room == Room::Awaited {
+            self.queue.wait_for(self, index, added);
+        }
+        self.row_buffers.trim(self.queue.headroom(self).saturating_sub(added));
+        let load =
+            |takes: &dyn Fn(usize)| shard.load_table_within(key.1, projection, budget, takes);
+        self.tables.get(key, known, load)
+    }
+
     /// Finds the row. Of a large table only a copy of the row is held on to, however long the
     /// budget makes the row wait.
-    pub(super) fn locate(
+    fn locate(
         &self,
         dataset: &Dataset,
         shard: &Shard,
@@ -194,20 +218,7 @@ impl Shared {
         let (batch, place) = shard
             .locate(step.row.row)
             .ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
-        let key = (step.row.shard, batch);
-        let (projection, budget) = (&dataset.projection, self.options.memory_budget);
-        let table = if let Some(table) = self.tables.cached(key) {
-            table
-        } else {
-            // Known before it is read, and waited for before anything that others wait for is held.
-            let known = shard.table_bytes(batch, projection)?;
-            let added = self.tables.added(self.tables.expected(known));
-            if room == Room::Awaited {
-                self.queue.wait_for(self, index, added);
-            }
-            let load = || shard.load_table_within(batch, projection, budget);
-            self.tables.get(key, known, load)?
-        };
+        let table = self.table(dataset, shard, (step.row.shard, batch), (index, room))?;
         let is_heavy = self.is_heavy(&table);
         let mut copied = 0;
         let blobs = (0..dataset.blobs.len())
@@ -224,7 +235,7 @@ impl Shared {
         if !is_heavy {
             return Ok(Located { table, place, blobs, copied, kept: 0 });
         }
-        let row = table.row(place)?;
+        let row = table.rows(&[place as u64])?;
         let kept = row.n_bytes;
         Ok(Located { table: Arc::new(row), place: 0, blobs, copied: copied + kept, kept })
     }

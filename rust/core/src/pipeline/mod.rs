@@ -361,9 +361,15 @@ impl Shared {
         let buffers = self.batch_buffers.get().map_or(0, |pool| pool.live_bytes());
         let columns = &self.column_buffers;
         let columns = columns.lent_bytes().saturating_add(columns.idle_bytes());
-        [self.tables.bytes(), self.files.spare_bytes(), buffers, columns]
+        [self.tables.live_bytes(), self.files.spare_bytes(), buffers, columns]
             .into_iter()
             .fold(0, usize::saturating_add)
+    }
+
+    /// As [`Self::other_bytes`], and what the next table will need: rows that had taken that would
+    /// have the one that all wait for pass the budget by it.
+    fn kept_from_rows(&self) -> usize {
+        self.other_bytes().saturating_add(self.tables.room_to_keep())
     }
 
     /// Bytes that the buffer of one more batch adds.

@@ -1,13 +1,13 @@
 //! What a pipeline is asked to do.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use crate::{
     audio::AudioSpec,
     batch::Styles,
     error::{Error, Result},
     order::Plan,
-    shard::{Files, IndexDir},
+    shard::{Files, IndexDir, Mapper},
     threads::usable_cpus,
 };
 
@@ -56,6 +56,8 @@ pub struct Options {
     pub retries: u32,
     /// Whether what was read stays in the operating system's page cache.
     pub page_cache: bool,
+    /// Maps the shards, where they are to be read through memory maps.
+    pub mapper: Option<Arc<dyn Mapper>>,
 }
 
 /// Which column is decoded.
@@ -141,6 +143,7 @@ impl Options {
             .with_index_dir(self.index_dir.clone())
             .with_retries(self.retries)
             .with_page_cache(self.page_cache)
+            .with_mapper(self.mapper.clone())
     }
 
     /// Refuses options that cannot mean anything.

@@ -62,8 +62,11 @@ struct State {
     unfinished: BTreeMap<u64, usize>,
     /// Rows that are read and wait for a decoder, the lowest first.
     jobs: BTreeMap<u64, Job>,
-    /// Bytes charged: encoded rows, and decoded ones that have buffers of their own.
+    /// Bytes charged: encoded rows, decoded ones that have buffers of their own, and objects.
     used: usize,
+    /// Of the last two batches that were delivered: what Python made of such bytes is with the
+    /// consumer, who holds a batch while he asks for the next, and cannot be seen to die.
+    delivered: [usize; 2],
     /// Counts the threads asleep at `room` and `budget`: waking nobody is a system call
     /// too, and waking all for one row cost more than a percent of the throughput.
     tally: Tally,
@@ -95,7 +98,7 @@ impl State {
             return Claim::Wait(Why::LookAhead);
         }
         let needed = self.used.saturating_add(shared.next_batch_bytes());
-        let fits = needed.saturating_add(shared.other_bytes()) <= shared.options.memory_budget;
+        let fits = needed.saturating_add(shared.kept_from_rows()) <= shared.options.memory_budget;
         if fits { Claim::Now } else { Claim::Wait(Why::NoRoomForBatch) }
     }
 }
@@ -282,6 +285,9 @@ impl Queue {
         let Some(progress) = place.and_then(|place| state.batches.get_mut(place)) else {
             return Some(batch);
         };
+        let held = batch.as_ref().map_or(0, Batch::held_bytes);
+        progress.bytes += held;
+        state.used += held;
         progress.finished = Some(batch);
         state.tally.n_ready += 1;
         if place == Some(0) {
@@ -303,7 +309,9 @@ impl Queue {
                 let read_rows = state.jobs.len();
                 state.tally.taken(read_rows);
                 state.head += shared.options.rows_per_batch() as u64;
-                state.used = state.used.saturating_sub(batch.as_ref().map_or(0, |b| b.bytes));
+                let [older, newer] = state.delivered;
+                state.delivered = [newer, batch.as_ref().map_or(0, |batch| batch.bytes)];
+                state.used = state.used.saturating_sub(older);
                 self.wake_after_freeing(&state, shared);
                 let finished = batch.and_then(|batch| batch.finished);
                 return finished.map_or(Ok(Next::Pending), |batch| batch.map(Next::Batch));

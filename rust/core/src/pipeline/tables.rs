@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use crate::{error::Result, shard::Table, stats};
+use crate::{
+    error::Result,
+    shard::{Counted, Table, TableSize},
+    stats,
+};
 
 /// A (shard, record batch) pair.
 type Key = (u32, usize);
@@ -26,6 +30,13 @@ pub(super) struct Tables {
     waited_ns: AtomicU64,
     /// Of the largest table so far; 0 before the first.
     largest: AtomicUsize,
+    /// Of all tables, also those that rows hold on to after they have left here.
+    live: Arc<AtomicUsize>,
+    /// How many sixteenths of its bytes in the file a compressed table takes, of the worst so far;
+    /// 0 before the first.
+    growth: AtomicUsize,
+    /// Bytes that loading took, of the worst so far.
+    most_demanding: AtomicUsize,
     /// Up to this size tables are loaded by all readers at once, larger ones one after another.
     small: usize,
     one_by_one: Mutex<()>,
@@ -56,6 +67,9 @@ impl Tables {
             loads: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             largest: AtomicUsize::new(0),
+            live: Arc::default(),
+            growth: AtomicUsize::new(0),
+            most_demanding: AtomicUsize::new(0),
             small: limit / n_readers.max(1),
             one_by_one: Mutex::default(),
             inner: Mutex::default(),
@@ -63,9 +77,10 @@ impl Tables {
     }
 
     /// Waits for other loads to end where this table is large, or not known to be small.
-    fn turn(&self, known: Option<usize>) -> Option<MutexGuard<'_, ()>> {
+    fn turn(&self, known: Option<TableSize>) -> Option<MutexGuard<'_, ()>> {
         let is_small = || match known {
-            Some(n_bytes) => n_bytes <= self.small,
+            Some(size) if size.is_compressed && self.growth.load(Ordering::Relaxed) == 0 => false,
+            Some(_) => self.expected(known) <= self.small,
             None => (1..=self.small).contains(&self.largest.load(Ordering::Relaxed)),
         };
         if is_small() {
@@ -114,10 +129,32 @@ impl Tables {
         entry.cell.try_lock().ok()?.clone()
     }
 
+    /// Bytes of all tables that there are.
+    pub(super) fn live_bytes(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// What loading the most demanding table so far would take beyond the tables there are; half
+    /// of the budget at most, which is four times the limit.
+    pub(super) fn room_to_keep(&self) -> usize {
+        let most = self.most_demanding.load(Ordering::Relaxed).min(self.limit.saturating_mul(2));
+        most.saturating_sub(self.live_bytes())
+    }
+
     /// What a table will take of which this much is known: as a rule no more than the largest so
-    /// far.
-    pub(super) fn expected(&self, known: Option<usize>) -> usize {
-        known.unwrap_or_else(|| self.largest.load(Ordering::Relaxed))
+    /// far, and no more than others grew to.
+    pub(super) fn expected(&self, known: Option<TableSize>) -> usize {
+        match known {
+            None => self.largest.load(Ordering::Relaxed),
+            Some(TableSize { stored, is_compressed: false }) => stored,
+            Some(TableSize { stored, is_compressed: true }) => {
+                let sixteenths = match self.growth.load(Ordering::Relaxed) {
+                    0 => FIRST_GROWTH,
+                    worst => worst,
+                };
+                stored.saturating_mul(sixteenths) / 16
+            }
+        }
     }
 
     /// The bytes that a table which takes `expected` adds, once others have made room for it.
@@ -131,8 +168,8 @@ impl Tables {
     pub(super) fn get(
         &self,
         key: Key,
-        known: Option<usize>,
-        load: impl FnOnce() -> Result<Table>,
+        known: Option<TableSize>,
+        load: impl FnOnce(&dyn Fn(usize)) -> Result<Table>,
     ) -> Result<Arc<Table>> {
         let cell = {
             let mut inner = self.lock();
@@ -152,9 +189,23 @@ impl Tables {
         }
         let turn = self.turn(known);
         self.loads.fetch_add(1, Ordering::Relaxed);
-        self.account(key, self.expected(known));
-        let table = load().inspect_err(|_| self.account(key, 0)).map(Arc::new)?;
+        let expected = self.expected(known);
+        let counted = Counted::new(expected, &self.live);
+        self.account(key, expected);
+        let takes = |n_bytes: usize| {
+            counted.set(n_bytes);
+            self.most_demanding.fetch_max(n_bytes, Ordering::Relaxed);
+            self.account(key, n_bytes);
+            if let Some(TableSize { stored, is_compressed: true }) = known {
+                let sixteenths = n_bytes.saturating_mul(16) / stored.max(1) + 1;
+                self.growth.fetch_max(sixteenths, Ordering::Relaxed);
+            }
+        };
+        let mut table = load(&takes).inspect_err(|_| self.account(key, 0))?;
         self.largest.fetch_max(table.n_bytes.max(1), Ordering::Relaxed);
+        counted.set(table.n_bytes);
+        table.counted = Some(Arc::new(counted));
+        let table = Arc::new(table);
         drop(turn);
         *slot = Some(Arc::clone(&table));
         drop(slot);
@@ -217,6 +268,9 @@ impl Tables {
         drop(evicted);
     }
 }
+
+/// The sixteenths of the first compressed table, before one was seen.
+const FIRST_GROWTH: usize = 4 * 16;
 
 impl Entry {
     /// Not while it is being loaded: its bytes are on their way then.

@@ -10,15 +10,23 @@ use super::{Shared, dataset::Dataset, fetch::Room};
 use crate::{
     batch::{Batch, Fate, Row},
     error::{Error, Result},
+    order::RowId,
     shard::Table,
     stats,
 };
 
-/// The last table that a row came from, and the rows of its record batch, by shard.
-struct Last {
-    shard: u32,
+/// A row of a batch: its place in the stream, and in the shards.
+struct Wanted {
+    index: u64,
+    id: RowId,
     batch: usize,
-    table: Arc<Table>,
+    place: u64,
+}
+
+impl Wanted {
+    fn key(&self) -> (u32, usize) {
+        (self.id.shard, self.batch)
+    }
 }
 
 impl Shared {
@@ -46,46 +54,87 @@ impl Shared {
         charged: &mut usize,
     ) -> Result<Batch> {
         let first = indices.start;
-        let mut last: Option<Last> = None;
-        let mut rows = Vec::with_capacity(self.options.rows_per_batch().min(MANY));
+        let mut wanted = Vec::with_capacity(self.options.rows_per_batch().min(MANY));
         for index in indices {
-            let began = stats::sampled_of_many(index);
-            let step = dataset.step(index)?;
-            let shard = dataset.shard(step)?;
-            let id = step.row;
-            let name = |error: Error| error.in_shard(shard.name()).in_row(id.row);
-            let (batch, place) = shard.locate(id.row).unwrap_or_default();
-            let known = last.as_ref().filter(|last| last.shard == id.shard && last.batch == batch);
-            let (table, place) = if let Some(last) = known {
-                (Arc::clone(&last.table), place)
-            } else {
-                let located =
-                    self.locate(dataset, shard, (first, step), Room::Awaited).map_err(name)?;
-                if located.copied > 0 {
-                    self.queue.charge(self, first, located.copied);
-                    *charged += located.copied;
-                    last = None;
-                } else {
-                    let table = Arc::clone(&located.table);
-                    last = Some(Last { shard: id.shard, batch, table });
-                }
-                (located.table, located.place)
-            };
-            if let Some(began) = began {
-                self.stats.plan.record(stats::since(began));
-            }
-            rows.push(Row {
-                id,
-                table,
-                place,
-                blobs: Vec::new(),
-                damage: None,
-                bad: Vec::new(),
-                fate: Fate::Valid,
-            });
+            let id = dataset.step(index)?.row;
+            let (batch, place) = place_of(dataset, id)?;
+            wanted.push(Wanted { index, id, batch, place });
         }
-        self.assembled(dataset, Ok(rows))
+        // By record batch, so that each is there once a batch, however the rows are shuffled.
+        wanted.sort_by_key(Wanted::key);
+        let mut rows: Vec<Option<Row>> = wanted.iter().map(|_| None).collect();
+        let mut failed: Option<(u64, Error)> = None;
+        for group in wanted.chunk_by(|a, b| a.key() == b.key()) {
+            let index = group.first().map_or(first, |row| row.index);
+            // The error is that of the first row in the stream's order.
+            if failed.as_ref().is_some_and(|(before, _)| *before < index) {
+                continue;
+            }
+            let began = group.iter().find_map(|row| stats::sampled_of_many(row.index));
+            if let Err(error) = self.group(dataset, first, group, &mut rows, charged) {
+                failed = Some((index, error));
+            }
+            if let Some(began) = began {
+                self.stats.plan.record(stats::since(began) / group.len() as u32);
+            }
+        }
+        match failed {
+            Some((_, error)) => Err(error),
+            None => self.assembled(dataset, Ok(rows.into_iter().flatten().collect())),
+        }
     }
+
+    /// Puts the rows of one record batch into their places of the batch that begins at `first`.
+    fn group(
+        &self,
+        dataset: &Dataset,
+        first: u64,
+        group: &[Wanted],
+        rows: &mut [Option<Row>],
+        charged: &mut usize,
+    ) -> Result<()> {
+        let Some(one) = group.first() else { return Ok(()) };
+        let Some(shard) = dataset.shards.get(one.id.shard as usize) else { return Ok(()) };
+        let name = |error: Error| error.in_shard(shard.name()).in_row(one.id.row);
+        let all = self.table(dataset, shard, one.key(), (first, Room::Awaited)).map_err(name)?;
+        let is_copied = self.is_heavy(&all);
+        let table = if is_copied {
+            let places: Vec<u64> = group.iter().map(|row| row.place).collect();
+            let copy = all.rows(&places).map_err(name)?;
+            self.queue.charge(self, first, copy.n_bytes);
+            *charged += copy.n_bytes;
+            Arc::new(copy)
+        } else if group.len() > 1 {
+            // Counted apart from the one that all threads share: two increments a row of one
+            // counter, in several threads at once, cost more than the row.
+            Arc::new(Table::clone(&all))
+        } else {
+            all
+        };
+        for (k, row) in group.iter().enumerate() {
+            let place = if is_copied { k } else { row.place as usize };
+            if let Some(slot) = rows.get_mut((row.index - first) as usize) {
+                *slot = Some(Row {
+                    id: row.id,
+                    table: Arc::clone(&table),
+                    place,
+                    blobs: Vec::new(),
+                    damage: None,
+                    bad: Vec::new(),
+                    fate: Fate::Valid,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The record batch of a row, and its place there.
+fn place_of(dataset: &Dataset, id: RowId) -> Result<(usize, u64)> {
+    let shard = dataset.shards.get(id.shard as usize);
+    let place = shard.and_then(|shard| shard.locate(id.row));
+    let place = place.map(|(batch, place)| (batch, place as u64));
+    place.ok_or_else(|| Error::corrupt("the row is in no record batch").in_row(id.row))
 }
 
 /// In file order, tables whose rows have all gone may take one part in so many of the budget: enough

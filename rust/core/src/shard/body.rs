@@ -86,6 +86,15 @@ pub(super) struct CompactBody {
     data: Buffer,
 }
 
+/// What decompressing comes to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grown {
+    /// Bytes beside the body.
+    pub(super) bytes: u64,
+    /// Whether the columns go on using the body.
+    pub(super) keeps_body: bool,
+}
+
 #[derive(Debug)]
 struct Run {
     body: Range<u64>,
@@ -163,9 +172,14 @@ impl CompactBody {
         bytes.ok_or_else(|| Error::corrupt("a buffer outside the compact body"))
     }
 
-    /// The bytes that decompressing the selected columns will add: at most 1 GiB.
-    pub(super) fn decompressed(&self, layout: &BatchLayout, selection: &Selection) -> Result<u64> {
-        layout.compression.map_or(Ok(0), |codec| self.check_decompressed(codec, selection))
+    /// What decompressing the selected columns will add: at most 1 GiB.
+    pub(super) fn decompressed(
+        &self,
+        layout: &BatchLayout,
+        selection: &Selection,
+    ) -> Result<Grown> {
+        let as_it_is = Grown { bytes: 0, keeps_body: true };
+        layout.compression.map_or(Ok(as_it_is), |codec| self.check_decompressed(codec, selection))
     }
 
     /// Decodes the selected columns, which `schema` names in the same order.
@@ -219,11 +233,11 @@ impl CompactBody {
     }
 
     /// Checks what the compressed buffers claim to grow to, before anything is allocated for it.
-    fn check_decompressed(&self, codec: CompressionType, selection: &Selection) -> Result<u64> {
+    fn check_decompressed(&self, codec: CompressionType, selection: &Selection) -> Result<Grown> {
         // What the formats can reach: an LZ4 sequence adds at most 255 bytes a byte; a ZSTD block
         // yields at most 128 KiB from four.
         let ratio: u64 = if codec == CompressionType::ZSTD { 1 << 15 } else { 1 << 8 };
-        let mut total = 0_u64;
+        let (mut total, mut keeps_body) = (0_u64, false);
         for range in selection.buffers.iter().filter(|r| !r.is_empty()) {
             let bytes = self.bytes(range)?;
             let Some((prefix, data)) = bytes.split_first_chunk() else {
@@ -231,6 +245,7 @@ impl CompactBody {
             };
             let claim = i64::from_le_bytes(*prefix);
             if claim == -1 {
+                keeps_body = true;
                 continue; // stored as it is
             }
             let claim = u64::try_from(claim).unwrap_or(u64::MAX);
@@ -248,6 +263,6 @@ impl CompactBody {
                  most; write the shard with smaller record batches"
             )));
         }
-        Ok(total)
+        Ok(Grown { bytes: total, keeps_body })
     }
 }

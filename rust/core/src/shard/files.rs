@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::{
+    mapped::{MappedFiles, Mapper},
     retry::Retry,
     sidecar::IndexDir,
     storage::{Handle, Mounted, Storage},
@@ -129,6 +130,15 @@ impl Files {
     #[must_use]
     pub fn with_page_cache(mut self, keeps: bool) -> Self {
         self.keeps_cache = keeps;
+        self
+    }
+
+    /// Reads these files through maps, where there is a mapper and it can map them.
+    #[must_use]
+    pub fn with_mapper(mut self, mapper: Option<Arc<dyn Mapper>>) -> Self {
+        if let Some(mapper) = mapper {
+            self.storage = Arc::new(MappedFiles(mapper));
+        }
         self
     }
 

@@ -3,7 +3,7 @@
 //! [`Shard::open`] reads the headers of a shard's messages: it knows the rows, and has read nothing
 //! of them. [`Shard::load_table`] reads the small columns of one record batch, and of a large binary
 //! column only where each row's bytes lie. [`Shard::read_blob`] reads those of one row, in one
-//! request. Nothing is mapped into memory, and no record batch is read as a whole unless its body is
+//! request. No record batch is read as a whole unless its body is
 //! compressed.
 
 mod blob;
@@ -19,6 +19,7 @@ mod guard;
 mod index;
 mod items;
 mod layout;
+mod mapped;
 mod open;
 mod projection;
 mod retry;
@@ -38,10 +39,12 @@ pub use blob::Blob;
 pub use features::audio_columns;
 pub use files::{Files, ReadCounters};
 pub use items::ItemsInFile;
+pub use mapped::{Mapped, Mapper};
 pub use open::open_all;
 pub use projection::Projection;
 pub use sidecar::IndexDir;
-pub use table::Table;
+pub(crate) use table::Counted;
+pub use table::{Table, TableSize};
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
 use crate::{
@@ -163,13 +166,13 @@ impl Shard {
         Some((batch, (row - start) as usize))
     }
 
-    /// The bytes that the table of one record batch will take; `None` where only reading tells: its
-    /// body is compressed, or its header is not kept.
+    /// What the table of one record batch will take; `None` where only reading tells, for its header
+    /// is not kept.
     ///
     /// # Errors
     ///
     /// As [`Shard::load_table`], for what the headers tell. Does not block.
-    pub fn table_bytes(&self, batch: usize, projection: &Projection) -> Result<Option<usize>> {
+    pub fn table_bytes(&self, batch: usize, projection: &Projection) -> Result<Option<TableSize>> {
         let Some(entry) = self.index.batches.get(batch) else { return Ok(None) };
         Table::bytes_known(&self.index, entry, projection).map_err(|e| {
             e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
@@ -186,10 +189,11 @@ impl Shard {
     /// `Corrupt` when the bytes are not what the headers say; `Schema` when the projection is of
     /// another schema; `Limit` when a compressed body would grow beyond 1 GiB; `Io` and `Closed`.
     pub fn load_table(&self, batch: usize, projection: &Projection) -> Result<Table> {
-        self.load_table_within(batch, projection, usize::MAX)
+        self.load_table_within(batch, projection, usize::MAX, &|_| ())
     }
 
-    /// As [`Shard::load_table`], of no more than `limit` bytes, decompressed ones included.
+    /// As [`Shard::load_table`], of no more than `limit` bytes, decompressed ones included. `takes`
+    /// is told how many they are, while loading, before anything is decompressed.
     ///
     /// # Errors
     ///
@@ -199,13 +203,14 @@ impl Shard {
         batch: usize,
         projection: &Projection,
         limit: usize,
+        takes: &dyn Fn(usize),
     ) -> Result<Table> {
         let Some(entry) = self.index.batches.get(batch) else {
             let n = self.n_batches();
             let what = format!("record batch {batch} was asked for, but there are {n}");
             return Err(Error::config(what).in_shard(self.name()));
         };
-        let table = Table::load(self, entry, projection, limit);
+        let table = Table::load(self, entry, projection, limit, takes);
         // A header that was read again, or a sidecar, may tell of other rows than the index.
         let counted = self.index.rows_in(batch);
         let table = table.and_then(|table| {

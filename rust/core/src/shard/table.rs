@@ -1,6 +1,12 @@
 //! The small columns of one record batch, and where its large values lie.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use arrow_array::{Array, RecordBatch, UInt64Array, cast::AsArray};
 use arrow_ipc::Message;
@@ -20,7 +26,7 @@ use super::{
 use crate::Result;
 
 /// What one record batch holds of the projected columns. Immutable; meant to be kept and shared.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Table {
     /// The small columns, decoded and validated, in the projection's order.
     pub columns: RecordBatch,
@@ -28,6 +34,45 @@ pub struct Table {
     pub n_bytes: usize,
     blobs: Vec<Arc<BlobColumn>>,
     items: Vec<(usize, ItemsInFile)>,
+    /// Counts the bytes for as long as anything holds on to them.
+    pub(crate) counted: Option<Arc<Counted>>,
+}
+
+/// Bytes that count in a total until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    bytes: AtomicUsize,
+    total: Arc<AtomicUsize>,
+}
+
+impl Counted {
+    /// Adds `bytes` to `total`.
+    pub(crate) fn new(bytes: usize, total: &Arc<AtomicUsize>) -> Self {
+        total.fetch_add(bytes, Relaxed);
+        Self { bytes: AtomicUsize::new(bytes), total: Arc::clone(total) }
+    }
+
+    /// Lets it count for `bytes` from now on.
+    pub(crate) fn set(&self, bytes: usize) {
+        let before = self.bytes.swap(bytes, Relaxed);
+        self.total.fetch_add(bytes, Relaxed);
+        self.total.fetch_sub(before, Relaxed);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.total.fetch_sub(*self.bytes.get_mut(), Relaxed);
+    }
+}
+
+/// What the header of a record batch tells of its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableSize {
+    /// Bytes that are read.
+    pub stored: usize,
+    /// Whether they are compressed: only reading tells what they grow to.
+    pub is_compressed: bool,
 }
 
 impl Table {
@@ -48,24 +93,26 @@ impl Table {
         self.columns.num_rows()
     }
 
-    /// One row of the columns, copied, so that it keeps nothing of this table. It has no blobs.
-    pub(crate) fn row(&self, row: usize) -> Result<Self> {
+    /// These rows of the columns, copied, so that they keep nothing of this table. They have no
+    /// blobs.
+    pub(crate) fn rows(&self, rows: &[u64]) -> Result<Self> {
         if !self.items.is_empty() {
             return Err(crate::Error::config("rows are copied from whole tables only"));
         }
         let columns = if self.columns.num_columns() == 0 {
-            self.columns.slice(row.min(self.n_rows()), 1.min(self.n_rows()))
+            self.columns.slice(0, rows.len().min(self.n_rows()))
         } else {
             guard::contain("a row", || {
-                take_record_batch(&self.columns, &UInt64Array::from(vec![row as u64]))
+                take_record_batch(&self.columns, &UInt64Array::from(rows.to_vec()))
                     .map_err(|e| crate::Error::corrupt(e.to_string()))
             })?
         };
         // Dictionaries are shared, not copied.
         let own =
             columns.columns().iter().filter(|column| column.as_any_dictionary_opt().is_none());
-        let n_bytes = own.map(Array::get_buffer_memory_size).sum();
-        Ok(Self { columns, n_bytes, blobs: Vec::new(), items: Vec::new() })
+        // With the arrays themselves: of a row of many small columns they are most of it.
+        let n_bytes = own.map(Array::get_array_memory_size).sum();
+        Ok(Self { columns, n_bytes, blobs: Vec::new(), items: Vec::new(), counted: None })
     }
 
     /// What [`Table::load`] will take; `None` where only reading tells.
@@ -73,22 +120,22 @@ impl Table {
         index: &MessageIndex,
         entry: &BatchEntry,
         projection: &Projection,
-    ) -> Result<Option<usize>> {
+    ) -> Result<Option<TableSize>> {
         let Some(header) = &entry.header else { return Ok(None) };
         let layout = entry.parse(&framing::parse_message(header)?)?;
-        if layout.compression.is_some() {
-            return Ok(None);
-        }
         let wanted = Wanted::new(&layout, &index.schema, entry, projection)?;
-        Ok(Some(wanted.ranges().map(|range| range.end - range.start).sum::<u64>() as usize))
+        let stored = wanted.ranges().map(|range| range.end - range.start).sum::<u64>() as usize;
+        Ok(Some(TableSize { stored, is_compressed: layout.compression.is_some() }))
     }
 
-    /// Reads and decodes the projected columns of one record batch.
+    /// Reads and decodes the projected columns of one record batch. `takes` is told what that takes,
+    /// once it is known and before anything is decompressed.
     pub(super) fn load(
         shard: &Shard,
         entry: &BatchEntry,
         projection: &Projection,
         limit: usize,
+        takes: &dyn Fn(usize),
     ) -> Result<Self> {
         let (source, schema) = (&shard.source, &shard.index.schema);
         let body_start = entry.body.start;
@@ -99,7 +146,8 @@ impl Table {
         check_limit(wanted.ranges().map(|range| range.end - range.start).sum(), limit)?;
         let body = CompactBody::read(source, body_start, wanted.ranges())?;
         let grown = body.decompressed(&layout, &wanted.selection)?;
-        check_limit(grown.saturating_add(body.len() as u64), limit)?;
+        check_limit(grown.bytes.saturating_add(body.len() as u64), limit)?;
+        takes((grown.bytes as usize).saturating_add(body.len()));
         let decoded =
             body.decode(&layout, &wanted.selection, Arc::clone(&wanted.schema), &values)?;
         let mut own_bytes = 0;
@@ -121,8 +169,9 @@ impl Table {
         };
         let small: Vec<usize> = (0..wanted.n_small).collect();
         let columns = decoded.project(&small).map_err(|e| crate::Error::corrupt(e.to_string()))?;
-        let n_bytes = body.len() + grown as usize + own_bytes;
-        Ok(Self { columns, n_bytes, blobs, items: wanted.items })
+        let kept = if grown.keeps_body { body.len() } else { 0 };
+        let n_bytes = kept + grown.bytes as usize + own_bytes;
+        Ok(Self { columns, n_bytes, blobs, items: wanted.items, counted: None })
     }
 }
 
@@ -196,7 +245,7 @@ fn check_limit(n_bytes: u64, limit: usize) -> Result<()> {
     }
     Err(crate::Error::limit(format!(
         "the columns of one record batch take {n_bytes} bytes, more than the memory budget of \
-         {limit}; raise memory_budget, ask for fewer columns, or write the shard with smaller \
+         {limit} (of a compressed one, its bytes before and after); raise memory_budget, ask for fewer columns, or write the shard with smaller \
          record batches"
     )))
 }
@@ -212,5 +261,24 @@ impl BatchEntry {
     fn parse(&self, message: &Message<'_>) -> Result<BatchLayout> {
         let batch = message.header_as_record_batch().ok_or_else(super::index::changed)?;
         BatchLayout::new(&batch, self.body.end - self.body.start, message.version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_until_the_last_holder_is_gone() {
+        let total = Arc::new(AtomicUsize::new(5));
+        let one = Arc::new(Counted::new(100, &total));
+        assert_eq!(total.load(Relaxed), 105);
+        one.set(30);
+        let other = (Counted::new(7, &total), Arc::clone(&one));
+        assert_eq!(total.load(Relaxed), 42);
+        drop(one);
+        assert_eq!(total.load(Relaxed), 42, "somebody holds on to it");
+        drop(other);
+        assert_eq!(total.load(Relaxed), 5);
     }
 }

@@ -8,7 +8,7 @@ impl Queue {
     /// Waits until `bytes` more fit the budget, or row `index` is the one that all wait for, and
     /// charges them.
     pub(in crate::pipeline) fn charge(&self, shared: &Shared, index: u64, bytes: usize) {
-        self.fitting(shared, index, bytes).used += bytes;
+        self.fitting(shared, index, bytes, Shared::kept_from_rows).used += bytes;
     }
 
     /// Charges `bytes` whether they fit or not, so that others wait the longer.
@@ -26,16 +26,22 @@ impl Queue {
         self.wake_after_freeing(&state, shared);
     }
 
-    /// As [`Self::charge`], for bytes that are counted elsewhere.
+    /// As [`Self::charge`], for a table, whose bytes are counted elsewhere.
     pub(in crate::pipeline) fn wait_for(&self, shared: &Shared, index: u64, bytes: usize) {
-        drop(self.fitting(shared, index, bytes));
+        drop(self.fitting(shared, index, bytes, Shared::other_bytes));
     }
 
-    fn fitting(&self, shared: &Shared, index: u64, bytes: usize) -> MutexGuard<'_, State> {
+    fn fitting(
+        &self,
+        shared: &Shared,
+        index: u64,
+        bytes: usize,
+        others: fn(&Shared) -> usize,
+    ) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while !shared.is_closed()
             && state.unfinished.first_key_value().is_none_or(|(first, _)| *first != index)
-            && state.used.saturating_add(shared.other_bytes()).saturating_add(bytes)
+            && state.used.saturating_add(others(shared)).saturating_add(bytes)
                 > shared.options.memory_budget
         {
             state = asleep(state, Why::NoRoomForRow, &self.budget);
@@ -47,7 +53,7 @@ impl Queue {
 
     /// Bytes of the budget that nothing is charged for.
     pub(in crate::pipeline) fn headroom(&self, shared: &Shared) -> usize {
-        let taken = self.lock().used.saturating_add(shared.other_bytes());
+        let taken = self.lock().used.saturating_add(shared.kept_from_rows());
         shared.options.memory_budget.saturating_sub(taken)
     }
 
