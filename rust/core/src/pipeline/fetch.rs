@@ -98,7 +98,10 @@ impl Shared {
         }
         while let Some(Range { start: index, .. }) = self.queue.claim(self, false) {
             let mut charged = 0;
-            match self.read_row(dataset, index, &mut charged) {
+            let job = self.read_row(dataset, index, &mut charged);
+            // Where nothing was to be read, or reading failed before.
+            self.queue.asked(self, index);
+            match job {
                 Ok(job) => self.hand_over(job),
                 Err(error) => self.file(dataset, index, Err(error), charged, 0),
             }
@@ -130,17 +133,12 @@ impl Shared {
             self.charge(room, index, copied);
             *charged += copied;
         }
-        let audio = dataset.audio.as_ref();
-        let is_too_long = |k, range: &Range<u64>| {
-            let spec = audio.filter(|(audio, _)| *audio == k).map(|(_, spec)| spec);
-            spec.is_some_and(|spec| spec.limits.check_bytes(range.end - range.start).is_err())
-        };
         let blobs = blobs
             .into_iter()
             .enumerate()
             .map(|(k, blob)| match blob {
                 Found::Here(raw) => Ok(raw),
-                Found::At(range) if is_too_long(k, &range) => {
+                Found::At(range) if dataset.is_too_long(k, range.end - range.start) => {
                     Ok(RawBlob::TooLong(range.end - range.start))
                 }
                 Found::At(range) => {
@@ -200,6 +198,11 @@ impl Shared {
             table
         } else {
             // Known before it is read, and waited for before anything that others wait for is held.
+            // The row's bytes are on their way meanwhile, where the index has its place.
+            let wanted = |k, n_bytes| !dataset.is_too_long(k, n_bytes);
+            if shard.announce(batch, place, projection, wanted) && room == Room::Awaited {
+                self.queue.asked(self, index);
+            }
             let known = shard.table_bytes(batch, projection)?;
             let added = self.tables.added(self.tables.expected(known));
             if room == Room::Awaited {
@@ -240,6 +243,9 @@ impl Shared {
             .map_err(|_| Error::limit("the row is larger than the address space"))?;
         self.charge(room, index, n_bytes);
         *charged += n_bytes;
+        if room == Room::Awaited {
+            self.queue.asked(self, index);
+        }
         // Unused memory stays only where the budget has room for it.
         self.row_buffers.trim(self.queue.headroom(self));
         shard.read_blob(range, &self.row_buffers)

@@ -45,13 +45,17 @@ use crate::{
     error::{Error, ErrorKind, Result},
     order::{Fingerprint, Step},
     pool::{Pool, Seat},
-    shard::{Files, Table},
+    shard::{Files, Table, open_ahead},
     stats::{Snapshot, Stats},
     threads,
 };
 
 /// One part in so many of the budget may lie unused, for the next columns and record batches.
 const SPARE: usize = 32;
+
+/// For so many rows of the stream the files are opened ahead at the start, and of so many shards.
+const MAX_ROWS: u64 = 4096;
+const MAX_OPENED: usize = 128;
 
 /// What a wait for the next batch came to.
 #[derive(Debug)]
@@ -334,8 +338,10 @@ impl Shared {
             let keep = if batch_bytes == 0 { 0 } else { self.options.look_ahead() };
             BufferPool::new(batch_bytes, keep, Self::waking(Arc::downgrade(self)))
         });
-        self.dataset.get_or_init(|| dataset);
-        self.queue.open(first, end, self.files.counters());
+        // Rows that have bytes of their own to be read.
+        let gated = if dataset.blobs.is_empty() { 0 } else { rows_per_batch.min(end - first) };
+        let dataset = self.dataset.get_or_init(|| dataset);
+        self.queue.open(first..end, gated, self.files.counters());
         self.take_seat()?;
         for k in 0..self.options.n_readers() {
             self.spawn(&format!("read-{k}"), |shared| {
@@ -343,6 +349,11 @@ impl Shared {
                 Ok(())
             })?;
         }
+        // Beside the readers, each of which would otherwise open one file at a time.
+        let soon = rows_per_batch.saturating_mul(self.options.look_ahead() as u64).min(MAX_ROWS);
+        let mut shards = dataset.shards_of(first..end.min(first.saturating_add(soon)));
+        shards.truncate(MAX_OPENED);
+        open_ahead(&shards, self.options.n_openers());
         Ok(())
     }
 

@@ -135,6 +135,11 @@ impl Options {
         self.n_requests.unwrap_or_else(|| (2 * self.n_threads()).clamp(4, 32))
     }
 
+    /// Threads that open shards at the start: each waits for storage, and ends with it.
+    pub(crate) fn n_openers(&self) -> usize {
+        self.n_readers().max(16)
+    }
+
     /// The files of a pipeline with these options.
     pub(crate) fn files(&self) -> Files {
         Files::default()

@@ -10,7 +10,7 @@ use arrow_select::take::take_record_batch;
 use super::{
     Shard,
     blob::{Blob, BlobColumn, BlobSpan},
-    body::{CompactBody, Selection},
+    body::{self, CompactBody, Selection},
     framing, guard,
     index::{BatchEntry, MessageIndex},
     items::ItemsInFile,
@@ -83,6 +83,32 @@ impl Table {
         Ok(Some(wanted.ranges().map(|range| range.end - range.start).sum::<u64>() as usize))
     }
 
+    /// What can be asked for before the table is there; nothing where its header is not kept, or its
+    /// body is compressed.
+    pub(super) fn ahead(
+        index: &MessageIndex,
+        entry: &BatchEntry,
+        projection: &Projection,
+        row: usize,
+    ) -> Result<Ahead> {
+        let Some(header) = &entry.header else { return Ok(Ahead::default()) };
+        let layout = entry.parse(&framing::parse_message(header)?)?;
+        if layout.compression.is_some() {
+            return Ok(Ahead::default());
+        }
+        let wanted = Wanted::new(&layout, &index.schema, entry, projection)?;
+        let start = entry.body.start;
+        let runs = body::merged(wanted.ranges()).into_iter();
+        let runs = runs.map(|run| start + run.start..start + run.end).collect();
+        let known: Vec<_> = wanted.blobs.iter().map(|blob| entry.known_rows(blob)).collect();
+        let range = |rows: &Option<Arc<BlobColumn>>| match rows.as_ref()?.get(row)? {
+            Blob::Range(range) => Some(range),
+            Blob::Bytes(_) => None,
+        };
+        let all_known = known.iter().all(Option::is_some);
+        Ok(Ahead { runs, blobs: known.iter().map(range).collect(), all_known })
+    }
+
     /// Reads and decodes the projected columns of one record batch.
     pub(super) fn load(
         shard: &Shard,
@@ -124,6 +150,17 @@ impl Table {
         let n_bytes = body.len() + grown as usize + own_bytes;
         Ok(Self { columns, n_bytes, blobs, items: wanted.items })
     }
+}
+
+/// What will be asked for of a record batch and one of its rows, in the file.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// The table's.
+    pub(super) runs: Vec<Range<u64>>,
+    /// Those of the row's blobs that are not null, and whose places are known.
+    pub(super) blobs: Vec<Option<Range<u64>>>,
+    /// Whether no blob's place is left for the table to tell.
+    pub(super) all_known: bool,
 }
 
 /// What is read of a record batch for a projection.
