@@ -7,8 +7,8 @@ at no more than `stream_bandwidth` for each open file. Nothing is kept by the ke
 As a program it serves until its standard input ends, and takes commands from there, one JSON object
 a line: `{"fail": 5, "times": 3}` answers the next three reads with errno 5, `{"short": 3}` returns
 one byte less than asked for, three times, `{"hold": true}` answers no read until `{"hold": false}`,
-`{"trace": true}` prints the last requests, each as `[asked, answered, what, path, offset, bytes]` with
-times of the monotonic clock, and any other `[reads, bytes]`. `SlowStorage` starts it and sends them.
+`{"trace": true}` prints the last requests, each as `[asked, answered, what, path, offset, bytes]`
+by the monotonic clock, and any other `[reads, bytes]`. `SlowStorage` starts it and sends them.
 
 The protocol is that of Linux's `include/uapi/linux/fuse.h`, version 7.31.
 """

@@ -15,6 +15,7 @@ mod measure;
 mod options;
 mod progress;
 mod queue;
+mod runs;
 mod start;
 mod tables;
 mod turn;
@@ -38,7 +39,7 @@ pub use start::Start;
 
 pub use crate::threads::usable_cpus;
 
-use self::{dataset::Dataset, queue::Queue, tables::Tables};
+use self::{dataset::Dataset, queue::Queue, runs::Runs, tables::Tables};
 use crate::{
     audio::{Decoder, warm_up},
     batch::{AlignedBuf, Batch, BufferPool, Recycler, Row},
@@ -105,6 +106,8 @@ struct Shared {
     tables: Tables,
     /// Those that tell what bad rows call their audio.
     path_tables: Tables,
+    /// Of small blobs.
+    runs: Runs,
     /// Of encoded rows: fresh pages cost more than reading into them, and memory that comes and goes
     /// on many threads leaves the allocator with holes that are nobody's budget.
     row_buffers: Arc<Recycler>,
@@ -160,6 +163,7 @@ impl Pipeline {
             started: OnceLock::new(),
             queue: Queue::default(),
             tables: Tables::new(budget / 4, n_readers),
+            runs: Runs::new(budget / runs::SHARE),
             path_tables: Tables::new(bad_rows::PATHS_LIMIT, 1),
             row_buffers: Recycler::new(budget),
             decoders: Mutex::default(),
@@ -259,6 +263,7 @@ impl Pipeline {
         self.shared.queue.clear();
         self.shared.tables.clear();
         self.shared.path_tables.clear();
+        self.shared.runs.clear();
         self.shared.row_buffers.trim(0);
         self.shared.column_buffers.trim(0);
         self.shared.lock_decoders().clear();
@@ -372,7 +377,7 @@ impl Shared {
         let buffers = self.batch_buffers.get().map_or(0, |pool| pool.live_bytes());
         let columns = &self.column_buffers;
         let columns = columns.lent_bytes().saturating_add(columns.idle_bytes());
-        [self.tables.bytes(), self.files.spare_bytes(), buffers, columns]
+        [self.tables.bytes(), self.runs.bytes(), self.files.spare_bytes(), buffers, columns]
             .into_iter()
             .fold(0, usize::saturating_add)
     }

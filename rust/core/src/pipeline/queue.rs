@@ -127,13 +127,18 @@ impl Queue {
 
     /// The storage has been asked for this row's bytes, or will not be.
     pub(super) fn asked(&self, shared: &Shared, index: u64) {
-        if index >= self.first_end() {
+        if !self.is_in_first_batch(index) {
             return;
         }
         let mut state = self.lock();
         if state.asking.remove(&index) && state.asking.is_empty() {
             self.wake_claiming(&state, shared);
         }
+    }
+
+    /// Whether nothing may be read ahead of this row.
+    pub(super) fn is_in_first_batch(&self, index: u64) -> bool {
+        index < self.first_end()
     }
 
     fn first_end(&self) -> u64 {
@@ -180,7 +185,7 @@ impl Queue {
             1
         };
         state.next_row += n_rows;
-        if index < self.first_end() {
+        if self.is_in_first_batch(index) {
             state.asking.insert(index);
         }
         state.unfinished.insert(index, n_rows as usize);

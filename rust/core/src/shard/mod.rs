@@ -34,7 +34,7 @@ use std::{ops::Range, path::Path, sync::Arc};
 use arrow_ipc::CompressionType;
 use arrow_schema::SchemaRef;
 
-pub use blob::Blob;
+pub use blob::{Blob, BlobRun};
 pub use features::audio_columns;
 pub use files::{Files, ReadCounters};
 pub use items::ItemsInFile;
@@ -196,6 +196,13 @@ impl Shard {
         });
         ahead.runs.iter().chain(wanted).for_each(|range| self.source.announce(range));
         ahead.all_known
+    }
+
+    /// Lets the operating system begin to read these bytes. A hint: what goes wrong, the read tells.
+    ///
+    /// Blocks only where the file is not open.
+    pub fn announce_bytes(&self, range: &Range<u64>) {
+        self.source.announce(range);
     }
 
     /// Reads and decodes the projected columns of one record batch.

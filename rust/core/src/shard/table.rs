@@ -9,7 +9,7 @@ use arrow_select::take::take_record_batch;
 
 use super::{
     Shard,
-    blob::{Blob, BlobColumn, BlobSpan},
+    blob::{Blob, BlobColumn, BlobRun, BlobSpan},
     body::{self, CompactBody, Selection},
     framing, guard,
     index::{BatchEntry, MessageIndex},
@@ -35,6 +35,16 @@ impl Table {
     /// they (or the struct around them) are null, and for a row or column that does not exist.
     pub fn blob(&self, blob: usize, row: usize) -> Option<Blob> {
         self.blobs.get(blob)?.get(row)
+    }
+
+    /// The run that this row of a blob column is read with; `None` where its rows are not small.
+    pub fn blob_run(&self, blob: usize, row: usize) -> Option<BlobRun> {
+        self.blobs.get(blob)?.run(row)
+    }
+
+    /// The run of this number of a blob column; `None` where there is none.
+    pub fn numbered_run(&self, blob: usize, number: usize) -> Option<BlobRun> {
+        self.blobs.get(blob)?.numbered_run(number)
     }
 
     /// The items of the lists of this column, where they stayed in the file: in
