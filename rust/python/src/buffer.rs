@@ -1,4 +1,4 @@
-//! Memory that NumPy borrows: the only module with `unsafe`.
+//! Memory that NumPy borrows.
 #![allow(unsafe_code)]
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands `self` over by value")]
 

@@ -1,7 +1,7 @@
 //! The extension module `gristmill._core`: registration only.
 //!
 //! Every entry point releases the GIL through [`detach`] and maps errors through [`errors`].
-//! `unsafe` is confined to [`buffer`].
+//! `unsafe` is confined to [`buffer`] and [`pages`].
 
 mod audio;
 mod buffer;
@@ -10,6 +10,7 @@ mod detach;
 mod errors;
 mod options;
 mod order;
+mod pages;
 mod pipeline;
 mod pool;
 mod shards;

@@ -12,6 +12,12 @@ use super::loan::Home;
 /// Cache lines are 64 bytes, and JAX takes CPU arrays without a copy from this alignment on.
 pub const ALIGNMENT: usize = 64;
 
+/// A page of memory where it is smallest.
+pub const PAGE: usize = 4 << 10;
+/// Buffers that are used again take whole pages from this size on. An allocator may map such blocks
+/// for themselves, so that those of many sizes leave no holes.
+pub const OWN_PAGES: usize = 128 << 10;
+
 /// Bytes that begin at a multiple of [`ALIGNMENT`].
 #[derive(Debug, Default)]
 pub struct AlignedBuf(BytesMut);
@@ -23,6 +29,17 @@ impl AlignedBuf {
         bytes.advance(bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT));
         bytes.truncate(n_bytes);
         Self(bytes)
+    }
+
+    /// As [`Self::zeroed`], in whole pages where it is large: for memory that is used again.
+    pub(super) fn in_pages(n_bytes: usize) -> Self {
+        if n_bytes < OWN_PAGES {
+            return Self::zeroed(n_bytes);
+        }
+        let whole = (n_bytes + ALIGNMENT).next_multiple_of(PAGE);
+        let mut buf = Self::zeroed(whole - ALIGNMENT);
+        buf.set_len(n_bytes);
+        buf
     }
 
     /// No bytes, with room for `n_bytes` that will begin at a multiple of [`ALIGNMENT`].
@@ -132,7 +149,7 @@ impl BufferPool {
         let mut inner = self.lock();
         inner.free.pop().unwrap_or_else(|| {
             inner.n_live += 1;
-            AlignedBuf::zeroed(self.n_bytes)
+            AlignedBuf::in_pages(self.n_bytes)
         })
     }
 

@@ -62,6 +62,10 @@ impl Drop for PooledBuf {
 /// Smaller buffers are left to the allocator: they touch no page of their own.
 const SMALLEST: usize = 4 << 10;
 
+/// Beyond so many buffers, whole pages are no longer asked for: a process may have 65,530 mappings
+/// by Linux's default, and others need some too.
+const MOST_IN_PAGES: usize = 4 << 10;
+
 /// Buffers of any size, used again.
 ///
 /// The first write to a fresh page costs many times what copying a page does, and the system's
@@ -81,6 +85,8 @@ struct Stock {
     idle: Vec<AlignedBuf>,
     idle_bytes: usize,
     lent_bytes: usize,
+    /// Of buffers that are lent out or idle.
+    n_buffers: usize,
 }
 
 impl Recycler {
@@ -115,7 +121,9 @@ impl Recycler {
             buf.set_len(n_bytes);
             buf
         } else {
-            let buf = AlignedBuf::zeroed(n_bytes);
+            let in_pages = stock.n_buffers < MOST_IN_PAGES;
+            let buf = if in_pages { AlignedBuf::in_pages } else { AlignedBuf::zeroed }(n_bytes);
+            stock.n_buffers += 1;
             stock.lent_bytes += buf.capacity();
             buf
         };
@@ -144,6 +152,7 @@ impl Recycler {
             n_freed += 1;
         }
         stock.idle_bytes = left;
+        stock.n_buffers = stock.n_buffers.saturating_sub(n_freed);
         let freed: Vec<_> = stock.idle.drain(..n_freed).collect();
         drop(stock);
         // Freeing takes its time too.
@@ -179,7 +188,10 @@ impl Home for Recycler {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::*;
+    use super::{
+        super::{ALIGNMENT, OWN_PAGES, PAGE},
+        *,
+    };
 
     const N: usize = 1 << 20;
 
@@ -232,6 +244,21 @@ mod tests {
         });
         drop((buffers.take(N), buffers.take(N), buffers.take(100)));
         assert_eq!(returns.load(Ordering::Relaxed), 2, "small ones do not come back");
+    }
+
+    #[test]
+    fn large_buffers_are_whole_pages_unless_there_are_very_many() {
+        let buffers = Recycler::new(0);
+        let in_pages =
+            |buf: &PooledBuf| buf.buf().capacity().next_multiple_of(ALIGNMENT).is_multiple_of(PAGE);
+        let n_bytes = OWN_PAGES + 1;
+        let some: Vec<_> = (0..MOST_IN_PAGES).map(|_| buffers.take(n_bytes)).collect();
+        assert!(some.iter().all(in_pages));
+        assert!(!in_pages(&buffers.take(n_bytes)));
+        drop(some);
+        assert_eq!(buffers.lock().n_buffers, 0);
+        assert!(in_pages(&buffers.take(n_bytes)));
+        assert!(!in_pages(&buffers.take(OWN_PAGES - 1)), "small ones stay as they are");
     }
 
     #[test]

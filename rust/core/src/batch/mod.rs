@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub(crate) use assemble::{Layout, Slots, Source, VALID, assemble};
-pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool};
+pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool, OWN_PAGES, PAGE};
 pub use describe::{Described, describe_columns};
 pub use dtype::{Dtype, FillValue};
 pub use kind::check_supported;

@@ -1,0 +1,95 @@
+//! The extension's allocator: large blocks of whole pages go back to the system when they are freed.
+//!
+//! The core's recycled buffers ask for whole pages. In the C library's heap they would leave holes
+//! between smaller blocks, and the memory of a process that runs for days would follow the largest
+//! hole, not what is in use. Everything else stays with the C library: what is freed at once after
+//! its first use is better given to the next user than faulted in anew.
+#![allow(unsafe_code)]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    ptr,
+};
+
+use gristmill_core::batch::{OWN_PAGES, PAGE};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// From this size on large pages are asked for: filling fresh pages of 4 KiB takes several times
+/// as long. `NumPy` draws the same line.
+const LARGE: usize = 4 << 20;
+
+#[global_allocator]
+static ALLOCATOR: Pages = Pages;
+
+struct Pages;
+
+/// Whether blocks of this layout are mapped. It depends on the layout alone, so a block is freed
+/// the way it was made.
+const fn is_mapped(layout: Layout) -> bool {
+    layout.size() >= OWN_PAGES && layout.size().is_multiple_of(PAGE) && layout.align() <= PAGE
+}
+
+fn map(n_bytes: usize) -> *mut u8 {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the system chooses the place, so no memory that is in use is mapped over.
+    let mapped = unsafe { mmap_anonymous(ptr::null_mut(), n_bytes, access, MapFlags::PRIVATE) };
+    let Ok(start) = mapped else { return ptr::null_mut() };
+    #[cfg(target_os = "linux")]
+    if n_bytes >= LARGE {
+        // SAFETY: these bytes were mapped just now, and the advice changes none of them.
+        // A system without large pages refuses it, which is as good.
+        let _ = unsafe { madvise(start, n_bytes, Advice::LinuxHugepage) };
+    }
+    start.cast()
+}
+
+// SAFETY: a block is either mapped, and then begins at a page, is `layout.size()` bytes long and
+// nobody else's, or comes from `System`. `is_mapped` tells the two apart by the layout, which a
+// caller gives alike at allocation and at release. Nothing here panics or allocates.
+unsafe impl GlobalAlloc for Pages {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_mapped(layout) {
+            return map(layout.size());
+        }
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if is_mapped(layout) {
+            return map(layout.size()); // fresh pages are zero
+        }
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if is_mapped(layout) {
+            // SAFETY: the block is a mapping of this size, and the caller gives it up. It is
+            // whole pages, so it cannot fail but by a limit on the number of mappings, and then
+            // the memory is lost, not misused.
+            let _ = unsafe { munmap(block.cast(), layout.size()) };
+            return;
+        }
+        // SAFETY: the block came from `System` with this layout.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, n_bytes: usize) -> *mut u8 {
+        // SAFETY: the caller promises that `n_bytes`, rounded up to the alignment, fits an `isize`.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(n_bytes, layout.align()) };
+        if !is_mapped(layout) && !is_mapped(new_layout) {
+            // SAFETY: the block came from `System` with this layout.
+            return unsafe { System.realloc(block, layout, n_bytes) };
+        }
+        // SAFETY: the caller promises that `n_bytes` is not 0.
+        let new = unsafe { self.alloc(new_layout) };
+        if !new.is_null() {
+            // SAFETY: both blocks hold that many bytes, and the new one overlaps nothing.
+            unsafe { ptr::copy_nonoverlapping(block, new, layout.size().min(n_bytes)) };
+            // SAFETY: the caller gives the old block up where this succeeds.
+            unsafe { self.dealloc(block, layout) };
+        }
+        new
+    }
+}
