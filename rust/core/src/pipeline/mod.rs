@@ -348,7 +348,10 @@ impl Shared {
         let dataset = self.dataset.get_or_init(|| dataset);
         self.queue.open(first..end, gated, self.files.counters());
         self.take_seat()?;
-        for k in 0..self.options.n_readers() {
+        // Where rows have no bytes of their own a reader takes a batch at a time: more of them than
+        // batches may be open would only wait, and be taken for a sign that more should be.
+        let most = if gated == 0 { self.options.look_ahead() } else { usize::MAX };
+        for k in 0..self.options.n_readers().min(most) {
             self.spawn(&format!("read-{k}"), |shared| {
                 shared.read_rows();
                 Ok(())
