@@ -7,7 +7,8 @@ at no more than `stream_bandwidth` for each open file. Nothing is kept by the ke
 As a program it serves until its standard input ends, and takes commands from there, one JSON object
 a line: `{"fail": 5, "times": 3}` answers the next three reads with errno 5, `{"short": 3}` returns
 one byte less than asked for, three times, `{"hold": true}` answers no read until `{"hold": false}`,
-and `{"count": 1}` prints `[reads, bytes]`. `SlowStorage` starts it and sends them.
+`{"trace": true}` prints the last requests, each as `[asked, answered, what, path, offset, bytes]`
+by the monotonic clock, and any other `[reads, bytes]`. `SlowStorage` starts it and sends them.
 
 The protocol is that of Linux's `include/uapi/linux/fuse.h`, version 7.31.
 """
@@ -15,6 +16,7 @@ The protocol is that of Linux's `include/uapi/linux/fuse.h`, version 7.31.
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import ctypes
 import errno
@@ -39,8 +41,10 @@ ROOT = 1
 HEADER = struct.Struct("<IIQQIIIHH")
 REPLY = struct.Struct("<IiQ")
 ATTR = struct.Struct("<QQQQQQIIIIIIIIII")
-ASYNC_READ, MAX_PAGES = 1 << 0, 1 << 22
+ASYNC_READ, PARALLEL_LOOKUPS, MAX_PAGES = 1 << 0, 1 << 18, 1 << 22
 LONGEST_REQUEST = 1 << 20  # as an NFS rsize
+NAMES = {1: "lookup", 3: "getattr", 14: "open", READ: "read", 27: "opendir", 28: "readdir"}
+TRACED = 100_000
 DETACH = 2
 
 
@@ -145,6 +149,7 @@ class Server:
         self.faults: list[int | None] = []  # an errno, or None for a short read, each for one read
         self.held = False
         self.reads = self.n_bytes = 0
+        self.trace: collections.deque[list[Any]] = collections.deque(maxlen=TRACED)
         self._device = os.open("/dev/fuse", os.O_RDWR)
 
     def mount(self, point: str) -> None:
@@ -172,15 +177,18 @@ class Server:
         if opcode in (FORGET, BATCH_FORGET, INTERRUPT):
             return
         if opcode == READ:
-            self._read(unique, body)
+            self._read(unique, node, body)
             return
         delay = 0.0 if opcode in (INIT, DESTROY, FLUSH, RELEASE, RELEASEDIR) else self._latency
+        due = time.monotonic() + delay
+        path = self._paths.get(node, "") + (f"/{os.fsdecode(body[:-1])}" if opcode == 1 else "")
+        self.trace.append([due - delay, due, NAMES.get(opcode, f"{opcode}"), path, 0, 0])
         try:
-            self._later(time.monotonic() + delay, unique, 0, self._metadata(opcode, node, body))
+            self._later(due, unique, 0, self._metadata(opcode, node, body))
         except OSError as e:
-            self._later(time.monotonic() + delay, unique, e.errno or errno.EIO, b"")
+            self._later(due, unique, e.errno or errno.EIO, b"")
 
-    def _read(self, unique: int, body: bytes) -> None:
+    def _read(self, unique: int, node: int, body: bytes) -> None:
         handle, offset, size = struct.unpack_from("<QQI", body)
         now = time.monotonic()
         self.reads += 1
@@ -201,7 +209,9 @@ class Server:
             free = max(self._stream_free.get(handle, 0.0), now) + len(data) / self._per_stream
             self._stream_free[handle] = free
             done = max(done, free)
-        self._later(done + self._latency, unique, 0, data)
+        done += self._latency
+        self.trace.append([now, done, "read", self._paths.get(node, ""), offset, len(data)])
+        self._later(done, unique, 0, data)
 
     def _metadata(self, opcode: int, node: int, body: bytes) -> bytes:
         path = self._paths.get(node, "")
@@ -213,7 +223,7 @@ class Server:
                     major,
                     31,
                     ahead,
-                    ASYNC_READ | MAX_PAGES,
+                    ASYNC_READ | PARALLEL_LOOKUPS | MAX_PAGES,
                     64,
                     48,
                     LONGEST_REQUEST,
@@ -306,7 +316,7 @@ class Server:
             self.faults += [None] * command.get("short", 0)
             self.held = command.get("hold", self.held)
             self._wake.notify()
-        return [self.reads, self.n_bytes]
+        return list(self.trace) if command.get("trace") else [self.reads, self.n_bytes]
 
 
 def serve(server: Server, point: str) -> None:

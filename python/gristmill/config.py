@@ -185,7 +185,7 @@ class ReadOptions:
             gone, so that holding on to batches leaves less for reading ahead.
         prefetch_batches: Batches that may be under way or waiting, at least 1.
         num_requests: Requests to the storage at a time, 1 to 256; `None` takes two for each thread
-            that decodes, at least 4 and at most 32. Storage with long round trips may need
+            that decodes, at least 8 and at most 32. Storage with long round trips may need
             more: bandwidth times round trip, over the size of a row.
         index_dir: Where the sidecars are kept that save reading the shards' headers again: a
             folder; `"beside"` for each shard's own folder; `"auto"` for `index` in

@@ -60,9 +60,9 @@ def resolve(paths: Iterable[str]) -> list[str]:
 
 def _each(check: Callable[[str], bool], paths: Sequence[str]) -> list[bool]:
     """The answers for all paths: asked at once, since on remote storage each is a round trip."""
-    if len(paths) < 4:
+    if len(paths) < 2:
         return [check(path) for path in paths]
-    with ThreadPoolExecutor(16, thread_name_prefix="gristmill-paths") as pool:
+    with ThreadPoolExecutor(32, thread_name_prefix="gristmill-paths") as pool:
         return list(pool.map(check, paths))
 
 

@@ -112,7 +112,7 @@ def doctor(
 @click.option(
     "--requests",
     type=click.IntRange(1, 256),
-    show_default="two for each thread, 4 to 32",
+    show_default="two for each thread, 8 to 32",
     help="Requests to the storage at a time.",
 )
 @click.option(

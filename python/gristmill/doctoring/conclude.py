@@ -211,7 +211,7 @@ def _settings(measured: Measured, batch_size: int, wanted_rows: float) -> ReadOp
     budget = max(256 * _MIB, min(needed, most))
     steps = math.ceil(budget / (256 * _MIB))
     text = f"{steps // 4}GiB" if steps % 4 == 0 else f"{256 * steps}MiB"
-    default = min(max(2 * n_threads, 4), 32)
+    default = min(max(2 * n_threads, 8), 32)
     return ReadOptions(
         num_threads=None if n_threads == cpus else n_threads,
         num_requests=None if n_requests <= default else n_requests,

@@ -287,7 +287,7 @@ class Scan:
         return self._read.num_threads or _core.usable_cpus()
 
     def _n_requests(self) -> int:
-        return self._read.num_requests or min(max(2 * self._n_threads(), 4), 32)
+        return self._read.num_requests or min(max(2 * self._n_threads(), 8), 32)
 
 
 def scan(

@@ -48,6 +48,15 @@ impl Plan {
         self.shuffle.is_none() && self.slices.is_empty() && self.lane.stride == 1
     }
 
+    /// Whether rows that lie together are also delivered about together: in file order, or with
+    /// windows whose streams are delivered here whole.
+    pub fn is_nearly_file_order(&self) -> bool {
+        let window = self.shuffle.and_then(|shuffle| shuffle.window);
+        let streams_are_whole =
+            window.is_some_and(|window| window.streams.is_multiple_of(self.lane.stride.max(1)));
+        self.is_file_order() || (streams_are_whole && self.slices.is_empty())
+    }
+
     /// Every row in file order, once.
     pub const ONCE: Self =
         Self { shuffle: None, slices: Vec::new(), epochs: Some(1), lane: Lane::ALL };

@@ -1,6 +1,6 @@
 //! The opened shards and everything that follows from their headers.
 
-use std::sync::Arc;
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use crate::{
     audio::{AudioSpec, Channels, Pad, SampleType},
@@ -39,7 +39,7 @@ pub(super) struct Dataset {
 impl Dataset {
     /// Reads the shards' headers, in parallel, and settles columns and order.
     pub(super) fn open(options: &Options, files: &Arc<Files>) -> Result<Self> {
-        let shards = open_all(files, &options.paths, options.n_readers())?;
+        let shards = open_all(files, &options.paths, options.n_openers())?;
         let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
         let schema = first.schema();
         let named = |e: Error| e.in_shard(first.name());
@@ -152,6 +152,20 @@ impl Dataset {
         both.map(|(shard, rows)| ShardReads { rows: rows.rows(), ..shard.reads() }).collect()
     }
 
+    /// The shards of these rows of the stream, in the order in which they are needed.
+    pub(super) fn shards_of(&self, rows: Range<u64>) -> Vec<&Shard> {
+        let mut seen = HashSet::new();
+        let steps = rows.map_while(|index| self.order.step(index));
+        let new = steps.filter(|step| seen.insert(step.row.shard));
+        new.filter_map(|step| self.shard(step).ok()).collect()
+    }
+
+    /// Whether a blob of so many bytes is a recording that is longer than its limit.
+    pub(super) fn is_too_long(&self, blob: usize, n_bytes: u64) -> bool {
+        let audio = self.audio.as_ref().filter(|(audio, _)| *audio == blob);
+        audio.is_some_and(|(_, spec)| spec.limits.check_bytes(n_bytes).is_err())
+    }
+
     /// Bytes of one row's slot in a batch; 0 where rows have buffers of their own.
     pub(super) fn slot_bytes(&self) -> usize {
         self.slot_shape
@@ -188,7 +202,7 @@ fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
 /// As from opening a pipeline, columns and audio apart.
 pub fn open_order(options: &Options) -> Result<Order> {
     options.check()?;
-    order_of(&open_all(&Arc::new(options.files()), &options.paths, options.n_readers())?, options)
+    order_of(&open_all(&Arc::new(options.files()), &options.paths, options.n_openers())?, options)
 }
 
 fn found_by_features(known: &[String]) -> Result<String> {

@@ -4,13 +4,13 @@ use std::{ops::Range, sync::Arc};
 
 use arrow_buffer::Buffer;
 
-use super::{Job, Shared, dataset::Dataset};
+use super::{Job, Shared, dataset::Dataset, runs::InRun};
 use crate::{
     audio::{self, AudioInfo, AudioSpec, Channels, SampleType},
     batch::{BlobValue, PooledBuf, Recycler},
     error::{Error, Result},
     order::Step,
-    shard::{Blob, Shard, Table},
+    shard::{Blob, BlobRun, Shard, Table},
     stats,
 };
 
@@ -55,7 +55,7 @@ impl RawBlob {
     }
 }
 
-fn copy_of(bytes: &[u8], buffers: &Arc<Recycler>) -> PooledBuf {
+pub(super) fn copy_of(bytes: &[u8], buffers: &Arc<Recycler>) -> PooledBuf {
     let mut copy = buffers.take(bytes.len());
     copy.buf_mut().as_bytes_mut().copy_from_slice(bytes);
     copy
@@ -86,6 +86,7 @@ struct Located {
 enum Found {
     Here(RawBlob),
     At(Range<u64>),
+    InRun(InRun),
 }
 
 impl Shared {
@@ -98,7 +99,10 @@ impl Shared {
         }
         while let Some(Range { start: index, .. }) = self.queue.claim(self, false) {
             let mut charged = 0;
-            match self.read_row(dataset, index, &mut charged) {
+            let job = self.read_row(dataset, index, &mut charged);
+            // Where nothing was to be read, or reading failed before.
+            self.queue.asked(self, index);
+            match job {
                 Ok(job) => self.hand_over(job),
                 Err(error) => self.file(dataset, index, Err(error), charged, 0),
             }
@@ -130,18 +134,16 @@ impl Shared {
             self.charge(room, index, copied);
             *charged += copied;
         }
-        let audio = dataset.audio.as_ref();
-        let is_too_long = |k, range: &Range<u64>| {
-            let spec = audio.filter(|(audio, _)| *audio == k).map(|(_, spec)| spec);
-            spec.is_some_and(|spec| spec.limits.check_bytes(range.end - range.start).is_err())
-        };
         let blobs = blobs
             .into_iter()
             .enumerate()
             .map(|(k, blob)| match blob {
                 Found::Here(raw) => Ok(raw),
-                Found::At(range) if is_too_long(k, &range) => {
+                Found::At(range) if dataset.is_too_long(k, range.end - range.start) => {
                     Ok(RawBlob::TooLong(range.end - range.start))
+                }
+                Found::InRun(place) => {
+                    self.read_in_run(shard, &place, (index, room), charged).map(RawBlob::Read)
                 }
                 Found::At(range) => {
                     self.read_blob(shard, range, (index, room), charged).map(RawBlob::Read)
@@ -161,7 +163,7 @@ impl Shared {
         Ok(Job { index, step, table, place, blobs, charged: *charged, kept })
     }
 
-    fn charge(&self, room: Room, index: u64, bytes: usize) {
+    pub(super) fn charge(&self, room: Room, index: u64, bytes: usize) {
         match room {
             Room::Awaited => self.queue.charge(self, index, bytes),
             Room::Taken => self.queue.charge_at_once(self, bytes),
@@ -190,9 +192,19 @@ impl Shared {
         key: (u32, usize),
         (index, room): (u64, Room),
     ) -> Result<Arc<Table>> {
-        if let Some(table) = self.tables.cached(key) {
-            return Ok(table);
+        match self.tables.cached(key) {
+            Some(table) => Ok(table),
+            None => self.load_table(dataset, shard, key, (index, room)),
         }
+    }
+
+    fn load_table(
+        &self,
+        dataset: &Dataset,
+        shard: &Shard,
+        key: (u32, usize),
+        (index, room): (u64, Room),
+    ) -> Result<Arc<Table>> {
         // Known before it is read, and waited for before anything that others wait for is held.
         let (projection, budget) = (&dataset.projection, self.options.memory_budget);
         let known = shard.table_bytes(key.1, projection)?;
@@ -218,13 +230,35 @@ impl Shared {
         let (batch, place) = shard
             .locate(step.row.row)
             .ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
-        let table = self.table(dataset, shard, (step.row.shard, batch), (index, room))?;
+        let key = (step.row.shard, batch);
+        let table = if let Some(table) = self.tables.cached(key) {
+            table
+        } else {
+            // The row's bytes are on their way meanwhile, where the index has its place.
+            let alone = !self.options.plan.is_nearly_file_order();
+            let wanted = |k, n_bytes| {
+                (alone || n_bytes >= BlobRun::SMALL_BLOB) && !dataset.is_too_long(k, n_bytes)
+            };
+            let all_known = shard.announce(batch, place, &dataset.projection, wanted);
+            if all_known && alone && room == Room::Awaited {
+                self.queue.asked(self, index);
+            }
+            self.load_table(dataset, shard, key, (index, room))?
+        };
         let is_heavy = self.is_heavy(&table);
         let mut copied = 0;
+        // A decoder reads the one row that it needs.
+        let in_run = |k, range: &Range<u64>| {
+            let is_read = room == Room::Awaited && !dataset.is_too_long(k, range.end - range.start);
+            is_read.then(|| self.in_run(&table, key, (k, place), range)).flatten()
+        };
         let blobs = (0..dataset.blobs.len())
             .map(|k| match table.blob(k, place) {
                 None => Found::Here(RawBlob::Null),
-                Some(Blob::Range(range)) => Found::At(range),
+                Some(Blob::Range(range)) => match in_run(k, &range) {
+                    Some(place) => Found::InRun(place),
+                    None => Found::At(range),
+                },
                 Some(Blob::Bytes(buffer)) if is_heavy => {
                     copied += buffer.len();
                     Found::Here(RawBlob::Read(copy_of(&buffer, &self.row_buffers)))
@@ -251,6 +285,11 @@ impl Shared {
             .map_err(|_| Error::limit("the row is larger than the address space"))?;
         self.charge(room, index, n_bytes);
         *charged += n_bytes;
+        if room == Room::Awaited && self.queue.is_in_first_batch(index) {
+            // Before others may go on, so that the requests have their order.
+            shard.announce_bytes(&range);
+            self.queue.asked(self, index);
+        }
         // Unused memory stays only where the budget has room for it.
         self.row_buffers.trim(self.queue.headroom(self));
         shard.read_blob(range, &self.row_buffers)

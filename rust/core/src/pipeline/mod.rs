@@ -15,6 +15,7 @@ mod measure;
 mod options;
 mod progress;
 mod queue;
+mod runs;
 mod start;
 mod tables;
 mod turn;
@@ -38,20 +39,24 @@ pub use start::Start;
 
 pub use crate::threads::usable_cpus;
 
-use self::{dataset::Dataset, queue::Queue, tables::Tables};
+use self::{dataset::Dataset, queue::Queue, runs::Runs, tables::Tables};
 use crate::{
     audio::{Decoder, warm_up},
     batch::{AlignedBuf, Batch, BufferPool, Recycler, Row},
     error::{Error, ErrorKind, Result},
     order::{Fingerprint, Step},
     pool::{Pool, Seat},
-    shard::{Files, Table},
+    shard::{Files, Table, open_ahead},
     stats::{self, Snapshot, Stats},
     threads,
 };
 
 /// One part in so many of the budget may lie unused, for the next columns and record batches.
 const SPARE: usize = 32;
+
+/// For so many rows of the stream the files are opened ahead at the start, and of so many shards.
+const MAX_ROWS: u64 = 4096;
+const MAX_OPENED: usize = 128;
 
 /// What a wait for the next batch came to.
 #[derive(Debug)]
@@ -101,6 +106,8 @@ struct Shared {
     tables: Tables,
     /// Those that tell what bad rows call their audio.
     path_tables: Tables,
+    /// Of small blobs.
+    runs: Runs,
     /// Of encoded rows: fresh pages cost more than reading into them, and memory that comes and goes
     /// on many threads leaves the allocator with holes that are nobody's budget.
     row_buffers: Arc<Recycler>,
@@ -156,6 +163,7 @@ impl Pipeline {
             started: OnceLock::new(),
             queue: Queue::default(),
             tables: Tables::new(budget / 4, n_readers),
+            runs: Runs::new(budget / runs::SHARE),
             path_tables: Tables::new(bad_rows::PATHS_LIMIT, 1),
             row_buffers: Recycler::new(budget),
             decoders: Mutex::default(),
@@ -255,6 +263,7 @@ impl Pipeline {
         self.shared.queue.clear();
         self.shared.tables.clear();
         self.shared.path_tables.clear();
+        self.shared.runs.clear();
         self.shared.row_buffers.trim(0);
         self.shared.column_buffers.trim(0);
         self.shared.lock_decoders().clear();
@@ -334,15 +343,25 @@ impl Shared {
             let keep = if batch_bytes == 0 { 0 } else { self.options.look_ahead() };
             BufferPool::new(batch_bytes, keep, Self::waking(Arc::downgrade(self)))
         });
-        self.dataset.get_or_init(|| dataset);
-        self.queue.open(first, end, self.files.counters());
+        // Rows that have bytes of their own to be read.
+        let gated = if dataset.blobs.is_empty() { 0 } else { rows_per_batch.min(end - first) };
+        let dataset = self.dataset.get_or_init(|| dataset);
+        self.queue.open(first..end, gated, self.files.counters());
         self.take_seat()?;
-        for k in 0..self.options.n_readers() {
+        // Where rows have no bytes of their own a reader takes a batch at a time: more of them than
+        // batches may be open would only wait, and be taken for a sign that more should be.
+        let most = if gated == 0 { self.options.look_ahead() } else { usize::MAX };
+        for k in 0..self.options.n_readers().min(most) {
             self.spawn(&format!("read-{k}"), |shared| {
                 shared.read_rows();
                 Ok(())
             })?;
         }
+        // Beside the readers, each of which would otherwise open one file at a time.
+        let soon = rows_per_batch.saturating_mul(self.options.look_ahead() as u64).min(MAX_ROWS);
+        let mut shards = dataset.shards_of(first..end.min(first.saturating_add(soon)));
+        shards.truncate(MAX_OPENED);
+        open_ahead(&shards, self.options.n_openers());
         Ok(())
     }
 
@@ -361,7 +380,8 @@ impl Shared {
         let buffers = self.batch_buffers.get().map_or(0, |pool| pool.live_bytes());
         let columns = &self.column_buffers;
         let columns = columns.lent_bytes().saturating_add(columns.idle_bytes());
-        [self.tables.live_bytes(), self.files.spare_bytes(), buffers, columns]
+        let (tables, spare) = (self.tables.live_bytes(), self.files.spare_bytes());
+        [tables, self.runs.bytes(), spare, buffers, columns]
             .into_iter()
             .fold(0, usize::saturating_add)
     }

@@ -44,7 +44,7 @@ pub struct Options {
     /// Threads of the pool that may decode for it at a time; `None` is one for each CPU that this
     /// process may use.
     pub n_threads: Option<usize>,
-    /// Requests to the storage at a time; `None` is two for each thread that decodes, 4 to 32.
+    /// Requests to the storage at a time; `None` is two for each thread that decodes, 8 to 32.
     pub n_requests: Option<usize>,
     /// Bytes that may be in flight: encoded rows, decoded batches, cached tables.
     pub memory_budget: usize,
@@ -131,10 +131,16 @@ impl Options {
 
     /// Threads that read, each with one request at a time.
     ///
-    /// More of them than the processors need cost memory and speed on local files: 16 on two cores
-    /// took 1.21 of a budget of 128 MiB, and 4 take 1.04, at more than twice the rows per second.
+    /// Eight are what storage with round trips of 5 ms wants for rows of 0.5 MB; more of them than the
+    /// processors need cost memory on local files: 16 on two cores took 1.21 of a budget of 128 MiB.
+    /// The table is in `docs/decisions/reading.md`.
     pub(crate) fn n_readers(&self) -> usize {
-        self.n_requests.unwrap_or_else(|| (2 * self.n_threads()).clamp(4, 32))
+        self.n_requests.unwrap_or_else(|| (2 * self.n_threads()).clamp(8, 32))
+    }
+
+    /// Threads that open shards at the start: each waits for storage, and ends with it.
+    pub(crate) fn n_openers(&self) -> usize {
+        self.n_readers().max(16)
     }
 
     /// The files of a pipeline with these options.

@@ -10,11 +10,11 @@
 mod budget;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Range,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -45,6 +45,9 @@ pub(super) struct Queue {
     is_over: AtomicBool,
     /// The consumer waits here for a batch.
     ready: Condvar,
+    /// Rows before this one are those of the first batch: no later one is claimed while the storage
+    /// was not yet asked for all of them, so that what is read ahead takes no bandwidth from them.
+    first_end: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +61,8 @@ struct State {
     /// Stream index at which the stream ends.
     end: Option<u64>,
     batches: VecDeque<Progress>,
+    /// Rows of the first batch that are claimed, and whose bytes the storage was not yet asked for.
+    asking: BTreeSet<u64>,
     /// Rows that are claimed and not yet filed: the first of those claimed together, and how many.
     unfinished: BTreeMap<u64, usize>,
     /// Rows that are read and wait for a decoder, the lowest first.
@@ -89,6 +94,9 @@ impl State {
         if shared.is_closed() || self.end.is_none_or(|end| self.next_row >= end) {
             return Claim::Over;
         }
+        if !self.asking.is_empty() && self.next_row >= shared.queue.first_end() {
+            return Claim::Wait(Why::LookAhead);
+        }
         let place = (self.next_row - self.head) / shared.options.rows_per_batch() as u64;
         let place = place as usize;
         if place < self.batches.len() || place == 0 {
@@ -109,12 +117,35 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets where the stream starts and ends. `counters` are of what opening has read.
-    pub(super) fn open(&self, start: u64, end: u64, counters: &ReadCounters) {
+    /// Sets where the stream starts and ends, and how many rows of it are asked for before any that
+    /// are read ahead. `counters` are of what opening has read.
+    pub(super) fn open(&self, rows: Range<u64>, at_first: u64, counters: &ReadCounters) {
+        let Range { start, end } = rows;
         let mut state = self.lock();
         state.tally.opened(counters);
         (state.first, state.next_row, state.head, state.end) = (start, start, start, Some(end));
+        self.first_end.store(start.saturating_add(at_first), Ordering::Relaxed);
         self.ready.notify_all();
+    }
+
+    /// The storage has been asked for this row's bytes, or will not be.
+    pub(super) fn asked(&self, shared: &Shared, index: u64) {
+        if !self.is_in_first_batch(index) {
+            return;
+        }
+        let mut state = self.lock();
+        if state.asking.remove(&index) && state.asking.is_empty() {
+            self.wake_claiming(&state, shared);
+        }
+    }
+
+    /// Whether nothing may be read ahead of this row.
+    pub(super) fn is_in_first_batch(&self, index: u64) -> bool {
+        index < self.first_end()
+    }
+
+    fn first_end(&self) -> u64 {
+        self.first_end.load(Ordering::Relaxed)
     }
 
     /// Waits at most `timeout` until [`Self::open`], [`Self::fail`] or [`Self::close`] was called.
@@ -157,6 +188,9 @@ impl Queue {
             1
         };
         state.next_row += n_rows;
+        if self.is_in_first_batch(index) {
+            state.asking.insert(index);
+        }
         state.unfinished.insert(index, n_rows as usize);
         self.wake_claiming(&state, shared);
         Some(index..index + n_rows)

@@ -31,6 +31,30 @@ pub(super) struct BlobColumn {
     bytes: Option<Buffer>,
 }
 
+/// Rows of a column of small blobs that lie one after another and are read in one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlobRun {
+    /// Counted in its column of its record batch, from 0.
+    pub number: usize,
+    /// The rows that have bytes.
+    pub n_rows: usize,
+    /// In the file.
+    pub bytes: Range<u64>,
+    /// What a row of the column takes on average.
+    pub mean_bytes: u64,
+}
+
+impl BlobRun {
+    /// A run is about this long: its rows begin in one stretch of so many bytes.
+    pub const BYTES: u64 = 1 << 20;
+
+    /// Rows that take less than this on average are read in runs.
+    pub const SMALL_BLOB: u64 = 64 << 10;
+
+    /// A run that one long row makes longer than this is none.
+    const LONGEST: u64 = 8 << 20;
+}
+
 /// Where a blob column's nodes and buffers are: its own, and those of the struct around it.
 #[derive(Clone, Debug)]
 pub(super) struct BlobSpan {
@@ -149,6 +173,31 @@ impl BlobColumn {
         })
     }
 
+    /// The run that a row lies in; `None` where rows are read by themselves or are in memory.
+    pub(super) fn run(&self, row: usize) -> Option<BlobRun> {
+        let start = self.offsets.get(row)?.checked_sub(*self.offsets.first()?)?;
+        self.numbered_run((start / BlobRun::BYTES) as usize)
+    }
+
+    /// The run of this number; `None` where there is none.
+    pub(super) fn numbered_run(&self, number: usize) -> Option<BlobRun> {
+        let ((last, starts), base) = (self.offsets.split_last()?, *self.offsets.first()?);
+        let mean_bytes = (last - base).checked_div(starts.len() as u64)?;
+        if self.bytes.is_some() || mean_bytes >= BlobRun::SMALL_BLOB {
+            return None;
+        }
+        let begin = base.checked_add((number as u64).checked_mul(BlobRun::BYTES)?)?;
+        let first = starts.partition_point(|start| *start < begin);
+        let behind = starts.partition_point(|start| *start < begin.saturating_add(BlobRun::BYTES));
+        let bytes = *self.offsets.get(first)?..*self.offsets.get(behind)?;
+        if first == behind || bytes.end - bytes.start > BlobRun::LONGEST {
+            return None;
+        }
+        let nulls = self.nulls.as_ref();
+        let n_null = nulls.map_or(0, |nulls| nulls.slice(first, behind - first).null_count());
+        Some(BlobRun { number, n_rows: behind - first - n_null, bytes, mean_bytes })
+    }
+
     /// Its size in memory, shared bytes aside.
     pub(super) fn n_bytes(&self) -> usize {
         self.offsets.capacity() * size_of::<u64>()
@@ -207,4 +256,58 @@ fn offsets(raw: &[u8], large: bool, n_rows: usize, data_len: u64, base: u64) -> 
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_row_of_small_blobs_lies_in_one_run(
+            base in 0u64..1 << 40,
+            rows in prop::collection::vec((0u64..120_000, any::<bool>()), 1..200),
+            is_small in any::<bool>(),
+        ) {
+            let scale = if is_small { 1 } else { 8 };
+            let mut offsets = vec![base];
+            for (len, _) in &rows {
+                offsets.push(offsets.last().unwrap() + len * scale);
+            }
+            let nulls: NullBuffer = rows.iter().map(|(_, valid)| *valid).collect();
+            let column = BlobColumn { nulls: Some(nulls), offsets: offsets.clone(), bytes: None };
+            let mean = (offsets.last().unwrap() - base) / rows.len() as u64;
+            let mut runs: Vec<(BlobRun, usize)> = Vec::new();
+            for (row, (_, valid)) in rows.iter().enumerate() {
+                let Some(run) = column.run(row) else {
+                    prop_assert!(mean >= 64 << 10);
+                    continue;
+                };
+                prop_assert!(mean < 64 << 10 && run.mean_bytes == mean);
+                prop_assert!(run.bytes.start <= offsets[row] && offsets[row + 1] <= run.bytes.end);
+                prop_assert_eq!(column.numbered_run(run.number), Some(run.clone()));
+                if runs.last().is_none_or(|(last, _)| *last != run) {
+                    let before = runs.last().map_or(base, |(last, _)| last.bytes.end);
+                    prop_assert_eq!(run.bytes.start, before, "runs follow each other");
+                    runs.push((run, 0));
+                }
+                runs.last_mut().unwrap().1 += usize::from(*valid);
+            }
+            for (run, n_rows) in &runs {
+                prop_assert_eq!(run.n_rows, *n_rows);
+                prop_assert!(run.bytes.end - run.bytes.start < BlobRun::BYTES + 120_000);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_row_among_small_ones_is_read_by_itself() {
+        let mut offsets: Vec<u64> = (0..1000).map(|row| row * 100).collect();
+        offsets.push(offsets[999] + (9 << 20));
+        let column = BlobColumn { nulls: None, offsets, bytes: None };
+        assert_eq!(column.run(5), None);
+        assert_eq!(column.numbered_run(1), None);
+    }
 }

@@ -79,6 +79,22 @@ impl Selection {
     }
 }
 
+/// The ranges in their order, with those that lie close together as one.
+pub(super) fn merged(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut sorted: Vec<_> = ranges.filter(|r| !r.is_empty()).collect();
+    sorted.sort_unstable_by_key(|r| (r.start, r.end));
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for range in sorted {
+        match runs.last_mut() {
+            Some(run) if range.start <= run.end.saturating_add(GAP) => {
+                run.end = run.end.max(range.end);
+            }
+            _ => runs.push(range),
+        }
+    }
+    runs
+}
+
 /// Ranges of a body, merged into runs and placed one after another.
 #[derive(Debug)]
 pub(super) struct CompactBody {
@@ -121,17 +137,8 @@ impl CompactBody {
         ranges: impl Iterator<Item = Range<u64>>,
         mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<()>,
     ) -> Result<Self> {
-        let mut sorted: Vec<_> = ranges.filter(|r| !r.is_empty()).collect();
-        sorted.sort_unstable_by_key(|r| (r.start, r.end));
-        let mut runs: Vec<Run> = Vec::new();
-        for range in sorted {
-            match runs.last_mut() {
-                Some(run) if range.start <= run.body.end.saturating_add(GAP) => {
-                    run.body.end = run.body.end.max(range.end);
-                }
-                _ => runs.push(Run { body: range, at: 0 }),
-            }
-        }
+        let mut runs: Vec<Run> =
+            merged(ranges).into_iter().map(|body| Run { body, at: 0 }).collect();
         let mut len = 0_u64;
         for run in &mut runs {
             run.at = len.next_multiple_of(ALIGN) + run.body.start % ALIGN;

@@ -95,6 +95,8 @@ impl Handle for Open {
         Ok(end.saturating_sub(offset) as usize)
     }
 
+    fn announce(&self, _: u64, _: usize) {}
+
     fn drop_cached(&self, _: u64, _: usize) {}
 }
 

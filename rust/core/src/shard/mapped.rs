@@ -73,6 +73,10 @@ impl Handle for MappedFile {
         Handle::read_at(&self.file, buf, offset)
     }
 
+    fn announce(&self, offset: u64, len: usize) {
+        self.file.announce(offset, len);
+    }
+
     fn drop_cached(&self, offset: u64, len: usize) {
         self.file.drop_cached(offset, len);
     }

@@ -35,12 +35,12 @@ use std::{ops::Range, path::Path, sync::Arc};
 use arrow_ipc::CompressionType;
 use arrow_schema::SchemaRef;
 
-pub use blob::Blob;
+pub use blob::{Blob, BlobRun};
 pub use features::audio_columns;
 pub use files::{Files, ReadCounters};
 pub use items::ItemsInFile;
 pub use mapped::{Mapped, Mapper};
-pub use open::open_all;
+pub use open::{open_ahead, open_all};
 pub use projection::Projection;
 pub use sidecar::IndexDir;
 pub(crate) use table::Counted;
@@ -177,6 +177,42 @@ impl Shard {
         Table::bytes_known(&self.index, entry, projection).map_err(|e| {
             e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
         })
+    }
+
+    /// Opens the file, so that the first read does not have to. What goes wrong, that read tells.
+    ///
+    /// Blocks for a round trip, if the file is not open.
+    pub fn open_ahead(&self) {
+        self.source.open_ahead();
+    }
+
+    /// Lets the operating system begin to read the table of one record batch, and of one of its rows
+    /// the blobs that are `wanted`, by their index and length, and whose places are known without
+    /// the table. Whether they were all known.
+    ///
+    /// Blocks only where the file is not open. A hint: what goes wrong, the reads tell.
+    pub fn announce(
+        &self,
+        batch: usize,
+        row: usize,
+        projection: &Projection,
+        wanted: impl Fn(usize, u64) -> bool,
+    ) -> bool {
+        let Some(entry) = self.index.batches.get(batch) else { return false };
+        let Ok(ahead) = Table::ahead(&self.index, entry, projection, row) else { return false };
+        let blobs = ahead.blobs.iter().enumerate();
+        let wanted = blobs.filter_map(|(k, range)| {
+            range.as_ref().filter(|range| wanted(k, range.end - range.start))
+        });
+        ahead.runs.iter().chain(wanted).for_each(|range| self.source.announce(range));
+        ahead.all_known
+    }
+
+    /// Lets the operating system begin to read these bytes. A hint: what goes wrong, the read tells.
+    ///
+    /// Blocks only where the file is not open.
+    pub fn announce_bytes(&self, range: &Range<u64>) {
+        self.source.announce(range);
     }
 
     /// Reads and decodes the projected columns of one record batch.

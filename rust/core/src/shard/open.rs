@@ -58,6 +58,25 @@ pub fn open_all(files: &Arc<Files>, paths: &[PathBuf], n_threads: usize) -> Resu
     Ok(shards)
 }
 
+/// Opens the files of these shards on up to `n_threads` threads, in this order, so that reads need
+/// not wait for that. What goes wrong, those reads tell.
+pub fn open_ahead(shards: &[&Shard], n_threads: usize) {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(shard) = shards.get(next.fetch_add(1, Relaxed)) {
+            shard.open_ahead();
+        }
+    };
+    thread::scope(|scope| {
+        for n in 1..n_threads.min(shards.len()) {
+            if threads::spawn_scoped(scope, format!("gristmill-open-{n}"), work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+}
+
 fn panicked(payload: &(dyn Any + Send)) -> Error {
     Error::new(ErrorKind::WorkerPanicked(threads::panic_message(payload)))
 }

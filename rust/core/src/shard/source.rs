@@ -100,6 +100,24 @@ impl Source {
         Ok(file)
     }
 
+    /// Opens the file, if it is not open, so that a read need not. What goes wrong, the read tells.
+    pub(super) fn open_ahead(&self) {
+        if self.files.check_cancelled().is_ok() {
+            let _ = self.file();
+        }
+    }
+
+    /// Lets the operating system begin to read these bytes, of long ranges the first that are asked
+    /// for. What goes wrong, the read tells.
+    pub(super) fn announce(&self, range: &Range<u64>) {
+        if self.files.check_cancelled().is_ok()
+            && self.check_range(range).is_ok()
+            && let Ok(file) = self.file()
+        {
+            file.announce(range.start, (range.end - range.start).min(BLOCK as u64) as usize);
+        }
+    }
+
     fn cached(&self) -> Option<Arc<dyn Handle>> {
         self.files.cached(self.id)
     }

@@ -2,15 +2,15 @@
 
 use std::{
     fmt::Debug,
-    fs::{self, File, Metadata},
+    fs::File,
     io::{self, IoSliceMut},
     num::NonZeroU64,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::FileExt,
     path::Path,
 };
 
 use rustix::{
-    fs::{Advice, fadvise},
+    fs::{Advice, FileType, Stat, fadvise, fstat, stat},
     io::{ReadWriteFlags, preadv2},
 };
 
@@ -31,14 +31,17 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> io::Result<Self> {
-        if !metadata.is_file() {
+    /// From the old calls, and not from the standard library's `metadata`: that asks for the time of
+    /// birth too, which no network file system keeps beside the rest, so that each look would be a
+    /// round trip.
+    fn of(stat: &Stat) -> io::Result<Self> {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         Ok(Self {
-            len: metadata.len(),
-            inode: metadata.ino(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            len: stat.st_size.max(0) as u64,
+            inode: stat.st_ino,
+            modified: (stat.st_mtime, stat.st_mtime_nsec as i64),
         })
     }
 }
@@ -60,6 +63,9 @@ pub(super) trait Handle: Debug + Send + Sync {
     /// As `pread`: may return less than asked for, and 0 at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// Lets the operating system begin to read these bytes, and does not wait for them.
+    fn announce(&self, offset: u64, len: usize);
+
     /// Lets the operating system forget its copy of these bytes.
     fn drop_cached(&self, offset: u64, len: usize);
 }
@@ -70,7 +76,7 @@ pub(super) struct Mounted;
 
 impl Storage for Mounted {
     fn stamp(&self, path: &Path) -> io::Result<Stamp> {
-        Stamp::of(&fs::metadata(path)?)
+        Stamp::of(&stat(path)?)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn Handle>> {
@@ -80,7 +86,7 @@ impl Storage for Mounted {
 
 impl Handle for File {
     fn stamp(&self) -> io::Result<Stamp> {
-        Stamp::of(&self.metadata()?)
+        Stamp::of(&fstat(self)?)
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -91,13 +97,17 @@ impl Handle for File {
             if let Ok(n @ 1..) = cached {
                 return Ok(n);
             }
-            for start in (0..buf.len()).step_by(WINDOW) {
-                let len = NonZeroU64::new((buf.len() - start).min(WINDOW) as u64);
-                // Advice that is not taken costs time and nothing else.
-                let _ = fadvise(self, offset + start as u64, len, Advice::WillNeed);
-            }
+            self.announce(offset, buf.len());
         }
         FileExt::read_at(self, buf, offset)
+    }
+
+    fn announce(&self, offset: u64, len: usize) {
+        for start in (0..len).step_by(WINDOW) {
+            let len = NonZeroU64::new((len - start).min(WINDOW) as u64);
+            // Advice that is not taken costs time and nothing else.
+            let _ = fadvise(self, offset + start as u64, len, Advice::WillNeed);
+        }
     }
 
     fn drop_cached(&self, offset: u64, len: usize) {

@@ -15,8 +15,8 @@ use arrow_select::take::take_record_batch;
 
 use super::{
     Shard,
-    blob::{Blob, BlobColumn, BlobSpan},
-    body::{CompactBody, Selection},
+    blob::{Blob, BlobColumn, BlobRun, BlobSpan},
+    body::{self, CompactBody, Selection},
     framing, guard,
     index::{BatchEntry, MessageIndex},
     items::ItemsInFile,
@@ -82,6 +82,16 @@ impl Table {
         self.blobs.get(blob)?.get(row)
     }
 
+    /// The run that this row of a blob column is read with; `None` where its rows are not small.
+    pub fn blob_run(&self, blob: usize, row: usize) -> Option<BlobRun> {
+        self.blobs.get(blob)?.run(row)
+    }
+
+    /// The run of this number of a blob column; `None` where there is none.
+    pub fn numbered_run(&self, blob: usize, number: usize) -> Option<BlobRun> {
+        self.blobs.get(blob)?.numbered_run(number)
+    }
+
     /// The items of the lists of this column, where they stayed in the file: in
     /// [`Self::columns`] it has lists of as many nothings.
     pub fn items(&self, column: usize) -> Option<&ItemsInFile> {
@@ -126,6 +136,32 @@ impl Table {
         let wanted = Wanted::new(&layout, &index.schema, entry, projection)?;
         let stored = wanted.ranges().map(|range| range.end - range.start).sum::<u64>() as usize;
         Ok(Some(TableSize { stored, is_compressed: layout.compression.is_some() }))
+    }
+
+    /// What can be asked for before the table is there; nothing where its header is not kept, or its
+    /// body is compressed.
+    pub(super) fn ahead(
+        index: &MessageIndex,
+        entry: &BatchEntry,
+        projection: &Projection,
+        row: usize,
+    ) -> Result<Ahead> {
+        let Some(header) = &entry.header else { return Ok(Ahead::default()) };
+        let layout = entry.parse(&framing::parse_message(header)?)?;
+        if layout.compression.is_some() {
+            return Ok(Ahead::default());
+        }
+        let wanted = Wanted::new(&layout, &index.schema, entry, projection)?;
+        let start = entry.body.start;
+        let runs = body::merged(wanted.ranges()).into_iter();
+        let runs = runs.map(|run| start + run.start..start + run.end).collect();
+        let known: Vec<_> = wanted.blobs.iter().map(|blob| entry.known_rows(blob)).collect();
+        let range = |rows: &Option<Arc<BlobColumn>>| match rows.as_ref()?.get(row)? {
+            Blob::Range(range) => Some(range),
+            Blob::Bytes(_) => None,
+        };
+        let all_known = known.iter().all(Option::is_some);
+        Ok(Ahead { runs, blobs: known.iter().map(range).collect(), all_known })
     }
 
     /// Reads and decodes the projected columns of one record batch. `takes` is told what that takes,
@@ -173,6 +209,17 @@ impl Table {
         let n_bytes = kept + grown.bytes as usize + own_bytes;
         Ok(Self { columns, n_bytes, blobs, items: wanted.items, counted: None })
     }
+}
+
+/// What will be asked for of a record batch and one of its rows, in the file.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// The table's.
+    pub(super) runs: Vec<Range<u64>>,
+    /// Those of the row's blobs that are not null, and whose places are known.
+    pub(super) blobs: Vec<Option<Range<u64>>>,
+    /// Whether no blob's place is left for the table to tell.
+    pub(super) all_known: bool,
 }
 
 /// What is read of a record batch for a projection.

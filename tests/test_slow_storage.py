@@ -1,0 +1,111 @@
+"""What is asked of slow storage, and when: the first batch before anything else."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from slow_storage import SlowStorage, why_not
+
+import gristmill as gm
+import shards
+
+pytestmark = pytest.mark.skipif(
+    why_not() is not None, reason=f"no FUSE file system can be mounted: {why_not()}"
+)
+
+N_SHARDS, N_ROWS, BATCH = 5, 24, 8
+PAGE = 4096
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Five shards of 24 rows of 150 to 300 KB of noise, of which no two are alike."""
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for k in range(N_SHARDS):
+        rng = np.random.default_rng([7, k])
+        rows = [rng.bytes(int(rng.integers(150_000, 300_000))) for _ in range(N_ROWS)]
+        shards.write_audio(folder / f"{k}.arrow", rows, batch_rows=12)
+    return folder
+
+
+def places(folder: Path) -> dict[bytes, tuple[str, int, int]]:
+    """Where each row's bytes lie, by its first 64 of them: file, start and end."""
+    found = {}
+    for path in folder.glob("*.arrow"):
+        written = path.read_bytes()
+        ds = gm.ArrowIterDataset(path, audio=None, columns=["audio"])
+        for row in ds:
+            data = bytes(row["audio"]["bytes"])
+            start = written.index(data)
+            found[data[:64]] = (path.name, start, start + len(data))
+    return found
+
+
+def first_batch(
+    folder: Path, tmp_path: Path, n_requests: int
+) -> tuple[dict[str, Any], list[list[Any]]]:
+    """The first batch of a shuffle, with sidecars, and what was asked for until some time after."""
+    read = gm.ReadOptions(num_threads=2, num_requests=n_requests, index_dir=tmp_path / "sidecars")
+    at, old = tmp_path / "mount", time.time() - 60
+    for path in folder.glob("*.arrow"):
+        os.utime(path, (old, old))
+    for _ in range(2):
+        slow = SlowStorage(folder, latency=0.003, bandwidth=100e6, at=at)
+        with slow as mount:
+            ds = gm.ArrowIterDataset(
+                mount, audio=None, batch_size=BATCH, shuffle=gm.Shuffle(1), read=read
+            )
+            it = iter(ds)
+            batch = next(it)
+            next(it)
+            trace = slow.send(trace=True)
+            it.close()
+    return batch, trace
+
+
+@pytest.mark.parametrize("n_requests", [1, 4, 16])
+def test_nothing_is_read_ahead_before_the_first_batch_is_asked_for(
+    folder: Path, tmp_path: Path, n_requests: int
+) -> None:
+    rows = places(folder)
+    batch, trace = first_batch(folder, tmp_path, n_requests)
+    wanted = [rows[bytes(data[:64])] for data in batch["audio"]["bytes"]]
+    reads = [
+        (Path(path).name, offset, offset + n)
+        for _, _, what, path, offset, n in trace
+        if what == "read"
+    ]
+
+    def of(row: tuple[str, int, int]) -> list[int]:
+        """The requests that bring more of this row than pages that it shares with others."""
+        name, start, end = row
+        brought = [
+            (k, min(end, r[2]) - max(start, r[1])) for k, r in enumerate(reads) if r[0] == name
+        ]
+        return [k for k, n_bytes in brought if n_bytes > 2 * PAGE]
+
+    # The last row of the first batch, by when it is first asked for.
+    asked = max(of(row)[0] for row in wanted)
+    mine = {k for row in wanted for k in of(row)}
+    later = [k for row in rows.values() if row not in wanted for k in of(row) if k not in mine]
+    assert len(later) > 0
+    assert asked < min(later)
+
+
+def test_a_shard_is_looked_at_once_and_opened_once(folder: Path, tmp_path: Path) -> None:
+    _, trace = first_batch(folder, tmp_path, 4)
+    for k in range(N_SHARDS):
+        asked = [what for _, _, what, path, _, _ in trace if Path(path).name == f"{k}.arrow"]
+        assert asked.count("lookup") == 1
+        assert asked.count("open") == 1
+        assert set(asked) == {"lookup", "open", "read"}
+    # Files are opened beside each other, and before the first batch is there.
+    opened = sorted(asked for asked, _, what, *_ in trace if what == "open")
+    done = min(done for _, done, what, *_ in trace if what == "open")
+    assert opened[1] < done
