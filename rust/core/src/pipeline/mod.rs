@@ -386,10 +386,10 @@ impl Shared {
             .fold(0, usize::saturating_add)
     }
 
-    /// As [`Self::other_bytes`], and what the next table will need: rows that had taken that would
-    /// have the one that all wait for pass the budget by it.
-    fn kept_from_rows(&self) -> usize {
-        self.other_bytes().saturating_add(self.tables.room_to_keep())
+    /// What the next table will need: rows that had taken that would have the one that all wait for
+    /// pass the budget by it.
+    fn room_to_keep(&self) -> usize {
+        self.tables.room_to_keep()
     }
 
     /// Bytes that the buffer of one more batch adds.

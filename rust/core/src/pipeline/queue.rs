@@ -106,7 +106,8 @@ impl State {
             return Claim::Wait(Why::LookAhead);
         }
         let needed = self.used.saturating_add(shared.next_batch_bytes());
-        let fits = needed.saturating_add(shared.kept_from_rows()) <= shared.options.memory_budget;
+        let kept = shared.other_bytes().saturating_add(shared.room_to_keep());
+        let fits = needed.saturating_add(kept) <= shared.options.memory_budget;
         if fits { Claim::Now } else { Claim::Wait(Why::NoRoomForBatch) }
     }
 }

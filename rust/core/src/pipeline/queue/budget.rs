@@ -8,7 +8,7 @@ impl Queue {
     /// Waits until `bytes` more fit the budget, or row `index` is the one that all wait for, and
     /// charges them.
     pub(in crate::pipeline) fn charge(&self, shared: &Shared, index: u64, bytes: usize) {
-        self.fitting(shared, index, bytes, Shared::kept_from_rows).used += bytes;
+        self.fitting(shared, index, bytes, Shared::room_to_keep).used += bytes;
     }
 
     /// Charges `bytes` whether they fit or not, so that others wait the longer.
@@ -28,32 +28,36 @@ impl Queue {
 
     /// As [`Self::charge`], for a table, whose bytes are counted elsewhere.
     pub(in crate::pipeline) fn wait_for(&self, shared: &Shared, index: u64, bytes: usize) {
-        drop(self.fitting(shared, index, bytes, Shared::other_bytes));
+        drop(self.fitting(shared, index, bytes, |_| 0));
     }
 
+    /// `kept` is what is to stay free besides.
     fn fitting(
         &self,
         shared: &Shared,
         index: u64,
         bytes: usize,
-        others: fn(&Shared) -> usize,
+        kept: fn(&Shared) -> usize,
     ) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        while !shared.is_closed()
-            && state.unfinished.first_key_value().is_none_or(|(first, _)| *first != index)
-            && state.used.saturating_add(others(shared)).saturating_add(bytes)
-                > shared.options.memory_budget
-        {
+        loop {
+            // Worked out once for the look and for the peak: it is several locks.
+            let taken = state.used.saturating_add(shared.other_bytes()).saturating_add(bytes);
+            let is_awaited =
+                || state.unfinished.first_key_value().is_some_and(|(first, _)| *first == index);
+            let fits = || taken.saturating_add(kept(shared)) <= shared.options.memory_budget;
+            if shared.is_closed() || is_awaited() || fits() {
+                state.tally.uses(|| taken);
+                return state;
+            }
             state = asleep(state, Why::NoRoomForRow, &self.budget);
         }
-        let used = state.used.saturating_add(bytes);
-        state.tally.uses(|| used.saturating_add(shared.other_bytes()));
-        state
     }
 
     /// Bytes of the budget that nothing is charged for.
     pub(in crate::pipeline) fn headroom(&self, shared: &Shared) -> usize {
-        let taken = self.lock().used.saturating_add(shared.kept_from_rows());
+        let others = shared.other_bytes().saturating_add(shared.room_to_keep());
+        let taken = self.lock().used.saturating_add(others);
         shared.options.memory_budget.saturating_sub(taken)
     }
 
