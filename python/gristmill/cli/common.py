@@ -48,15 +48,26 @@ def failures_told(command: str = "") -> Generator[None]:
         click.echo(f"{name}: stopped", err=True)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # Whoever reads has seen enough, as `head` has. Nothing is to be tried again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever reads has seen enough, as `head` has.
+        _drop_output()
         sys.exit(READER_GONE)
     except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
         click.echo(f"{name}: {_os_error(error)}", err=True)
         sys.exit(FAILED)
     except (GristmillError, ValueError) as error:
         click.echo(f"{name}: {error}", err=True)
         sys.exit(FAILED)
+
+
+def _drop_output() -> None:
+    """Standard output takes nothing more: the interpreter would try once more at exit, and change
+    the exit status where it fails.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _os_error(error: OSError) -> str:
