@@ -64,9 +64,7 @@ def failures_told(command: str = "") -> Generator[None]:
 
 
 def _drop_output() -> None:
-    """Standard output takes nothing more: the interpreter would try once more at exit, and change
-    the exit status where it fails.
-    """
+    """What standard output still holds is tried no more at exit, which would change the status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
