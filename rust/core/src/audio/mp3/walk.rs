@@ -216,7 +216,9 @@ mod tests {
             n in 1usize..9,
         ) {
             let mut bytes = bytes_of(&Part::Frame(5, false, false, 0));
-            parts.iter().for_each(|part| bytes.extend(bytes_of(part)));
+            for part in &parts {
+                bytes.extend(bytes_of(part));
+            }
             bytes.truncate(bytes.len() - cut.min(bytes.len() / 2));
             let headers = Headers::like(&bytes, 0).expect("a header");
             let ahead = ahead::walk(&bytes, &headers, 0, false, n);
