@@ -5,6 +5,7 @@
 //! for headers of several stretches are under way at once.
 
 use super::{header::Headers, scan::Frame, walk::is_run};
+use crate::audio::bytes::be_u32;
 
 /// Stretches of a stream.
 const MAX_STRETCHES: usize = 8;
@@ -59,13 +60,14 @@ pub(super) fn walk(
 impl Stretch {
     /// Goes one frame on, if there is one that ends up to `limit`.
     fn step(&mut self, bytes: &[u8], headers: &Headers, is_mono: bool, limit: usize) -> bool {
-        let Some(header) = headers.read(bytes, self.end) else { return false };
-        let end = self.end + header.len;
+        let header = be_u32(bytes, self.end).and_then(|word| headers.len(word));
+        let Some((len, mono)) = header else { return false };
+        let end = self.end + len;
         if end > limit {
             return false;
         }
-        self.frames.push(Frame::new(self.end, &header));
-        self.mixed |= header.is_mono != is_mono;
+        self.frames.push(Frame { offset: self.end, len: len as u16 });
+        self.mixed |= mono != is_mono;
         self.end = end;
         true
     }

@@ -31,18 +31,11 @@ pub(in crate::audio) struct Layout {
     pub(super) frame_len: u64,
 }
 
-/// Offset and main data length of one MPEG frame.
+/// One MPEG frame; of no length where one is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::audio) struct Frame {
     pub(super) offset: usize,
     pub(super) len: u16,
-    pub(super) main_data_len: u16,
-}
-
-impl Frame {
-    pub(super) fn new(offset: usize, header: &Header) -> Self {
-        Self { offset, len: header.len as u16, main_data_len: header.main_data_len() as u16 }
-    }
 }
 
 /// The codec of the frame at `offset`, where [`find_first`] found one.

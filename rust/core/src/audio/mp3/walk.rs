@@ -47,6 +47,7 @@ fn join(
 ) -> Found {
     let found = Found { gaps: Vec::new(), mixed: false, is_cut: false };
     let mut walk = Walk { bytes, headers, is_mono, at, n_found: 0, found };
+    frames.reserve(ahead.iter().map(|stretch| stretch.frames.len()).sum());
     let mut ahead = ahead.into_iter().peekable();
     loop {
         while ahead.next_if(|stretch| stretch.start < walk.at).is_some() {}
@@ -77,7 +78,7 @@ impl Walk<'_> {
         loop {
             match self.headers.read(self.bytes, self.at) {
                 Some(header) => {
-                    let frame = Frame::new(self.at, &header);
+                    let frame = Frame { offset: self.at, len: header.len as u16 };
                     self.at += header.len;
                     // Without a Xing header nothing is promised, and many streams, the standard's
                     // own among them, end within a frame.
@@ -155,7 +156,7 @@ pub(super) fn fill(frames: &mut Vec<Frame>, gaps: &[Gap]) {
         done = gap.at;
         // A gap swallowed a frame at least, or what is left of one.
         let n_lost = ((gap.n_bytes + mean / 2) / mean).max(1);
-        filled.resize(filled.len() + n_lost, Frame { offset: 0, len: 0, main_data_len: 0 });
+        filled.resize(filled.len() + n_lost, Frame { offset: 0, len: 0 });
     }
     filled.extend_from_slice(frames.get(done..).unwrap_or_default());
     *frames = filled;
