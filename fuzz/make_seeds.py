@@ -10,6 +10,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -119,6 +120,14 @@ def container_seeds() -> dict[str, dict[str, bytes]]:
             "alac-2": av("mp4", "alac", 44100, 2, 3000, **planar),
             "flac-1": av("mp4", "flac", 44100, 1, 3000, flags={"strict": "-2"}, **lossless),
         },
+        "alac": {
+            "s16-1": alac(32000, 1, 5000),
+            "s16-2": alac(44100, 2, 3000),
+            "s24-2": alac(48000, 2, 1500, sample_format="s32p"),
+            "s16-6": alac(48000, 6, 900),
+            "silence": alac(44100, 1, 9000, of=np.zeros((9000, 1))),
+            "noise": alac(44100, 2, 900, of=np.random.default_rng(2).uniform(-1, 1, (900, 2))),
+        },
         "adts": {
             "mono": av("adts", "aac", 16000, 1, 8000, **low),
             "stereo": av("adts", "aac", 44100, 2, 6000, **low),
@@ -132,6 +141,19 @@ def container_seeds() -> dict[str, dict[str, bytes]]:
             "pcm": av("matroska", "pcm_s16le", 8000, 2, 500, **lossless),
         },
     }
+
+
+def alac(rate: int, channels: int, n: int, *, of: np.ndarray | None = None, **options) -> bytes:
+    """Packets as `fuzz/src/alac.rs` takes them."""
+    options = {"bit_rate": None, "sample_format": "s16p", **options}
+    frames = (signal(n, channels) if of is None else of).clip(-1, 1).astype(np.float32)
+    with av.open(io.BytesIO(encode_av(frames, rate, "mp4", "alac", **options))) as container:
+        cookie = container.streams.audio[0].codec_context.extradata[12:]
+        packets = [bytes(packet) for packet in container.demux(audio=0) if packet.size]
+    frame_len, bits, code = cookie[:4], cookie[5], cookie[6:9]
+    head = bytes([channels - 1, {16: 0, 24: 1}[bits]])
+    head += (int.from_bytes(frame_len, "big") - 1).to_bytes(2, "big") + code
+    return head + b"".join(struct.pack(">H", len(packet)) + packet for packet in packets)
 
 
 def silent_flac() -> bytes:

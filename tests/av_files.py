@@ -10,7 +10,16 @@ import pytest
 
 av = pytest.importorskip("av")
 
-LAYOUTS = {1: "mono", 2: "stereo", 6: "5.1"}
+LAYOUTS = {
+    1: "mono",
+    2: "stereo",
+    3: "3.0",
+    4: "4.0",
+    5: "5.0",
+    6: "5.1",
+    7: "6.1(back)",
+    8: "7.1(wide)",
+}
 # What encoders take, and how the tests' floats become it.
 INTEGER = {
     "s16": (np.int16, 15),
@@ -43,15 +52,19 @@ def write(
     if (width := sample_format.removesuffix("p")) in INTEGER:
         dtype, shift = INTEGER[width]
         frames = np.round(frames.astype(np.float64) * 2.0**shift).astype(dtype)
-    planar = sample_format.endswith("p")
+    # PyAV takes no planes of eight channels.
+    planar = sample_format.endswith("p") and frames.shape[1] < 8
+    given = sample_format if planar else sample_format.removesuffix("p")
     array = np.ascontiguousarray(frames.T if planar else frames.reshape(1, -1))
     with av.open(out, "w", format=container, options=flags or {}) as file:
         stream = file.add_stream(codec, rate=rate, layout=layout, options=options or {})
         stream.format = sample_format
         if bit_rate is not None:
             stream.bit_rate = bit_rate
-        whole = av.AudioFrame.from_ndarray(array, format=sample_format, layout=layout)
+        whole = av.AudioFrame.from_ndarray(array, format=given, layout=layout)
         whole.sample_rate, whole.pts, whole.time_base = rate, 0, Fraction(1, rate)
+        if given != sample_format:
+            (whole,) = av.AudioResampler(sample_format, layout).resample(whole)
         fifo = av.AudioFifo()
         fifo.write(whole)
         stream.codec_context.open()
@@ -82,6 +95,9 @@ def read(data: bytes) -> np.ndarray:
     blocks = []
     with av.open(io.BytesIO(data)) as file:
         for frame in file.decode(audio=0):
+            if frame.layout.nb_channels == 8 and frame.format.is_planar:
+                packed = av.AudioResampler(frame.format.packed, frame.layout)
+                (frame,) = packed.resample(frame)  # noqa: PLW2901
             block = frame.to_ndarray()
             if not frame.format.is_planar:
                 block = block.reshape(-1, frame.layout.nb_channels).T

@@ -84,6 +84,11 @@ pub fn mp4(data: &[u8]) -> Verdict {
     crops(data)
 }
 
+/// Crops of ALAC equal slices of the whole. The input is its packets, in a sound file.
+pub fn alac(data: &[u8]) -> Verdict {
+    crops(&crate::alac::file(data))
+}
+
 /// The same for AAC in ADTS.
 pub fn adts(data: &[u8]) -> Verdict {
     crops(data)

@@ -10,6 +10,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
 #![allow(clippy::missing_errors_doc)] // the error of a `Verdict` is the property that broke
 
+mod alac;
 mod audio;
 mod columns;
 mod corpus;
@@ -24,7 +25,7 @@ mod run;
 mod shard;
 
 pub use audio::{
-    adts, aiff, caf, flac, matroska, mp2, mp3, mp4, ogg_flac, ogg_vorbis, opus, probe, wav,
+    adts, aiff, alac, caf, flac, matroska, mp2, mp3, mp4, ogg_flac, ogg_vorbis, opus, probe, wav,
 };
 pub use corpus::{Seed, public_corpora, seeds};
 pub use order::order;
@@ -59,7 +60,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "probe", holds: probe, max_memory: 8 << 20 },
     Target { name: "wav", holds: wav, max_memory: AUDIO_MEMORY },
     Target { name: "flac", holds: flac, max_memory: AUDIO_MEMORY },
@@ -71,6 +72,7 @@ pub const TARGETS: [Target; 16] = [
     Target { name: "aiff", holds: aiff, max_memory: AUDIO_MEMORY },
     Target { name: "caf", holds: caf, max_memory: AUDIO_MEMORY },
     Target { name: "mp4", holds: mp4, max_memory: AUDIO_MEMORY },
+    Target { name: "alac", holds: alac, max_memory: AUDIO_MEMORY },
     Target { name: "adts", holds: adts, max_memory: AUDIO_MEMORY },
     Target { name: "matroska", holds: matroska, max_memory: AUDIO_MEMORY },
     Target { name: "resample_lengths", holds: resample_lengths, max_memory: AUDIO_MEMORY },

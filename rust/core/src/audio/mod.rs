@@ -9,6 +9,7 @@
 
 mod aac;
 mod aiff;
+mod alac;
 mod bits;
 mod bytes;
 mod caf;

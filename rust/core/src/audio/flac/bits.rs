@@ -1,11 +1,11 @@
-//! Reading bits, most significant first, through a word of 64.
+//! Reading bits, most significant first, through a word of 64. ALAC is read by the same.
 
 // What `pulp` compiles for an instruction set must be inlined into its function.
 #![allow(clippy::inline_always)]
 
 /// The bits that are left of a frame. A copy reads on independently.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bits<'a> {
+pub(in crate::audio) struct Bits<'a> {
     rest: &'a [u8],
     /// The next bits, from the top down. Below the first `n` of them there may be some more, which
     /// are also still in `rest`, and then zeros.
@@ -14,7 +14,7 @@ pub(super) struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(in crate::audio) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, word: 0, n: 0 }
     }
 
@@ -25,7 +25,7 @@ impl<'a> Bits<'a> {
 
     /// Makes at least 56 bits ready, or all that are left.
     #[inline(always)]
-    fn fill(&mut self) {
+    pub(in crate::audio) fn fill(&mut self) {
         if let Some(next) = self.rest.first_chunk::<8>() {
             self.word |= u64::from_be_bytes(*next) >> self.n;
             self.rest = self.rest.get((63 - self.n as usize) / 8..).unwrap_or_default();
@@ -41,15 +41,46 @@ impl<'a> Bits<'a> {
         }
     }
 
+    /// Takes `n` bits, which must be ready, off the word.
     #[inline(always)]
-    fn advance(&mut self, n: u32) {
+    pub(in crate::audio) fn advance(&mut self, n: u32) {
         self.word <<= n;
         self.n -= n;
     }
 
+    /// The next bits, from the top down; behind those that are ready, anything.
+    #[inline(always)]
+    pub(in crate::audio) fn peek(&self) -> u64 {
+        self.word
+    }
+
+    /// How many bits are ready.
+    #[inline(always)]
+    pub(in crate::audio) fn n_ready(&self) -> u32 {
+        self.n
+    }
+
+    /// How many bits are left.
+    pub(in crate::audio) fn n_left(&self) -> usize {
+        self.rest.len() * 8 + self.n as usize
+    }
+
+    /// Goes over `n` bits, and gives what reads them; `None` if there are fewer.
+    pub(in crate::audio) fn split_off(&mut self, n: usize) -> Option<Self> {
+        let before = *self;
+        if let Some(n) = n.checked_sub(self.n as usize) {
+            (self.word, self.n) = (0, 0);
+            self.rest = self.rest.get(n / 8..)?;
+            self.take(n as u32 % 8)?;
+        } else {
+            self.advance(n as u32);
+        }
+        Some(before)
+    }
+
     /// The next `n` bits, at most 32; `None` if there are fewer.
     #[inline(always)]
-    pub(super) fn take(&mut self, n: u32) -> Option<u32> {
+    pub(in crate::audio) fn take(&mut self, n: u32) -> Option<u32> {
         if self.n < n {
             self.fill();
             if self.n < n {
@@ -63,7 +94,7 @@ impl<'a> Bits<'a> {
 
     /// The next `n` bits, at most 32, as a number with a sign.
     #[inline(always)]
-    pub(super) fn take_signed(&mut self, n: u32) -> Option<i32> {
+    pub(in crate::audio) fn take_signed(&mut self, n: u32) -> Option<i32> {
         let shift = 32 - n.min(32);
         let value = self.take(n)?.unbounded_shl(shift).cast_signed();
         Some(value >> shift.min(31))
@@ -174,7 +205,7 @@ mod tests {
         fn equals_one_bit_at_a_time(
             // Long runs of zeros as well.
             bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..2, Just(0)], 0..80),
-            steps in prop::collection::vec((0u32..4, 0u32..=32), 0..60),
+            steps in prop::collection::vec((0u32..5, 0u32..=32), 0..60),
         ) {
             let (mut bits, mut naive) = (Bits::new(&bytes), Naive(&bytes, 0));
             for (kind, n) in steps {
@@ -186,6 +217,15 @@ mod tests {
                             if n > 0 && x >> (n - 1) == 1 { i64::from(x) - (1 << n) } else { x.into() }
                         };
                         (bits.take_signed(n), naive.take(n).map(|x| sign(x) as i32))
+                    }
+                    2 => {
+                        let n = 9 * n as usize;
+                        let before = bits.split_off(n).map(|mut before| before.take(8));
+                        let mut other = Naive(naive.0, naive.1);
+                        let want = (0..n).try_for_each(|_| naive.bit().map(drop)).map(|()| other.take(8));
+                        prop_assert_eq!(before, want);
+                        prop_assert!(want.is_none() || bits.n_left() == 8 * bytes.len() - naive.1);
+                        (want.map(|_| 0), want.map(|_| 0))
                     }
                     _ => {
                         let mut out = [0; 3];

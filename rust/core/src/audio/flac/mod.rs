@@ -22,6 +22,7 @@ use super::{
 };
 use walk::{Frame, Walk, find};
 
+pub(super) use bits::Bits;
 pub(super) use crc::is_intact;
 pub(super) use decode::Feed;
 pub(super) use frame::Header;

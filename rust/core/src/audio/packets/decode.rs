@@ -4,18 +4,17 @@ use symphonia::{
     core::{
         audio::{Audio, AudioBuffer, Channels, GenericAudioBufferRef},
         codecs::audio::{
-            AudioCodecParameters, AudioDecoder, AudioDecoderOptions,
-            well_known::{CODEC_ID_AAC, CODEC_ID_ALAC},
+            AudioCodecParameters, AudioDecoder, AudioDecoderOptions, well_known::CODEC_ID_AAC,
         },
         packet::PacketRef,
         units::{Duration, Timestamp},
     },
-    default::codecs::{AacDecoder, AlacDecoder},
+    default::codecs::AacDecoder,
 };
 
 use super::{Coding, Entry, Layout, Packet, WarmUp, track};
 use crate::audio::{
-    aac,
+    aac, alac,
     cancel::Cancel,
     error::Reason,
     flac, mp3,
@@ -46,10 +45,7 @@ pub(in crate::audio) fn decode(
             params.with_channels(Channels::Discrete(layout.n_channels));
             run.packets(&mut AacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
         }
-        Coding::Alac(cookie) => {
-            params.for_codec(CODEC_ID_ALAC).with_extra_data(cookie.clone());
-            run.packets(&mut AlacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
-        }
+        Coding::Alac(config) => run.alac(*config, sink),
         Coding::Flac(info) => run.flac(*info, sink),
         Coding::Mp3 => run.mp3(sink),
         Coding::Opus(stream) => run.opus(stream, sink),
@@ -95,7 +91,6 @@ impl Run<'_> {
             let data = packet.data(self.bytes).unwrap_or_default();
             let is_sound = match self.layout.coding {
                 Coding::Aac => aac::check_block(data, self.layout.n_channels),
-                Coding::Alac(_) => track::is_alac(data, self.layout.n_channels),
                 _ => true,
             };
             let frame = PacketRef::new(0, Timestamp::new(pts), Duration::new(0), data);
@@ -104,7 +99,6 @@ impl Run<'_> {
                 // The first packet of Vorbis only prepares the next one.
                 Some(_) if packet.n_frames == 0 => true,
                 Some(GenericAudioBufferRef::F32(pcm)) => self.push(packet, pcm, sink),
-                Some(GenericAudioBufferRef::S32(pcm)) => self.push(packet, pcm, sink),
                 _ => false,
             };
             if !came {
@@ -138,6 +132,28 @@ impl Run<'_> {
         }
         sink.push(self.pts(packet), planes.get(..n_channels).unwrap_or_default());
         true
+    }
+
+    fn alac(&mut self, config: alac::Config, sink: &mut Sink<'_>) -> Result<(), Reason> {
+        let mut decoder = alac::Decoder::new(config);
+        let n_channels = usize::from(self.layout.n_channels);
+        let mut n_corrupt = 0;
+        for packet in &self.entry.packets {
+            if sink.is_full() {
+                break;
+            }
+            self.cancel.check()?;
+            let data = packet.data(self.bytes).unwrap_or_default();
+            let is_sound = track::is_alac(data, self.layout.n_channels);
+            let planes = if is_sound { decoder.decode(data) } else { None };
+            match planes.as_ref().and_then(|planes| planes.get(..n_channels)) {
+                Some(planes) if planes.iter().all(|p| p.len() == packet.n_frames as usize) => {
+                    sink.push(self.pts(packet), planes);
+                }
+                _ => n_corrupt += 1,
+            }
+        }
+        sink.note_corrupt(n_corrupt)
     }
 
     fn opus(&mut self, stream: &opus::Stream, sink: &mut Sink<'_>) -> Result<(), Reason> {

@@ -8,6 +8,7 @@ mod pcm;
 mod track;
 
 use super::{
+    alac,
     error::{Codec, Reason},
     flac::StreamInfo,
     opus,
@@ -187,8 +188,7 @@ impl<'a> List<'a> {
 #[derive(Clone, Debug)]
 pub(super) enum Coding {
     Aac,
-    /// The magic cookie.
-    Alac(Box<[u8]>),
+    Alac(alac::Config),
     Flac(StreamInfo),
     /// Identification and setup header.
     Vorbis(Box<[u8]>),
@@ -314,7 +314,9 @@ mod tests {
         assert_eq!(found(&layout, 450, 100), (3, 3, 2));
         assert_eq!(found(&layout, 449, 101), (2, 4, 2));
         assert_eq!(found(&layout, 949, 99), (7, 3, 2));
-        layout.coding = Coding::Alac(Box::default());
+        let mut cookie = [0; 24];
+        (cookie[2], cookie[5], cookie[9]) = (16, 16, 1);
+        layout.coding = Coding::Alac(alac::Config::read(&cookie).unwrap());
         assert_eq!(found(&layout, 450, 100), (5, 1, 0));
         layout.coding = Coding::Mp3;
         assert_eq!(found(&layout, 450, 100), (0, 6, 5));

@@ -3,8 +3,8 @@
 use super::Coding;
 use crate::audio::{
     aac::{self, Config},
+    alac,
     bits::BitReader,
-    bytes::{be_u32, u8_at},
     error::{Codec, Exceeded, Reason},
     flac::{Header, StreamInfo},
     opus::{self, Head},
@@ -32,19 +32,14 @@ impl Track {
 
     /// ALAC, from its magic cookie.
     pub(in crate::audio) fn alac(cookie: &[u8]) -> Result<Self, Reason> {
-        let (Some(frame_len), Some(n_channels), Some(rate_hz)) =
-            (be_u32(cookie, 0), u8_at(cookie, 9), be_u32(cookie, 20))
-        else {
-            return Err(Reason::malformed("the ALAC cookie is too short"));
-        };
-        if !(1..=65_536).contains(&frame_len) {
-            return Err(Reason::malformed(format!("{frame_len} frames in an ALAC packet")));
-        }
-        let n_channels = limited(n_channels)?;
-        // A channel layout may follow; nothing else is passed on.
-        let n_bytes = if cookie.len() >= 48 { 48 } else { 24 };
-        let coding = Coding::Alac(cookie.get(..n_bytes).unwrap_or_default().into());
-        Ok(Self { codec: Codec::Alac, rate_hz, n_channels, coding, frame_len })
+        let config = alac::Config::read(cookie)?;
+        Ok(Self {
+            codec: Codec::Alac,
+            rate_hz: config.rate_hz,
+            n_channels: config.n_channels,
+            coding: Coding::Alac(config),
+            frame_len: config.frame_len,
+        })
     }
 
     /// FLAC, from its STREAMINFO.
