@@ -1,9 +1,9 @@
 """What measuring costs: `python benches/bench_stats.py [--quick] [--job NAME] [--wheels FOLDER]`.
 
 Builds two wheels, one as users get it and one with the feature `no-stats`, which measures nothing,
-and has both do the same jobs, each in a process of its own: slices of a tenth of a second in turns,
-so that what else the machine does meets both alike. Ratios are of neighbours, and told are their
-medians and quartiles; of every job, over several pairs of processes.
+and has both do the same jobs, each in a process of its own: short slices of work in turns, so that
+what else the machine does meets both alike. Ratios are of neighbours, and told are their medians
+and quartiles; of every job, over several pairs of processes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ import report
 REPOSITORY = Path(__file__).parent.parent
 BUILDS = {"as it is": (), "no-stats": ("--features", "no-stats")}
 MARK = 0.01
-SLICE_SECONDS = 0.1
 Job = Callable[[Path], Any]
 
 
@@ -100,12 +99,13 @@ def columns(folder: Path, batch_size: int | None) -> Any:
     )
 
 
-JOBS: dict[str, tuple[Job, int]] = {  # and so many elements are compared
-    "crops": (crops, 4),
-    "short": (short, 200),
-    "encoded": (encoded, 20),
-    "batches": (lambda folder: columns(folder, 64), 200),
-    "single": (lambda folder: columns(folder, None), 2000),
+# How many elements are compared, and the seconds of a slice: of crops a batch more or less shows.
+JOBS: dict[str, tuple[Job, int, float]] = {
+    "crops": (crops, 4, 1.0),
+    "short": (short, 200, 0.1),
+    "encoded": (encoded, 20, 0.1),
+    "batches": (lambda folder: columns(folder, 64), 200, 0.1),
+    "single": (lambda folder: columns(folder, None), 2000, 0.1),
 }
 LABELS = {
     "crops": "crops of 5 s from Vorbis, 2 threads",
@@ -118,7 +118,7 @@ LABELS = {
 
 def digest(job: str, folder: Path) -> dict[str, Any]:
     """What the first elements are, and whether they were measured."""
-    make, n_elements = JOBS[job]
+    make, n_elements, _ = JOBS[job]
     iterator = iter(make(folder))
     seen = hashlib.sha256()
     for _ in range(n_elements):
@@ -204,10 +204,10 @@ class Served:
 def compare(wheels: Path, job: str, data: Path, n_pairs: int) -> list[list[tuple[float, float]]]:
     """What slices of work took in one process of each build, in turns: `[build][slice]`."""
     builds = [Served(wheels, name, job, data) for name in BUILDS]
-    n_elements = 1
+    n_elements, seconds = 1, JOBS[job][2]
     for build in builds * 2:  # the start, and what a slice is
-        while (took := build.take(n_elements)[0]) < SLICE_SECONDS:
-            n_elements = max(n_elements + 1, round(n_elements * min(SLICE_SECONDS / took, 8)))
+        while (took := build.take(n_elements)[0]) < seconds:
+            n_elements = max(n_elements + 1, round(n_elements * min(seconds / took, 8)))
     slices: list[list[tuple[float, float]]] = [[], []]
     for k in range(n_pairs):
         for which in (0, 1) if k % 2 else (1, 0):

@@ -18,7 +18,7 @@ import soundfile
 CORPUS = Path(__file__).parent / "corpus"
 sys.path.insert(0, str(CORPUS.parents[1] / "tests"))
 
-from av_files import write as encode_av  # noqa: E402
+from av_files import write as encode_av  # noqa: E402  (the tests' folder has to be named first)
 
 
 def signal(n: int, channels: int, seed: int = 0) -> np.ndarray:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.config import ReadOptions
-from gristmill.headers import OnShard, UnreadableShard, read_header, read_headers
+from gristmill.headers import OnShard, UnreadableShard, read_headers
 from gristmill.paths import Paths
 
 
@@ -73,7 +73,10 @@ def build_indexes(
     headers, unreadable = read_headers(paths, options, on_shards, on_shard)
     if any(not header.is_indexed and _is_new(header.path) for header in headers):
         time.sleep(_SETTLED_SECONDS)
-        headers = [h if h.is_indexed else read_header(h.path, options) for h in headers]
+        waiting = [header.path for header in headers if not header.is_indexed]
+        settled, broken = read_headers(waiting, options)
+        headers = [header for header in headers if header.is_indexed] + settled
+        unreadable += broken
     return IndexReport(
         shards=len(headers),
         written=sum(header.requests > 0 and header.is_indexed for header in headers),

@@ -44,8 +44,9 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     """Iterates over an `ArrowIterDataset`. Made by `iter(dataset)`.
 
     Native threads start with the first `next` or `start_prefetch`, and have ended when `close`
-    returns, when the iterator is collected, at the end of the data, and when `next` raises. After
-    an error, the next call tries the same element again.
+    returns, when the iterator is collected, at the end of the data, and when `next` raises; those
+    that decode, which all iterators share, a fifth of a second after the last of them. After an
+    error, the next call tries the same element again.
 
     One thread at a time may use it, and it need not be the same one; `close` may be called from
     any thread at any time.

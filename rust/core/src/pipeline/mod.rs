@@ -86,7 +86,7 @@ pub struct Opened {
 ///
 /// Dropping it closes it: all its threads have ended when `drop` or [`Pipeline::close`] returns,
 /// after at most one read block and one packet each. Those of the pool are then at work for other
-/// pipelines, or have ended too where there is none.
+/// pipelines, or end a moment later where there is none.
 #[derive(Debug)]
 pub struct Pipeline {
     shared: Arc<Shared>,

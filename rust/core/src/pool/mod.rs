@@ -6,7 +6,9 @@
 //! that none can hold up the others.
 //!
 //! There are as many threads as the seats ask for together, but no more than there are CPUs unless
-//! one seat alone asks for more. None is left when the last seat is.
+//! one seat alone asks for more. When the last seat is left they wait a moment for the next one, and
+//! then end: a training loop that is taken up again goes on with the same threads. Others would get
+//! other arenas of the C library, each of which keeps what a decoder's tables took.
 
 mod roster;
 #[cfg(test)]
@@ -19,8 +21,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    thread::JoinHandle,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use self::roster::Roster;
@@ -28,6 +29,9 @@ use crate::{
     stats::{CpuTimes, SeatTimes},
     threads::{self, usable_cpus},
 };
+
+/// How long threads that no seat asks for wait for one.
+const LINGER: Duration = Duration::from_millis(200);
 
 /// What the threads of a pool do for a seat.
 pub(crate) trait Work: Send + Sync {
@@ -46,8 +50,8 @@ pub(crate) trait Work: Send + Sync {
 
 /// The decode threads that pipelines share.
 ///
-/// Clones are the same pool. There is no thread while no pipeline runs, and no thread survives a
-/// fork: a child process needs a pool of its own.
+/// Clones are the same pool. There is no thread a fifth of a second after the last pipeline, and no
+/// thread survives a fork: a child process needs a pool of its own.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -68,10 +72,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     roster: Roster,
-    /// Counts how often the pool was empty: threads of an earlier crew end.
-    crew: u64,
     n_threads: usize,
-    handles: Vec<JoinHandle<()>>,
     usable_cpus: usize,
 }
 
@@ -112,18 +113,18 @@ impl Pool {
         let id = state.roster.enter(work, most, cpu, Instant::now());
         let seat = Seat { pool: self.clone(), id, last: OnceLock::new() };
         while state.n_threads < state.n_wanted() {
-            let (shared, crew) = (Arc::clone(&self.shared), state.crew);
+            let shared = Arc::clone(&self.shared);
             let name = format!("gristmill-decode-{}", state.n_threads);
-            match threads::spawn(name, move || shared.run(crew)) {
-                Ok(handle) => state.handles.push(handle),
-                Err(error) => {
-                    drop(state);
-                    seat.leave();
-                    return Err(error);
-                }
+            if let Err(error) = threads::spawn(name, move || shared.run()) {
+                drop(state);
+                seat.leave();
+                return Err(error);
             }
             state.n_threads += 1;
         }
+        // Those that wait for a seat.
+        self.shared.work.notify_all();
+        drop(state);
         Ok(seat)
     }
 }
@@ -150,8 +151,7 @@ impl Seat {
         times.or_else(|| self.last.get().copied()).unwrap_or_default()
     }
 
-    /// Gives the seat up, and waits for the turns that are being done for it. The last one to leave
-    /// waits until all threads have ended. Safe to call again.
+    /// Gives the seat up, and waits for the turns that are being done for it. Safe to call again.
     pub(crate) fn leave(&self) {
         let pool = &self.pool.shared;
         let cpu = pool.cpu.total().unwrap_or_default();
@@ -162,20 +162,8 @@ impl Seat {
         if let Some(times) = state.roster.remove(self.id, cpu, Instant::now()) {
             self.last.get_or_init(|| times);
         }
-        let mut ended = Vec::new();
-        if state.roster.is_empty() {
-            state.crew += 1;
-            state.n_threads = 0;
-            ended = mem::take(&mut state.handles);
-        } else {
-            state.handles.retain(|thread| !thread.is_finished());
-        }
         pool.work.notify_all();
         drop(state);
-        for thread in ended {
-            // Panics are contained where they come from.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -184,12 +172,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The body of a thread: until there are more threads than wanted, or no seat is left.
-    fn run(&self, crew: u64) {
+    /// The body of a thread: until there are more threads than wanted, or no seat is taken for long.
+    fn run(&self) {
         let file = self.cpu.enter();
         let mut state = self.lock();
         let mut now = Instant::now();
-        while state.crew == crew {
+        loop {
+            if state.roster.is_empty() {
+                let waited = self.work.wait_timeout_while(state, LINGER, |s| s.roster.is_empty());
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                now = Instant::now();
+            }
             if state.n_threads > state.n_wanted() {
                 state.n_threads -= 1;
                 // It may have been woken for work that another is to do now.

@@ -1,11 +1,12 @@
 //! The pool with work that only counts, and the roster against its own clock.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
-    thread,
+    thread::{self, ThreadId},
     time::{Duration, Instant},
 };
 
@@ -63,6 +64,28 @@ impl Work for Pieces {
     }
 }
 
+/// One piece of work that keeps who does it.
+struct Who(Arc<Mutex<HashSet<ThreadId>>>, AtomicUsize);
+
+impl Work for Who {
+    fn n_ready(&self) -> usize {
+        self.1.load(SeqCst)
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn turn(&self) {
+        self.0.lock().unwrap().insert(thread::current().id());
+        self.1.store(0, SeqCst);
+    }
+
+    fn panicked(&self, message: String) {
+        panic!("{message}");
+    }
+}
+
 /// Waits until it is so; a test that waits for ever is ended from outside.
 fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
@@ -88,8 +111,9 @@ fn every_piece_is_done_and_no_thread_is_left() {
     }
     assert!(work.most_at_once.load(SeqCst) <= 3);
     seat.leave();
-    assert_eq!(n_threads(&pool), 0);
-    assert_eq!((Arc::strong_count(&work), Arc::strong_count(&pool.shared)), (1, 2));
+    assert_eq!(Arc::strong_count(&work), 1);
+    until(|| n_threads(&pool) == 0);
+    until(|| Arc::strong_count(&pool.shared) == 2);
     work.add(&seat);
     seat.leave();
     assert_eq!(work.done.load(SeqCst), 1999);
@@ -115,7 +139,23 @@ fn threads_are_no_more_than_asked_for_and_end_with_the_seats() {
     all.leave();
     until(|| n_threads(&pool) == 1);
     one.leave();
-    assert_eq!(n_threads(&pool), 0);
+    until(|| n_threads(&pool) == 0);
+}
+
+#[test]
+fn threads_wait_a_moment_for_the_next_seat() {
+    let (pool, ids) = (Pool::default(), Arc::new(Mutex::new(HashSet::new())));
+    let mut n_seats = 0;
+    // Of many, so that one which the machine keeps waiting for too long is no matter.
+    for _ in 0..50 {
+        let work = Arc::new(Who(Arc::clone(&ids), AtomicUsize::new(1)));
+        let seat = pool.join(Arc::clone(&work) as _, 1).unwrap();
+        until(|| work.1.load(SeqCst) == 0);
+        seat.leave();
+        n_seats += 1;
+    }
+    let n_threads = ids.lock().unwrap().len();
+    assert!(n_threads < n_seats / 2, "{n_threads} threads for {n_seats} seats");
 }
 
 #[test]
@@ -164,8 +204,7 @@ fn coming_and_going_from_many_threads() {
             });
         }
     });
-    assert_eq!(n_threads(&pool), 0);
-    assert!(pool.shared.lock().handles.is_empty());
+    until(|| n_threads(&pool) == 0);
 }
 
 #[test]

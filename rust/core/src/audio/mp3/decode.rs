@@ -63,14 +63,15 @@ impl Entry {
         };
         let (exact, wanted, end) = (exact as usize, wanted as usize, end as usize);
         let mut begin = exact;
-        let mut missing = frames
-            .get(begin)
-            .and_then(|f| Header::read(bytes, f.offset).ok())
-            .map_or(0, |header| header.reservoir_len());
+        // A lost frame, which has no length, has no header either.
+        let header =
+            |frame: &Frame| Header::read(bytes, frame.offset).ok().filter(|_| frame.len > 0);
+        let mut rest = frames.get(begin..).unwrap_or_default().iter();
+        let mut missing = rest.find_map(header).map_or(0, |header| header.reservoir_len());
         while missing > 0 && begin > 0 {
             begin -= 1;
-            let main_data_len = frames.get(begin).map_or(0, |f| f.main_data_len);
-            missing = missing.saturating_sub(usize::from(main_data_len));
+            let main_data_len = frames.get(begin).and_then(header).map(|h| h.main_data_len());
+            missing = missing.saturating_sub(main_data_len.unwrap_or(0));
         }
         let frames = frames.get(begin..end).unwrap_or_default().to_vec();
         let (n_warm_up, n_kept) = (wanted - begin, exact - begin);

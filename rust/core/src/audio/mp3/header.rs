@@ -36,6 +36,10 @@ pub(super) struct Headers {
     word: u32,
     /// By the index of the bit rate, without padding.
     of_rate: [Option<Header>; 16],
+    /// Their lengths; 0 where there is none.
+    lens: [u16; 16],
+    /// What padding adds.
+    slot: usize,
 }
 
 impl Headers {
@@ -46,7 +50,18 @@ impl Headers {
     pub(super) fn like(bytes: &[u8], offset: usize) -> Option<Self> {
         let word = be_u32(bytes, offset)? & Self::SAME;
         let of_rate = std::array::from_fn(|i| Header::of(word | (i as u32) << 12).ok());
-        Some(Self { word, of_rate })
+        let lens = of_rate.map(|header: Option<Header>| header.map_or(0, |h| h.len as u16));
+        let is_layer_1 = of_rate.iter().flatten().any(|header| header.layer == Layer::One);
+        Some(Self { word, of_rate, lens, slot: if is_layer_1 { 4 } else { 1 } })
+    }
+
+    /// The length of the frame with this header, and whether it is mono, if the header agrees.
+    #[inline]
+    pub(super) fn len(&self, word: u32) -> Option<(usize, bool)> {
+        let len = *self.lens.get((word >> 12 & 15) as usize)?;
+        let agrees = word & Self::SAME == self.word && len != 0;
+        let padding = if word >> 9 & 1 == 1 { self.slot } else { 0 };
+        agrees.then_some((usize::from(len) + padding, word >> 6 & 3 == 3))
     }
 
     /// The header at `offset`, if there is one that agrees.
@@ -56,8 +71,7 @@ impl Headers {
             return None;
         }
         let mut header = (*self.of_rate.get((word >> 12 & 15) as usize)?)?;
-        let slot = if header.layer == Layer::One { 4 } else { 1 };
-        header.len += slot * (word >> 9 & 1) as usize;
+        header.len += self.slot * (word >> 9 & 1) as usize;
         header.has_crc = word >> 16 & 1 == 0;
         header.is_mono = word >> 6 & 3 == 3;
         Some(header)
@@ -222,6 +236,8 @@ mod tests {
                 let word = (0xFFE0_0000 | bits).to_be_bytes();
                 let read = Header::read(&word, 0).ok().filter(|h| h.agrees_with(&header));
                 assert_eq!(headers.read(&word, 0), read);
+                let len = headers.len(u32::from_be_bytes(word));
+                assert_eq!(len, read.map(|header| (header.len, header.is_mono)));
             }
         }
     }

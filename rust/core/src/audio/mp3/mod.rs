@@ -1,6 +1,7 @@
 //! MPEG-1/2/2.5, layers I to III: own header scan, own timeline, own decoder of layer III; frames
 //! of the others are fed to Symphonia's.
 
+mod ahead;
 mod decode;
 mod header;
 mod layer3;
@@ -8,6 +9,7 @@ mod scan;
 mod tag;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub(super) use decode::{Entry, decode};
 pub(super) use layer3::Decoder;

@@ -36,20 +36,29 @@ pub(super) struct Layout {
 pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layout, Reason> {
     let mut layout = begin(walk)?;
     let Layout { ident, modes, .. } = layout;
+    let audio = Walk::new(walk.bytes, walk.group, Some(layout.audio));
     let mut time = Time::default();
+    // Packets end behind the last granule.
+    let mut is_open = false;
     let mut n_packets = 0u64;
     let mut is_monotonic = true;
     let mut end = 0;
     let ended = loop {
         match walk.next() {
             Ok(page) => {
-                time.add(&page, modes, &ident);
-                n_packets += page.n_packets() as u64;
+                // Between the first granule and the last nothing more is asked of the packets, and
+                // in a long file the first byte of each is a wait for the memory.
+                if !time.has_granule {
+                    time.add(&page, modes, &ident);
+                }
+                let n_ended = page.n_packets();
+                n_packets += n_ended as u64;
+                is_open = page.granule.is_none() && (is_open || n_ended > 0);
                 if let Some(granule) = page.granule {
                     is_monotonic &= granule >= end;
                     end = granule;
                 }
-                let fresh = page.n_packets() > usize::from(page.is_continued());
+                let fresh = n_ended > usize::from(page.is_continued());
                 let is_entry = page.granule.is_some() && fresh && !page.is_last();
                 pages.push(PageRef { offset: page.offset, end, is_entry });
                 if page.is_last() {
@@ -68,10 +77,9 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     if !ended {
         return Err(Reason::Truncated { decoded: end, expected: None });
     }
-    // Pages at the end that have no granule.
-    let n_after = time
-        .n_after()
-        .ok_or_else(|| Reason::malformed("the last Ogg page does not say where it ends"))?;
+    let n_after = if is_open { n_after(audio, modes, &ident) } else { Some(0) };
+    let n_after =
+        n_after.ok_or_else(|| Reason::malformed("the last Ogg page does not say where it ends"))?;
     let end = end.saturating_add(n_after);
     // Each packet gives at most half of two long blocks.
     let [_, long] = ident.block_lens;
@@ -82,6 +90,18 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     }
     (layout.origin, layout.played) = (origin, start.min(end)..end);
     Ok(layout)
+}
+
+/// Frames behind the last granule, of pages at the end that have none; `None` if that is unknown.
+fn n_after(mut walk: Walk<'_>, modes: Option<Modes>, ident: &Ident) -> Option<u64> {
+    let mut time = Time::default();
+    while let Ok(page) = walk.next() {
+        time.add(&page, modes, ident);
+        if page.is_last() {
+            break;
+        }
+    }
+    (!time.unknown).then_some(time.n_frames as u64)
 }
 
 /// What the headers say, with nothing to be played yet.
@@ -182,8 +202,6 @@ struct Time {
     previous: Option<u32>,
     piece: Option<u32>,
     unknown: bool,
-    /// Whether packets ended since the last granule.
-    is_open: bool,
     has_granule: bool,
     /// The granule of the first decoded frame.
     origin: Option<i64>,
@@ -196,7 +214,6 @@ impl Time {
                 self.piece = modes.and_then(|modes| modes.block_len(piece, ident));
                 self.unknown |= modes.is_none();
             }
-            self.is_open |= ends;
             if let (true, Some(len)) = (ends, self.piece) {
                 self.n_frames +=
                     self.previous.map_or(0, |previous| i64::from((previous + len) / 4));
@@ -209,16 +226,6 @@ impl Time {
             self.origin = Some(granule as i64 - self.n_frames);
         }
         self.has_granule = true;
-        self.is_open = false;
         self.n_frames = 0;
-    }
-
-    /// Frames behind the last granule; `None` if there are some and their number is unknown.
-    fn n_after(&self) -> Option<u64> {
-        match (self.is_open, self.unknown) {
-            (false, _) => Some(0),
-            (true, false) => Some(self.n_frames as u64),
-            (true, true) => None,
-        }
     }
 }
