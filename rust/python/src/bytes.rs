@@ -6,7 +6,7 @@
 //! filled, side by side.
 #![allow(unsafe_code)]
 
-use std::ptr;
+use std::{ops::Range, ptr, sync::Arc};
 
 use gristmill_core::{batch::PooledBuf, pipeline::share_out};
 use pyo3::{ffi, prelude::*, types::PyBytes};
@@ -24,19 +24,22 @@ const PIECE: usize = 1 << 20;
 /// A thread more for so many bytes: starting one takes as long as filling a sixteenth of them.
 const WORTH_A_THREAD: usize = 4 << 20;
 
-/// Part of a `bytes` object, and what is to stand there.
-struct Piece<'a> {
+/// Part of a `bytes` object, and what is to stand there. The row's memory goes back with its last
+/// piece.
+struct Piece {
     to: *mut u8,
-    from: &'a [u8],
+    row: Arc<PooledBuf>,
+    part: Range<usize>,
 }
 
 // SAFETY: a piece is the one way to its part of the object, so that whichever thread has it is the
-// only one to write there; `from` is a shared slice.
-unsafe impl Send for Piece<'_> {}
+// only one to write there; the rest may be sent.
+unsafe impl Send for Piece {}
 
-impl Piece<'_> {
+impl Piece {
     fn fill(self) {
-        let Self { to, from } = self;
+        let Self { to, row, part } = self;
+        let from = PooledBuf::as_ref(&row).get(part).unwrap_or_default();
         let page = page_size();
         let before = to.addr().next_multiple_of(page) - to.addr();
         let whole = from.len().saturating_sub(before) / page * page;
@@ -60,32 +63,30 @@ pub(crate) fn large_bytes(
     n_threads: usize,
 ) -> PyResult<Vec<Bound<'_, PyBytes>>> {
     let (mut made, mut pieces, mut n_bytes) = (Vec::with_capacity(rows.len()), Vec::new(), 0);
-    for row in &rows {
-        let row = row.as_ref();
+    for row in rows {
+        let len = PooledBuf::as_ref(&row).len();
         // SAFETY: without a source the object's bytes are whatever was there. Nobody sees them: until
         // they are filled below, the one reference to the object is in `made`, which is no object of
         // Python's; the garbage collector does not track `bytes` either. On an early return they die
         // unseen.
         let object = unsafe {
-            let new = ffi::PyBytes_FromStringAndSize(ptr::null(), row.len() as ffi::Py_ssize_t);
+            let new = ffi::PyBytes_FromStringAndSize(ptr::null(), len as ffi::Py_ssize_t);
             Bound::from_owned_ptr_or_err(py, new)?.cast_into::<PyBytes>()?
         };
-        // SAFETY: the object is a `bytes` of `row.len()` bytes, which may be written while there is
+        // SAFETY: the object is a `bytes` of `len` bytes, which may be written while there is
         // no other reference to it.
         let start = unsafe { ffi::PyBytes_AsString(object.as_ptr()) }.cast::<u8>();
-        if row.is_empty() {
-            made.push(object); // the one that all share
-            continue;
-        }
-        let parts = row.chunks(PIECE).enumerate();
-        // Inside the object: each part begins where it does in the row.
-        pieces.extend(parts.map(|(k, from)| Piece { to: start.wrapping_add(k * PIECE), from }));
-        n_bytes += row.len();
+        // An empty one has no pieces: it is the one that all share. The others lie inside the object,
+        // each where it does in the row, which has as many bytes.
+        let row = Arc::new(row);
+        pieces.extend((0..len).step_by(PIECE).map(|at| {
+            let (row, part) = (Arc::clone(&row), at..len.min(at + PIECE));
+            Piece { to: start.wrapping_add(at), row, part }
+        }));
+        n_bytes += len;
         made.push(object);
     }
     let n_threads = n_threads.min(n_bytes / WORTH_A_THREAD + 1);
     py.detach(|| share_out(pieces, n_threads, Piece::fill));
-    // Giving memory back takes its time too.
-    py.detach(|| drop(rows));
     Ok(made)
 }
