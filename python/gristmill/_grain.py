@@ -15,6 +15,18 @@ SOURCE_NAME = "gristmill"
 ElementSpec: Any = grain.experimental.ShapeDtypeStruct
 
 
+def _idle_stats() -> type | None:
+    try:
+        from grain._src.python.dataset import stats as grain_stats
+    except ImportError:
+        return None
+    return getattr(grain_stats, "_DefaultStats", None)
+
+
+IDLE_STATS = _idle_stats()
+"""Statistics that record nothing. Asking them all the same takes 4 us of a batch's 40."""
+
+
 def recorded(next_method: _Next) -> _Next:
     """Makes `__next__` show up in Grain's execution summary as the reading stage."""
     try:

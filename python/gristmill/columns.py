@@ -1,4 +1,4 @@
-"""How batches hold what has no one shape or no value: the options `ragged` and `fill_value`."""
+"""What columns become: the options `binary`, `ragged` and `fill_value`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+Binary: TypeAlias = Literal["bytes", "numpy"]
 RaggedMode: TypeAlias = Literal["object", "pad", "error"]
 Ragged: TypeAlias = RaggedMode | Mapping[str, RaggedMode]
 FillNumber: TypeAlias = bool | int | float | np.generic
 FillValue: TypeAlias = FillNumber | Mapping[str, FillNumber] | None
+
+
+def checked_binary(binary: Binary) -> Binary:
+    """Refuses what is not one of them."""
+    if binary not in get_args(Binary):
+        raise ValueError(f"binary is one of {get_args(Binary)}, not {binary!r}")
+    return binary
 
 
 def native_ragged(ragged: Ragged) -> tuple[str, list[tuple[str, str]]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import grain
 
 from gristmill import _core
-from gristmill._grain import recorded
+from gristmill._grain import IDLE_STATS, recorded
 from gristmill.bad_rows import BadRows
 from gristmill.quarantine import BadRow
 from gristmill.report import DamagedRow, DecodeReport
@@ -73,6 +72,8 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     @recorded
     def __next__(self) -> Element:
         stats: Any = self._stats
+        if type(stats) is IDLE_STATS:
+            return self._advance()
         with stats.record_self_time():
             return stats.record_output_spec(self._advance())
 
@@ -237,7 +238,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
 
     def _set_next_index(self, index: int) -> None:
         rows = index * self._dataset.rows_per_element * self._part.stream_stride
-        self.set_state(replace(Position.start_of(self._part), next_index=rows).to_state())
+        self.set_state(Position.start_of(self._part)._replace(next_index=rows).to_state())
 
     def __str__(self) -> str:
         return f"ArrowIterator({self._dataset})"

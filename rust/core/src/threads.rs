@@ -1,6 +1,11 @@
 //! Where threads start: one place that names them, and tells how many can run.
 
-use std::{any::Any, io, thread};
+use std::{
+    any::Any,
+    io,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 /// Starts a named thread. A panic in it ends only this thread and comes out of `join`.
 ///
@@ -32,6 +37,31 @@ where
     thread::Builder::new().name(name.into()).spawn_scoped(scope, run)
 }
 
+/// Does all `jobs`, on up to `n_threads` threads of which this is one, and returns when they are done.
+///
+/// # Panics
+///
+/// Where `work` does.
+pub fn share_out<J: Send>(jobs: Vec<J>, n_threads: usize, work: impl Fn(J) + Sync) {
+    let n_threads = n_threads.min(jobs.len());
+    let jobs = Mutex::new(jobs.into_iter());
+    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let worker = || {
+        while let Some(job) = next() {
+            work(job);
+        }
+    };
+    thread::scope(|scope| {
+        // A thread that cannot start costs time and nothing else.
+        for n in 1..n_threads {
+            if spawn_scoped(scope, format!("gristmill-share-{n}"), worker).is_err() {
+                break;
+            }
+        }
+        worker();
+    });
+}
+
 /// CPUs that this process may use: affinity and cgroup quota counted.
 pub fn usable_cpus() -> usize {
     thread::available_parallelism().map_or(1, Into::into)
@@ -45,6 +75,36 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        collections::HashSet,
+        sync::{
+            Barrier, Mutex,
+            atomic::{AtomicUsize, Ordering::Relaxed},
+        },
+        thread,
+    };
+
+    #[test]
+    fn every_job_is_done_once_whatever_the_threads() {
+        for (n_jobs, n_threads) in [(0, 4), (1, 4), (100, 0), (100, 1), (100, 3), (3, 100)] {
+            let done: Vec<AtomicUsize> = (0..n_jobs).map(|_| AtomicUsize::new(0)).collect();
+            super::share_out(done.iter().collect(), n_threads, |one| {
+                one.fetch_add(1, Relaxed);
+            });
+            assert!(done.iter().all(|one| one.load(Relaxed) == 1), "{n_jobs} {n_threads}");
+        }
+    }
+
+    #[test]
+    fn jobs_are_done_side_by_side() {
+        let (all_here, seen) = (Barrier::new(3), Mutex::new(HashSet::new()));
+        super::share_out(vec![(); 3], 3, |()| {
+            all_here.wait();
+            seen.lock().unwrap().insert(thread::current().id());
+        });
+        assert_eq!(seen.lock().unwrap().len(), 3);
+    }
+
     #[test]
     fn a_panic_comes_out_of_join() {
         let handle = super::spawn("gristmill-test", || panic!("contained")).unwrap();

@@ -2,7 +2,7 @@
 
 use gristmill_core::{
     audio::SampleType,
-    batch::{AlignedBuf, Batch, Column, Described, PooledBuf, Value},
+    batch::{AlignedBuf, Batch, Binary, Column, Described, Dtype, PooledBuf, Value},
 };
 use pyo3::{
     intern,
@@ -11,40 +11,81 @@ use pyo3::{
     types::{PyBytes, PyDict, PyList, PySlice, PyString},
 };
 
-use crate::buffer::Buffer;
+use crate::{
+    buffer::Buffer,
+    bytes::{LARGE, large_bytes},
+};
+
+/// How values are handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handing {
+    pub(crate) binary: Binary,
+    /// That may fill `bytes`.
+    pub(crate) n_threads: usize,
+}
 
 /// The element that Python gets.
-pub(crate) fn batch_to_dict(py: Python<'_>, batch: Batch) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn batch_to_dict(
+    py: Python<'_>,
+    batch: Batch,
+    how: Handing,
+) -> PyResult<Bound<'_, PyDict>> {
     let element = PyDict::new(py);
     for (name, column) in batch.columns {
-        element.set_item(name, column_to_py(py, column)?)?;
+        element.set_item(name, column_to_py(py, column, how)?)?;
     }
     Ok(element)
 }
 
-fn column_to_py(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyAny>> {
+fn column_to_py(py: Python<'_>, column: Column, how: Handing) -> PyResult<Bound<'_, PyAny>> {
     match column {
         Column::Samples { buf, sample_type, shape } => {
             samples_to_array(py, buf, sample_type, &shape)
         }
         Column::Values { buf, dtype, shape } => from_buffer(py, buf, dtype.name, &shape),
         Column::Objects { cells, shape } => {
-            objects(py, cells.into_iter().map(|cell| value_to_py(py, cell)), &shape)
+            let n = cells.len();
+            let cells = PyList::new(py, cells_to_py(py, cells, how)?)?;
+            object_array(py, cells.into_any(), n, &shape)
         }
-        Column::Ragged { items, lengths, shape } => ragged(py, *items, &lengths, &shape),
+        Column::Ragged { items, lengths, shape } => ragged(py, *items, &lengths, &shape, how),
         Column::Struct(fields) => {
             let dict = PyDict::new(py);
             for (name, field) in fields {
-                dict.set_item(name, column_to_py(py, field)?)?;
+                dict.set_item(name, column_to_py(py, field, how)?)?;
             }
             Ok(dict.into_any())
         }
-        Column::One(value) => value_to_py(py, value),
+        Column::One(value) => {
+            let values = cells_to_py(py, vec![value], how)?;
+            Ok(values.into_iter().next().unwrap_or_else(|| py.None().into_bound(py)))
+        }
     }
 }
 
+/// The values of a column, large `bytes` made all together.
+fn cells_to_py(py: Python<'_>, cells: Vec<Value>, how: Handing) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    let mut large = Vec::new();
+    let mut others = Vec::with_capacity(cells.len());
+    for cell in cells {
+        others.push(match cell {
+            Value::Blob(row) if how.binary == Binary::Bytes && row.as_ref().len() >= LARGE => {
+                large.push(row);
+                None
+            }
+            other => Some(other),
+        });
+    }
+    let mut large = large_bytes(py, large, how.n_threads)?.into_iter().map(Bound::into_any);
+    let value = |cell: Option<Value>| match cell {
+        Some(value) => value_to_py(py, value, how),
+        None => Ok(large.next().unwrap_or_else(|| py.None().into_bound(py))),
+    };
+    others.into_iter().map(value).collect()
+}
+
 /// One value: a NumPy scalar, a string, bytes, an array, a dictionary, or `None`.
-fn value_to_py(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+fn value_to_py(py: Python<'_>, value: Value, how: Handing) -> PyResult<Bound<'_, PyAny>> {
     match value {
         Value::None => Ok(py.None().into_bound(py)),
         Value::Scalar(dtype, bytes) => {
@@ -52,21 +93,28 @@ fn value_to_py(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
             numpy(py, "frombuffer")?.call1((bytes, dtype.name))?.get_item(0)
         }
         Value::Text(text) => Ok(PyString::new(py, &text).into_any()),
+        Value::Bytes(bytes) if how.binary == Binary::Numpy => {
+            from_bytes(py, &bytes, Dtype::U8.name, bytes.len())
+        }
+        Value::Blob(row) if how.binary == Binary::Numpy => {
+            let n = row.as_ref().len();
+            from_buffer(py, row, Dtype::U8.name, &[n])
+        }
         Value::Bytes(bytes) => Ok(PyBytes::new(py, &bytes).into_any()),
         Value::Blob(bytes) => Ok(PyBytes::new(py, bytes.as_ref()).into_any()),
         Value::Decimal(text) => decimal(py)?.call1((text,)),
-        Value::Array(column) => column_to_py(py, *column),
+        Value::Array(column) => column_to_py(py, *column, how),
         Value::Pairs(pairs) => {
             let list = PyList::empty(py);
             for (key, value) in pairs {
-                list.append((value_to_py(py, key)?, value_to_py(py, value)?))?;
+                list.append((value_to_py(py, key, how)?, value_to_py(py, value, how)?))?;
             }
             Ok(list.into_any())
         }
         Value::Struct(fields) => {
             let dict = PyDict::new(py);
             for (name, field) in fields {
-                dict.set_item(name, value_to_py(py, field)?)?;
+                dict.set_item(name, value_to_py(py, field, how)?)?;
             }
             Ok(dict.into_any())
         }
@@ -145,6 +193,7 @@ fn ragged<'py>(
     items: Column,
     lengths: &[Option<usize>],
     shape: &[usize],
+    how: Handing,
 ) -> PyResult<Bound<'py, PyAny>> {
     let equal = match (&items, lengths) {
         (Column::Values { shape, .. }, [Some(first), ..]) if shape.len() == 1 => {
@@ -152,7 +201,7 @@ fn ragged<'py>(
         }
         _ => None,
     };
-    let items = column_to_py(py, items)?;
+    let items = column_to_py(py, items, how)?;
     if let Some(length) = equal {
         // NumPy cuts rows of one length faster than Python's slices do.
         let rows = items.call_method1(intern!(py, "reshape"), ((lengths.len(), length),))?;

@@ -1,10 +1,11 @@
 //! The extension module `gristmill._core`: registration only.
 //!
 //! Every entry point releases the GIL through [`detach`] and maps errors through [`errors`].
-//! `unsafe` is confined to [`buffer`], [`mapping`] and [`pages`].
+//! `unsafe` is confined to [`buffer`], [`bytes`], [`mapping`] and [`pages`].
 
 mod audio;
 mod buffer;
+mod bytes;
 mod convert;
 mod detach;
 mod errors;

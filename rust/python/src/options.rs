@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use gristmill_core::{
     audio::{AudioSpec, Channels, Crop, Limits, Pad, Resampler, SampleType},
-    batch::{FillValue, Ragged, Style, Styles},
+    batch::{Binary, FillValue, Ragged, Style, Styles},
     order::{Fingerprint, Lane, Plan, Shuffle, Slice, Window},
     pipeline::{AudioRequest, OnError, Options, Start},
 };
@@ -152,6 +152,7 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         batch_size: get(kwargs, "batch_size")?,
         drop_remainder: get(kwargs, "drop_remainder")?,
         styles: styles(kwargs)?,
+        binary: binary(kwargs)?,
         with_row_id: get(kwargs, "with_row_id")?,
         n_threads: get(kwargs, "num_threads")?,
         n_requests: get(kwargs, "num_requests")?,
@@ -183,6 +184,15 @@ fn on_error(kwargs: &Bound<'_, PyDict>) -> PyResult<OnError> {
     found.map(|(_, policy)| *policy).ok_or_else(|| {
         let names = OnError::ALL.map(|(name, _)| name).join("', '");
         PyValueError::new_err(format!("on_error is one of '{names}', not {name:?}"))
+    })
+}
+
+fn binary(kwargs: &Bound<'_, PyDict>) -> PyResult<Binary> {
+    let name: String = get(kwargs, "binary")?;
+    let found = Binary::ALL.iter().find(|(known, _)| *known == name);
+    found.map(|(_, binary)| *binary).ok_or_else(|| {
+        let names = Binary::ALL.map(|(name, _)| name).join("', '");
+        PyValueError::new_err(format!("binary is one of '{names}', not {name:?}"))
     })
 }
 

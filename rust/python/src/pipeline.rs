@@ -8,13 +8,13 @@ use std::{
 use gristmill_core::{
     audio::Codec,
     batch::{BadRow, Batch, DamagedRow},
-    pipeline::{self, Next, OnError, describe},
+    pipeline::{self, Next, OnError, describe, usable_cpus},
 };
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     audio::{Report, report_to_py},
-    convert::{batch_to_dict, described_to_py},
+    convert::{Handing, batch_to_dict, described_to_py},
     detach::Detach,
     options, pool, stats,
 };
@@ -31,6 +31,7 @@ type OpenedFields = (u64, Option<u64>, String, (u64, u64));
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     inner: pipeline::Pipeline,
+    handing: Handing,
     /// Damaged rows that were delivered and not yet asked for: those of one batch, as a rule.
     damaged: Mutex<Vec<DamagedRow>>,
     /// Bad rows, likewise.
@@ -51,8 +52,10 @@ impl Pipeline {
             None => options::parse(&PyDict::new(py))?,
         };
         let pool = pool::of_this_process(py);
+        let n_threads = options.n_threads.unwrap_or_else(usable_cpus);
+        let handing = Handing { binary: options.binary, n_threads };
         let inner = py.detach_core(move || pipeline::Pipeline::start(options, start, &pool))?;
-        Ok(Self { inner, damaged: Mutex::default(), bad: Mutex::default() })
+        Ok(Self { inner, handing, damaged: Mutex::default(), bad: Mutex::default() })
     }
 
     /// `(rows of the stream, columns)` of the next element, whose columns are `None` where all of
@@ -63,7 +66,8 @@ impl Pipeline {
             lock(&self.damaged).append(&mut batch.damaged);
             lock(&self.bad).append(&mut batch.bad);
             let (n_rows, is_empty) = (batch.n_rows, batch.n_delivered == 0);
-            let columns = (!is_empty).then(|| batch_to_dict(py, batch)).transpose()?;
+            let columns =
+                (!is_empty).then(|| batch_to_dict(py, batch, self.handing)).transpose()?;
             self.inner.handed_over();
             Ok(Some((n_rows, columns)))
         });

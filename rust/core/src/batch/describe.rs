@@ -7,7 +7,7 @@ use super::{
     gather::is_record,
     gathered::lengths_name,
     lists::list_item,
-    style::{Ragged, Style},
+    style::{Binary, Ragged, Style},
 };
 use crate::audio::SampleType;
 
@@ -42,11 +42,12 @@ impl Shaped {
 }
 
 /// Describes a column of this type, and the lengths beside it: in a batch of `style`, or in single
-/// rows without one.
+/// rows without one, where binary values may be arrays.
 pub fn describe_columns(
     name: &str,
     data_type: &DataType,
     style: Option<Style>,
+    binary: Binary,
 ) -> Vec<(String, Described)> {
     let mut data_type = data_type;
     loop {
@@ -58,10 +59,14 @@ pub fn describe_columns(
     }
     if let DataType::Struct(fields) = data_type {
         let fields = fields.iter();
-        let fields = fields.flat_map(|f| describe_columns(f.name(), f.data_type(), style));
+        let fields = fields.flat_map(|f| describe_columns(f.name(), f.data_type(), style, binary));
         return vec![(name.to_owned(), Described::Struct(fields.collect()))];
     }
     let shaped = match (style, list_item(data_type), data_type) {
+        (None, None, DataType::FixedSizeBinary(width)) if binary == Binary::Numpy => {
+            bytes(usize::try_from(*width).ok())
+        }
+        (None, None, other) if other.is_binary() && binary == Binary::Numpy => bytes(None),
         (None, Some(item), _) => items(item.data_type(), None),
         (None, None, DataType::FixedSizeList(item, width)) => {
             items(item.data_type(), usize::try_from(*width).ok())
@@ -73,6 +78,11 @@ pub fn describe_columns(
         (lengths_name(name, depth), Described::Array(shape, Some(Dtype::I32)))
     });
     std::iter::once(own).chain(lengths).collect()
+}
+
+/// A binary value as an array.
+fn bytes(width: Option<usize>) -> Shaped {
+    Shaped { dtype: Some(Dtype::U8), ..Shaped::objects() }.within(width)
 }
 
 /// The list of a single row.

@@ -46,6 +46,9 @@ impl Dtype {
     /// The dtype of truth values.
     pub const BOOL: Self = Self { name: "?", width: 1, kind: Kind::Bool, stored: 0 };
 
+    /// The dtype of bytes.
+    pub const U8: Self = Self { name: "u1", width: 1, kind: Kind::UInt, stored: 1 };
+
     /// The dtype of lengths.
     pub const I32: Self = Self { name: "i4", width: 4, kind: Kind::Int, stored: 4 };
 
@@ -63,7 +66,7 @@ impl Dtype {
             T::Int16 => plain("i2", Kind::Int, 2),
             T::Int32 => Self::I32,
             T::Int64 => Self::I64,
-            T::UInt8 => plain("u1", Kind::UInt, 1),
+            T::UInt8 => Self::U8,
             T::UInt16 => plain("u2", Kind::UInt, 2),
             T::UInt32 => plain("u4", Kind::UInt, 4),
             T::UInt64 => plain("u8", Kind::UInt, 8),

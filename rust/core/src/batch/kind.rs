@@ -8,7 +8,7 @@ use super::{
     describe::describe_columns,
     dtype::Dtype,
     lists::list_item,
-    style::{Style, Styles},
+    style::{Binary, Style, Styles},
 };
 use crate::error::{Error, Result};
 
@@ -64,7 +64,8 @@ fn check_names(path: &str, fields: &Fields, style: &dyn Fn(&str) -> Style) -> Re
     let mut seen = HashSet::new();
     for field in fields {
         let style_here = style(field.name());
-        for (name, _) in describe_columns(field.name(), field.data_type(), Some(style_here)) {
+        let (style, binary) = (Some(style_here), Binary::default());
+        for (name, _) in describe_columns(field.name(), field.data_type(), style, binary) {
             if !seen.insert(name.clone()) {
                 return Err(Error::schema(
                     format!("{path}{name}"),

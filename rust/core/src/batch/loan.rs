@@ -2,10 +2,13 @@
 
 use std::{
     fmt, process,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
-use super::AlignedBuf;
+use super::{AlignedBuf, lend::Lent};
 
 /// Where a buffer goes when its user is done with it.
 pub(super) trait Home: fmt::Debug + Send + Sync {
@@ -20,23 +23,30 @@ pub(super) trait Home: fmt::Debug + Send + Sync {
 pub struct PooledBuf {
     buf: AlignedBuf,
     home: Option<Weak<dyn Home>>,
+    /// That the consumer has it.
+    lent: Option<Lent>,
 }
 
 impl PooledBuf {
     /// Lends out `buf`, to be given back to `home`.
     pub(super) fn new<H: Home + 'static>(buf: AlignedBuf, home: &Arc<H>) -> Self {
         let home: Weak<H> = Arc::downgrade(home);
-        Self { buf, home: Some(home) }
+        Self { buf, home: Some(home), lent: None }
     }
 
     /// A buffer that belongs to no pool.
     pub fn free_standing(buf: AlignedBuf) -> Self {
-        Self { buf, home: None }
+        Self { buf, home: None, lent: None }
     }
 
     /// Whether a pool lent it, which counts its bytes.
     pub(super) fn is_lent(&self) -> bool {
         self.home.is_some()
+    }
+
+    /// Counts it among what the consumer has, until it is dropped.
+    pub(super) fn set_lent(&mut self, lent: Lent) {
+        self.lent = Some(lent);
     }
 
     /// The buffer.
@@ -61,6 +71,8 @@ impl Drop for PooledBuf {
         if let Some(home) = self.home.as_ref().and_then(Weak::upgrade) {
             home.take_back(std::mem::take(&mut self.buf));
         }
+        // After it has gone back: whoever waits for room looks now.
+        drop(self.lent.take());
     }
 }
 
@@ -78,7 +90,7 @@ const MOST_IN_PAGES: usize = 4 << 10;
 /// asks for as much, or up to a fifth less.
 pub struct Recycler {
     /// The most bytes that are kept unused.
-    most_idle: usize,
+    most_idle: AtomicUsize,
     pid: u32,
     inner: Mutex<Stock>,
     on_return: Box<dyn Fn() + Send + Sync>,
@@ -103,7 +115,8 @@ impl Recycler {
     /// As [`Self::new`], and calls `on_return` whenever a buffer has come back.
     pub fn calling(most_idle: usize, on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let on_return = Box::new(on_return);
-        Arc::new(Self { most_idle, pid: process::id(), inner: Mutex::default(), on_return })
+        let (most_idle, pid) = (AtomicUsize::new(most_idle), process::id());
+        Arc::new(Self { most_idle, pid, inner: Mutex::default(), on_return })
     }
 
     fn lock(&self) -> MutexGuard<'_, Stock> {
@@ -145,6 +158,12 @@ impl Recycler {
         self.lock().idle_bytes
     }
 
+    /// Frees all unused buffers, now and when they come back.
+    pub(crate) fn retire(&self) {
+        self.most_idle.store(0, Relaxed);
+        self.trim(0);
+    }
+
     /// Frees unused buffers, the oldest first, until at most `limit` bytes of them are kept.
     pub fn trim(&self, limit: usize) {
         let mut stock = self.lock();
@@ -184,7 +203,7 @@ impl Home for Recycler {
         stock.idle_bytes += n_bytes;
         stock.idle.push(buf);
         drop(stock);
-        self.trim(self.most_idle);
+        self.trim(self.most_idle.load(Relaxed));
         (self.on_return)();
     }
 }
@@ -235,6 +254,11 @@ mod tests {
         assert_eq!(buffers.take(N).buf().as_bytes().as_ptr(), last, "the warmest first");
         buffers.trim(0);
         assert_eq!(buffers.idle_bytes(), 0);
+        let late = buffers.take(N);
+        drop(buffers.take(N));
+        buffers.retire();
+        drop(late);
+        assert_eq!(buffers.idle_bytes(), 0, "nothing is kept for anybody");
         let orphan = buffers.take(N);
         drop(buffers);
         drop(orphan);

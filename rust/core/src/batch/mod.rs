@@ -8,6 +8,7 @@ mod gather;
 mod gathered;
 mod held;
 mod kind;
+mod lend;
 mod limit;
 mod lists;
 mod loan;
@@ -30,10 +31,11 @@ pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool, OWN_PAGES, PAGE};
 pub use describe::{Described, describe_columns};
 pub use dtype::{Dtype, FillValue};
 pub use kind::check_supported;
+pub(crate) use lend::Ledger;
 pub use limit::Limit;
 pub use loan::{PooledBuf, Recycler};
 pub(crate) use row::{BlobValue, Fate, Row};
-pub use style::{Ragged, Style, Styles};
+pub use style::{Binary, Ragged, Style, Styles};
 pub use value::{Value, value};
 
 /// One delivered element: a batch, or a single row.

@@ -23,6 +23,21 @@ impl Ragged {
         [("object", Self::Object), ("pad", Self::Pad), ("error", Self::Error)];
 }
 
+/// What binary values become in Python.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Binary {
+    /// `bytes`, which are a copy.
+    #[default]
+    Bytes,
+    /// Arrays of `uint8`; those of encoded rows are the memory that they were read into.
+    Numpy,
+}
+
+impl Binary {
+    /// All of them, by the names that users give.
+    pub const ALL: [(&'static str, Self); 2] = [("bytes", Self::Bytes), ("numpy", Self::Numpy)];
+}
+
 /// How batches hold one column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Style {

@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use super::{dataset::Dataset, options::Options};
 use crate::{
     audio::Channels,
-    batch::{Described, Dtype, Source, VALID, describe_columns},
+    batch::{Binary, Described, Dtype, Source, VALID, describe_columns},
     error::Result,
 };
 
@@ -25,13 +25,20 @@ pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
     let dataset = Dataset::open(&first, &Arc::new(first.files()))?;
     let small = dataset.projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
-    let bytes = || Described::Array(Vec::new(), None);
+    let single = options.batch_size.is_none();
+    let bytes = || match options.binary {
+        Binary::Numpy if single => Described::Array(vec![None], Some(Dtype::U8)),
+        _ => Described::Array(Vec::new(), None),
+    };
+    let columns = |column: &str, name: &str, data_type: &DataType| {
+        describe_columns(name, data_type, style(column), options.binary)
+    };
     let mut described: Vec<(String, Described)> = Vec::new();
     for (name, source) in &dataset.layout.columns {
         let data_type = |k: usize| small.fields().get(k).map(|field| field.data_type());
         match *source {
             Source::Table(k) => {
-                let columns = data_type(k).map(|t| describe_columns(name, t, style(name)));
+                let columns = data_type(k).map(|t| columns(name, name, t));
                 described.extend(columns.unwrap_or_default());
             }
             Source::Audio(_) => {
@@ -42,9 +49,10 @@ pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
             Source::Blob { fields: Some(k), .. } => {
                 let mut fields = vec![("bytes".to_owned(), bytes())];
                 if let Some(DataType::Struct(others)) = data_type(k) {
-                    fields.extend(others.iter().flat_map(|field| {
-                        describe_columns(field.name(), field.data_type(), style(name))
-                    }));
+                    let others = others.iter();
+                    fields.extend(
+                        others.flat_map(|field| columns(name, field.name(), field.data_type())),
+                    );
                 }
                 described.push((name.clone(), Described::Struct(fields)));
             }

@@ -37,12 +37,12 @@ pub use describe::describe;
 pub use options::{AudioRequest, OnError, Options};
 pub use start::Start;
 
-pub use crate::threads::usable_cpus;
+pub use crate::threads::{share_out, usable_cpus};
 
 use self::{dataset::Dataset, queue::Queue, runs::Runs, tables::Tables};
 use crate::{
     audio::{Decoder, warm_up},
-    batch::{AlignedBuf, Batch, BufferPool, Recycler, Row},
+    batch::{AlignedBuf, Batch, BufferPool, Ledger, Recycler, Row},
     error::{Error, ErrorKind, Result},
     order::{Fingerprint, Step},
     pool::{Pool, Seat},
@@ -111,6 +111,8 @@ struct Shared {
     /// Of encoded rows: fresh pages cost more than reading into them, and memory that comes and goes
     /// on many threads leaves the allocator with holes that are nobody's budget.
     row_buffers: Arc<Recycler>,
+    /// Of encoded rows that the consumer has in the memory they were read into.
+    lent_rows: Arc<Ledger>,
     /// Decoders that no thread uses, with what they keep between rows.
     decoders: Mutex<Vec<Decoder>>,
     /// Set once, as soon as the slots' size is known.
@@ -166,6 +168,7 @@ impl Pipeline {
             runs: Runs::new(budget / runs::SHARE),
             path_tables: Tables::new(bad_rows::PATHS_LIMIT, 1),
             row_buffers: Recycler::new(budget),
+            lent_rows: Ledger::new(Shared::waking(shared.clone())),
             decoders: Mutex::default(),
             batch_buffers: OnceLock::new(),
             column_buffers: Recycler::calling(budget / SPARE, Shared::waking(shared.clone())),
@@ -264,8 +267,8 @@ impl Pipeline {
         self.shared.tables.clear();
         self.shared.path_tables.clear();
         self.shared.runs.clear();
-        self.shared.row_buffers.trim(0);
-        self.shared.column_buffers.trim(0);
+        self.shared.row_buffers.retire();
+        self.shared.column_buffers.retire();
         self.shared.lock_decoders().clear();
         self.shared.files.close();
     }
@@ -374,14 +377,14 @@ impl Shared {
         }
     }
 
-    /// Bytes taken besides what the queue charges: tables, and the buffers of batches and of their
-    /// large columns, these until the consumer's array over them has died.
+    /// Bytes taken besides what the queue charges: tables, and the buffers of batches, of their large
+    /// columns and of rows that are lent out, these until the consumer's array over them has died.
     fn other_bytes(&self) -> usize {
         let buffers = self.batch_buffers.get().map_or(0, |pool| pool.live_bytes());
         let columns = &self.column_buffers;
         let columns = columns.lent_bytes().saturating_add(columns.idle_bytes());
         let (tables, spare) = (self.tables.live_bytes(), self.files.spare_bytes());
-        [tables, self.runs.bytes(), spare, buffers, columns]
+        [tables, self.runs.bytes(), spare, buffers, columns, self.lent_rows.bytes()]
             .into_iter()
             .fold(0, usize::saturating_add)
     }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use crate::{
     audio::AudioSpec,
-    batch::Styles,
+    batch::{Binary, Styles},
     error::{Error, Result},
     order::Plan,
     shard::{Files, IndexDir, Mapper},
@@ -39,6 +39,8 @@ pub struct Options {
     pub drop_remainder: bool,
     /// How batches hold nulls and lists of unequal lengths.
     pub styles: Styles,
+    /// What binary values become.
+    pub binary: Binary,
     /// Whether elements carry `shard` and `row`.
     pub with_row_id: bool,
     /// Threads of the pool that may decode for it at a time; `None` is one for each CPU that this

@@ -25,7 +25,7 @@ use super::{
     progress::Progress,
 };
 use crate::{
-    batch::{AlignedBuf, Batch, Row},
+    batch::{AlignedBuf, Batch, Binary, Row},
     error::{Error, Result},
     shard::ReadCounters,
     stats::{self, Snapshot},
@@ -340,7 +340,16 @@ impl Queue {
                 return Err(Error::new(crate::ErrorKind::Closed));
             }
             if state.batches.front().is_some_and(|batch| batch.finished.is_some()) {
-                let batch = state.batches.pop_front();
+                let mut batch = state.batches.pop_front();
+                if let Some(batch) = &mut batch
+                    && shared.options.binary == Binary::Numpy
+                    && let Some(Ok(finished)) = &mut batch.finished
+                {
+                    // From here on it counts for as long as it lives.
+                    let lent = finished.lend(&shared.lent_rows);
+                    batch.bytes = batch.bytes.saturating_sub(lent);
+                    state.used = state.used.saturating_sub(lent);
+                }
                 let read_rows = state.jobs.len();
                 state.tally.taken(read_rows);
                 state.head += shared.options.rows_per_batch() as u64;
