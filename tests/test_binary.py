@@ -218,3 +218,18 @@ def test_element_spec_says_what_comes(tmp_path: Path) -> None:
 def test_other_names_are_refused() -> None:
     with pytest.raises(ValueError, match=r"binary is one of \('bytes', 'numpy'\), not 'arrow'"):
         gm.ArrowIterDataset("x.arrow", binary="arrow")  # type: ignore[arg-type]
+
+
+def test_rows_as_arrays_decode() -> None:
+    import io
+
+    import soundfile
+
+    out = io.BytesIO()
+    soundfile.write(out, np.linspace(-0.5, 0.5, 999), 8_000, format="WAV", subtype="PCM_16")
+    data = out.getvalue()
+    row = np.frombuffer(data, np.uint8)
+    assert gm.decode(row).tobytes() == gm.decode(data).tobytes()
+    assert gm.probe(row) == gm.probe(data)
+    with pytest.raises(TypeError, match="uint8, not of float32"):
+        gm.decode(np.zeros(9, np.float32))  # pyright: ignore[reportArgumentType]

@@ -12,7 +12,7 @@ from gristmill.config import Dtype, Resampler, check_dtype
 from gristmill.limits import Limits
 from gristmill.report import DecodeReport
 
-_Data = bytes | bytearray | memoryview
+_Data = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[np.uint8]]
 _DEFAULT = Limits()
 
 
@@ -54,7 +54,7 @@ def decode(
     """Decodes a recording, or a part of it.
 
     Args:
-        data: A whole file, in any of the formats of `docs/formats.md`.
+        data: A whole file, in any of the formats of `docs/formats.md`: bytes, or an array of uint8.
         sample_rate: Target rate in Hz; `None` keeps the file's own.
         channels: As in `Audio`.
         start: Where the part begins, in seconds, rounded to a frame at the target rate.
@@ -136,4 +136,6 @@ def probe(data: _Data, *, limits: Limits | None = None) -> AudioInfo:
 
 
 def _as_bytes(data: _Data) -> bytes | bytearray:
-    return data.tobytes() if isinstance(data, memoryview) else data
+    if isinstance(data, np.ndarray) and data.dtype != np.uint8:
+        raise TypeError(f"a recording is bytes or an array of uint8, not of {data.dtype}")
+    return data.tobytes() if isinstance(data, memoryview | np.ndarray) else data
