@@ -67,6 +67,26 @@ pub fn usable_cpus() -> usize {
     thread::available_parallelism().map_or(1, Into::into)
 }
 
+/// The CPUs that threads started now may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cpus {
+    /// How many, the quota counted.
+    pub(crate) n: usize,
+    /// Which, where the system tells.
+    #[cfg(target_os = "linux")]
+    affinity: Option<rustix::thread::CpuSet>,
+}
+
+impl Cpus {
+    pub(crate) fn usable() -> Self {
+        Self {
+            n: usable_cpus(),
+            #[cfg(target_os = "linux")]
+            affinity: rustix::thread::sched_getaffinity(None).ok(),
+        }
+    }
+}
+
 /// What a contained panic said.
 pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|&text| text.to_owned());

@@ -27,7 +27,7 @@ use std::{
 use self::roster::Roster;
 use crate::{
     stats::{CpuTimes, SeatTimes},
-    threads::{self, usable_cpus},
+    threads::{self, Cpus},
 };
 
 /// How long threads that no seat asks for wait for one.
@@ -73,14 +73,16 @@ struct Shared {
 struct State {
     roster: Roster,
     n_threads: usize,
-    usable_cpus: usize,
+    /// Threads that were started for other CPUs, and that nobody has now, are no part of the crew.
+    crew: u64,
+    cpus: Cpus,
 }
 
 impl State {
     /// How many threads there should be.
     fn n_wanted(&self) -> usize {
         let (sum, most) = self.roster.n_asked_for();
-        sum.min(most.max(self.usable_cpus))
+        sum.min(most.max(self.cpus.n))
     }
 }
 
@@ -109,13 +111,19 @@ impl Pool {
     pub(crate) fn join(&self, work: Arc<dyn Work>, most: usize) -> io::Result<Seat> {
         let cpu = self.shared.cpu.total().unwrap_or_default();
         let mut state = self.shared.lock();
-        state.usable_cpus = usable_cpus();
+        let cpus = Cpus::usable();
+        if state.roster.is_empty() && state.cpus != cpus {
+            // Those that wait keep to the CPUs of whoever started them.
+            state.crew += 1;
+            state.n_threads = 0;
+        }
+        state.cpus = cpus;
         let id = state.roster.enter(work, most, cpu, Instant::now());
         let seat = Seat { pool: self.clone(), id, last: OnceLock::new() };
         while state.n_threads < state.n_wanted() {
-            let shared = Arc::clone(&self.shared);
+            let (shared, crew) = (Arc::clone(&self.shared), state.crew);
             let name = format!("gristmill-decode-{}", state.n_threads);
-            if let Err(error) = threads::spawn(name, move || shared.run()) {
+            if let Err(error) = threads::spawn(name, move || shared.run(crew)) {
                 drop(state);
                 seat.leave();
                 return Err(error);
@@ -173,15 +181,19 @@ impl Shared {
     }
 
     /// The body of a thread: until there are more threads than wanted, or no seat is taken for long.
-    fn run(&self) {
+    fn run(&self, crew: u64) {
         let file = self.cpu.enter();
         let mut state = self.lock();
         let mut now = Instant::now();
-        loop {
+        while state.crew == crew {
             if state.roster.is_empty() {
-                let waited = self.work.wait_timeout_while(state, LINGER, |s| s.roster.is_empty());
+                let is_unasked = |state: &mut State| state.roster.is_empty();
+                let waited = self.work.wait_timeout_while(state, LINGER, is_unasked);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 now = Instant::now();
+                if state.crew != crew {
+                    break;
+                }
             }
             if state.n_threads > state.n_wanted() {
                 state.n_threads -= 1;

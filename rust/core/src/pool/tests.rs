@@ -158,6 +158,50 @@ fn threads_wait_a_moment_for_the_next_seat() {
     assert!(n_threads < n_seats / 2, "{n_threads} threads for {n_seats} seats");
 }
 
+/// One piece of work that keeps how many CPUs its thread may use.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+struct Where(AtomicUsize);
+
+#[cfg(target_os = "linux")]
+impl Work for Where {
+    fn n_ready(&self) -> usize {
+        usize::from(self.0.load(SeqCst) == 0)
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn turn(&self) {
+        let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+        self.0.store(cpus.count() as usize, SeqCst);
+    }
+
+    fn panicked(&self, message: String) {
+        panic!("{message}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_thread_goes_on_with_cpus_that_the_next_seat_may_not_use() {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    // Of this test's thread alone, and of those that it starts.
+    let (pool, all) = (Pool::default(), sched_getaffinity(None).unwrap());
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).unwrap());
+    for (cpus, n_cpus) in [(all, all.count()), (one, 1), (one, 1), (all, all.count())] {
+        sched_setaffinity(None, &cpus).unwrap();
+        let work = Arc::new(Where::default());
+        let seat = pool.join(Arc::clone(&work) as _, 2).unwrap();
+        until(|| work.0.load(SeqCst) > 0);
+        seat.leave();
+        assert_eq!(work.0.load(SeqCst), n_cpus as usize);
+    }
+}
+
 #[test]
 fn a_seat_is_left_only_after_its_turns_and_the_others_stay() {
     let pool = Pool::default();
