@@ -73,7 +73,7 @@ struct Shared {
 struct State {
     roster: Roster,
     n_threads: usize,
-    /// Threads that were started for other CPUs, and that nobody has now, are no part of the crew.
+    /// Counts how often the CPUs changed while no seat was taken: threads of an earlier crew end.
     crew: u64,
     cpus: Cpus,
 }
