@@ -364,7 +364,7 @@ impl Shared {
         let soon = rows_per_batch.saturating_mul(self.options.look_ahead() as u64).min(MAX_ROWS);
         let mut shards = dataset.shards_of(first..end.min(first.saturating_add(soon)));
         shards.truncate(MAX_OPENED);
-        open_ahead(&shards, self.options.n_openers());
+        open_ahead(shards, self.options.n_openers());
         Ok(())
     }
 
