@@ -159,12 +159,13 @@ impl Pipeline {
         let closed = Arc::<AtomicBool>::default();
         let files =
             options.files().with_cancel(Arc::clone(&closed)).with_spare_memory(budget / SPARE);
+        let largest_held = options.largest_table_held();
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
             options,
             dataset: OnceLock::new(),
             started: OnceLock::new(),
             queue: Queue::default(),
-            tables: Tables::new(budget / 4, n_readers),
+            tables: Tables::new(budget / 4, n_readers).with_passing(largest_held),
             runs: Runs::new(budget / runs::SHARE),
             path_tables: Tables::new(bad_rows::PATHS_LIMIT, 1),
             row_buffers: Recycler::new(budget),

@@ -8,6 +8,7 @@
 
 mod blob;
 mod body;
+mod counted;
 mod dictionaries;
 #[cfg(test)]
 mod faults;
@@ -37,6 +38,7 @@ use arrow_ipc::CompressionType;
 use arrow_schema::SchemaRef;
 
 pub use blob::{Blob, BlobRun};
+pub(crate) use counted::{Counted, Live};
 pub use features::audio_columns;
 pub use files::{Files, ReadCounters};
 pub use items::ItemsInFile;
@@ -45,7 +47,6 @@ pub use mapped::{Mapped, Mapper};
 pub use open::{open_ahead, open_all};
 pub use projection::Projection;
 pub use sidecar::IndexDir;
-pub(crate) use table::Counted;
 pub use table::{Table, TableSize};
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
