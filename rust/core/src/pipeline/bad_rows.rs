@@ -157,7 +157,7 @@ impl Shared {
             if let Some(outcomes) = outcomes {
                 outcomes.bad_took(stats::since(began));
             }
-            match self.decode_audio(dataset, decoder, &job, slot) {
+            match self.decode_audio(dataset, decoder, (&job, stats::now()), slot) {
                 Ok(audio) => return Ok(self.finished(dataset, job, audio, bad, Fate::Valid)),
                 Err(error) if is_of_row(&error) => {
                     bad.extend(self.bad_row(dataset, &job, &error, true));

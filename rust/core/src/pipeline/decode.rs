@@ -1,6 +1,6 @@
 //! What decoders do: from a read row to its slot, and from the last row to the batch.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
 use crate::{
@@ -33,9 +33,9 @@ pub(super) struct Finished {
 type OwnAudio = (AlignedBuf, Vec<usize>);
 
 impl Shared {
-    /// A turn of a decoder thread: a row that takes milliseconds, or a few that take less than it
-    /// costs to look whose turn it is.
-    pub(super) fn decode_rows(&self) {
+    /// A turn of a decoder thread, which began at `began`: a row that takes milliseconds, or a few
+    /// that take less than it costs to look whose turn it is.
+    pub(super) fn decode_rows(&self, began: Instant) {
         let Some(dataset) = self.dataset.get() else { return };
         let n_rows = if dataset.audio.is_some() { 1 } else { SMALL_ROWS };
         let mut decoder = self.lock_decoders().pop().unwrap_or_else(|| {
@@ -46,14 +46,11 @@ impl Shared {
         for _ in 0..n_rows {
             let Some((job, slot)) = self.queue.pop(self) else { break };
             let (index, mut charged) = (job.index, job.charged);
-            let began = match dataset.audio {
-                Some(_) => Some(stats::now()),
-                None => stats::sampled(index),
-            };
-            let row = self.decode_row(dataset, &mut decoder, job, slot, &mut charged);
-            if let Some(began) = began {
-                self.decoded(stats::since(began), decoder.take_resampling());
-            }
+            let is_timed = self.stats.decode.is_timed(index);
+            // The row has the turn to itself, or what it takes is less than the clock.
+            let began = if n_rows > 1 && is_timed { stats::now() } else { began };
+            let row = self.decode_row(dataset, &mut decoder, (job, began), slot, &mut charged);
+            self.decoded(is_timed.then(|| stats::since(began)), decoder.take_resampling());
             let own = row.as_ref().map_or(0, |finished| finished.own_bytes);
             self.file(dataset, index, row.map(|finished| finished.row), charged, own);
         }
@@ -77,12 +74,17 @@ impl Shared {
         own: usize,
     ) {
         let Some(rows) = self.queue.file(self, index, row, charged, own) else { return };
-        let batch = self.assembled(dataset, rows);
+        let batch = self.assembled(dataset, index, rows);
         self.queue.finish(self, index, batch);
     }
 
-    /// The rows of a batch as the batch, or the first row's error.
-    pub(super) fn assembled(&self, dataset: &Dataset, rows: Result<Vec<Row>>) -> Result<Batch> {
+    /// The rows of the batch with row `index` as the batch, or the first row's error.
+    pub(super) fn assembled(
+        &self,
+        dataset: &Dataset,
+        index: u64,
+        rows: Result<Vec<Row>>,
+    ) -> Result<Batch> {
         let Some(pool) = self.batch_buffers.get() else {
             return Err(Error::config("rows are there before the shards are open"));
         };
@@ -91,11 +93,14 @@ impl Shared {
         let sample_type = dataset.sample_type();
         let slots = Slots { shape, sample_type, pool, buffers: &self.column_buffers };
         let limit = self.options.column_limit();
-        let began = stats::now();
+        let timer = &self.stats.assemble;
+        let began = timer.is_timed(index / self.options.rows_per_batch() as u64).then(stats::now);
         let batch = rows.and_then(|rows| {
             assemble(rows, &dataset.layout, &dataset.shards, &slots, single, limit)
         });
-        self.stats.assemble.record(stats::since(began));
+        if let Some(began) = began {
+            timer.record(stats::since(began));
+        }
         batch
     }
 
@@ -104,27 +109,27 @@ impl Shared {
         &self,
         dataset: &Dataset,
         decoder: &mut Decoder,
-        job: Job,
+        (job, began): (Job, Instant),
         mut slot: Option<AlignedBuf>,
         charged: &mut usize,
     ) -> Result<Finished> {
-        match self.decode_audio(dataset, decoder, &job, &mut slot) {
+        match self.decode_audio(dataset, decoder, (&job, began), &mut slot) {
             Ok(audio) => Ok(self.finished(dataset, job, audio, Vec::new(), Fate::Valid)),
             Err(error) => self.instead(dataset, decoder, job, &mut slot, error, charged),
         }
     }
 
     /// The row's audio, in `slot` if there is one, which is left where it is on an error; `None`
-    /// where no column is decoded.
+    /// where no column is decoded. It is worked at since `began`.
     pub(super) fn decode_audio(
         &self,
         dataset: &Dataset,
         decoder: &mut Decoder,
-        job: &Job,
+        (job, began): (&Job, Instant),
         slot: &mut Option<AlignedBuf>,
     ) -> Result<Option<Decoded>> {
         let Some((k, spec)) = &dataset.audio else { return Ok(None) };
-        let (began, id) = (stats::now(), job.step.row);
+        let id = job.step.row;
         let shard = dataset.shards.get(id.shard as usize);
         let key = shard.map_or(0, Shard::key);
         let draw = hash(&[self.options.crop_seed, job.step.epoch, key, id.row]);

@@ -122,7 +122,7 @@ impl Shared {
         room: Room,
         charged: &mut usize,
     ) -> Result<Job> {
-        let began = stats::sampled(index);
+        let began = self.stats.plan.is_timed(index).then(stats::now);
         let shard = dataset.shard(step)?;
         let name = |error: Error| error.in_shard(shard.name()).in_row(step.row.row);
         let located = self.locate(dataset, shard, (index, step), room).map_err(name)?;

@@ -11,8 +11,8 @@ use crate::{
     pool::Seat,
     shard::ReadCounters,
     stats::{
-        self, Caches, Census, Depths, Memory, ReaderWaits, SeatTimes, Snapshot, StageTimes,
-        StorageTimes, ThreadTimes, Timer,
+        self, Caches, Census, Depths, Memory, Paced, ReaderWaits, SeatTimes, Sleepers, Snapshot,
+        StageTimes, StorageTimes, ThreadTimes, Timer,
     },
     threads::usable_cpus,
 };
@@ -31,16 +31,18 @@ pub(super) enum Why {
 /// What the queue's lock guards of the statistics.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// How many sleep, by [`Why`]: looked at for every row, so apart from the rest, in one place.
-    n_asleep: [u32; 3],
-    asleep: [Census; 3],
+    /// Readers that sleep, by [`Why`].
+    asleep: Sleepers<3>,
     /// Readers.
     alive: Census,
     opened: Option<Opening>,
     /// Assembled batches that wait for the consumer.
-    pub(super) n_ready: usize,
+    n_ready: usize,
     peak: usize,
+    /// Batches that were assembled, and those of them that the consumer took; their rows.
+    n_assembled: u64,
     n_taken: u64,
+    n_rows: u64,
     sum_read_rows: u64,
     sum_ready: u64,
 }
@@ -67,25 +69,17 @@ pub(super) struct Lengths {
 impl Tally {
     /// A thread falls asleep for this reason.
     pub(super) fn sleeps(&mut self, why: Why) {
-        self.count(why, Census::enter);
+        self.asleep.enter(why as usize, stats::now);
     }
 
     /// A thread that slept for this reason is awake.
     pub(super) fn wakes(&mut self, why: Why) {
-        self.count(why, Census::leave);
-    }
-
-    fn count(&mut self, why: Why, change: impl FnOnce(&mut Census, Instant)) {
-        let places = (self.asleep.get_mut(why as usize), self.n_asleep.get_mut(why as usize));
-        if let (Some(census), Some(n)) = places {
-            change(census, stats::now());
-            *n = census.n() as u32;
-        }
+        self.asleep.leave(why as usize, stats::now);
     }
 
     /// How many threads are asleep for one of these reasons.
     pub(super) fn n_asleep(&self, reasons: &[Why]) -> u32 {
-        reasons.iter().filter_map(|why| self.n_asleep.get(*why as usize)).sum()
+        reasons.iter().map(|why| self.asleep.n(*why as usize)).sum()
     }
 
     /// The readers.
@@ -106,10 +100,19 @@ impl Tally {
         }
     }
 
-    /// The consumer takes a batch.
-    pub(super) fn taken(&mut self, read_rows: usize) {
+    /// A batch is ready for the consumer.
+    pub(super) fn assembled(&mut self) {
         if stats::ON {
+            self.n_assembled += 1;
+        }
+        self.n_ready += 1;
+    }
+
+    /// The consumer takes a batch of so many rows, or the error in its place.
+    pub(super) fn taken(&mut self, read_rows: usize, n_rows: Option<usize>) {
+        if let Some(n_rows) = n_rows.filter(|_| stats::ON) {
             self.n_taken += 1;
+            self.n_rows += n_rows as u64;
             self.sum_read_rows += read_rows as u64;
             self.sum_ready += self.n_ready as u64;
         }
@@ -125,7 +128,9 @@ impl Tally {
         into: &mut Snapshot,
     ) {
         let readers = self.alive.total(now);
-        let [look_ahead, batch, row] = self.asleep.each_ref().map(|census| census.total(now));
+        let [look_ahead, batch, row] = self.asleep.totals(now);
+        (into.elements, into.rows) = (self.n_taken, self.n_rows);
+        into.assemble.count = self.n_assembled;
         let (requests, storage) =
             self.opened.map_or((0, Duration::ZERO), |opening| (opening.requests, opening.busy));
         let busy = reads.times().timer().sum();
@@ -195,39 +200,39 @@ impl Shared {
         AtWork { shared: self, file: self.stats.cpu.enter() }
     }
 
-    /// Files the time that a row took in its decoder thread.
-    pub(super) fn decoded(&self, took: Duration, resampling: Duration) {
+    /// Files the time that a row took in its decoder thread, where that was timed.
+    pub(super) fn decoded(&self, took: Option<Duration>, resampling: Duration) {
         if resampling > Duration::ZERO {
             self.stats.resample.record(resampling);
         }
-        self.stats.decode.record(took.saturating_sub(resampling));
+        if let Some(took) = took {
+            self.stats.decode.record(took.saturating_sub(resampling));
+        }
     }
 
     /// What has been measured until now.
     pub(super) fn snapshot(&self) -> Snapshot {
         let now = stats::now();
         let (stats, counters) = (&self.stats, self.files.counters());
-        let (elements, rows, first_element) = stats.consumer.delivered();
         let (asked, table_loads, waited) = self.tables.counts();
         let file_opens = counters.times().n_opened();
         let file_hits = counters.requests().saturating_sub(file_opens);
         let mut snapshot = Snapshot {
             elapsed: now.saturating_duration_since(stats.began),
-            first_element,
-            elements,
-            rows,
+            first_element: stats.consumer.first(),
             bad_rows: stats.n_bad.load(Ordering::Relaxed),
-            plan: stage(&stats.plan),
-            decode: stage(&stats.decode),
+            plan: paced(&stats.plan),
+            decode: paced(&stats.decode),
             resample: stage(&stats.resample),
-            assemble: stage(&stats.assemble),
-            deliver: stage(&stats.deliver),
-            consumer: stats.consumer.times(now),
+            assemble: paced(&stats.assemble),
+            deliver: stats.consumer.deliveries(),
             usable_cpus: usable_cpus(),
             waits: ReaderWaits { tables: waited, ..ReaderWaits::default() },
             ..Snapshot::default()
         };
         self.queue.describe(now, counters, &mut snapshot);
+        snapshot.consumer = stats.consumer.times(now, snapshot.elements);
+        snapshot.assemble.busy = stats.assemble.busy(snapshot.assemble.count);
         snapshot.memory = Memory {
             used: snapshot.memory.used.saturating_add(self.other_bytes()),
             budget: self.options.memory_budget,
@@ -252,6 +257,11 @@ impl Shared {
         snapshot.shards = self.dataset.get().map(Dataset::reads).unwrap_or_default();
         snapshot
     }
+}
+
+/// A stage of whose work a part is timed; how much there was of it is counted elsewhere.
+fn paced(timer: &Paced) -> StageTimes {
+    StageTimes { percentiles: timer.percentiles(), ..StageTimes::default() }
 }
 
 /// A stage all of whose work is timed.

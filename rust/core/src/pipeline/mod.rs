@@ -191,26 +191,27 @@ impl Pipeline {
     /// Whatever kept the shards from opening or a row of this batch from being delivered, the
     /// first row's first; [`ErrorKind::Closed`] after [`Self::close`], also while waiting.
     pub fn next(&self, timeout: Duration) -> Result<Next> {
-        let (consumer, asked) = (&self.shared.stats.consumer, stats::now());
-        consumer.asks(asked);
+        let consumer = &self.shared.stats.consumer;
+        consumer.asks(stats::now);
         let next = self.shared.queue.next(&self.shared, timeout);
-        let n_rows = match &next {
+        match &next {
             Ok(Next::Batch(batch)) => {
                 let n_bad = batch.bad.iter().filter(|bad| !bad.is_substitute).count();
-                self.shared.stats.n_bad.fetch_add(n_bad as u64, Ordering::Relaxed);
-                Some(batch.n_delivered)
+                if n_bad > 0 {
+                    self.shared.stats.n_bad.fetch_add(n_bad as u64, Ordering::Relaxed);
+                }
+                consumer.takes(stats::now);
             }
-            _ => None,
-        };
-        consumer.leaves(asked, stats::now(), n_rows);
+            Ok(Next::Pending) => {}
+            Ok(Next::End) | Err(_) => consumer.ends(stats::now),
+        }
         next
     }
 
     /// Tells that the last batch has been made an element of the consumer's language: the time
     /// since [`Self::next`] counts as delivery, and not as the consumer's own.
     pub fn handed_over(&self) {
-        let stats = &self.shared.stats;
-        stats.deliver.record(stats.consumer.has_it(stats::now()));
+        self.shared.stats.consumer.has_it(stats::now);
     }
 
     /// What has been measured so far, also after [`Self::close`]; `None` in a forked child, where

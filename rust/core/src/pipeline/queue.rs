@@ -80,8 +80,8 @@ struct State {
 
 /// What a reader may do next.
 enum Claim {
-    /// Claim the next row.
-    Now,
+    /// Claim the next row; how many bytes are taken then, where that was worked out.
+    Now(Option<usize>),
     /// Wait for room.
     Wait(Why),
     /// Stop: the stream ends, or closes.
@@ -100,15 +100,15 @@ impl State {
         let place = (self.next_row - self.head) / shared.options.rows_per_batch() as u64;
         let place = place as usize;
         if place < self.batches.len() || place == 0 {
-            return Claim::Now;
+            return Claim::Now(None);
         }
         if place >= shared.options.look_ahead() {
             return Claim::Wait(Why::LookAhead);
         }
         let needed = self.used.saturating_add(shared.next_batch_bytes());
-        let kept = shared.other_bytes().saturating_add(shared.room_to_keep());
-        let fits = needed.saturating_add(kept) <= shared.options.memory_budget;
-        if fits { Claim::Now } else { Claim::Wait(Why::NoRoomForBatch) }
+        let taken = needed.saturating_add(shared.other_bytes());
+        let fits = taken.saturating_add(shared.room_to_keep()) <= shared.options.memory_budget;
+        if fits { Claim::Now(Some(taken)) } else { Claim::Wait(Why::NoRoomForBatch) }
     }
 }
 
@@ -164,22 +164,24 @@ impl Queue {
     pub(super) fn claim(&self, shared: &Shared, whole: bool) -> Option<Range<u64>> {
         let rows_per_batch = shared.options.rows_per_batch() as u64;
         let mut state = self.lock();
-        loop {
+        let taken = loop {
             match state.claimable(shared) {
                 Claim::Over => {
                     self.wake_claiming(&state, shared);
                     return None;
                 }
-                Claim::Now => break,
+                Claim::Now(taken) => break taken,
                 Claim::Wait(why) => state = asleep(state, why, &self.room),
             }
-        }
+        };
         let index = state.next_row;
         if (index - state.head) / rows_per_batch >= state.batches.len() as u64 {
             let n_rows = rows_per_batch.min(state.end? - index) as usize;
             state.batches.push_back(Progress::new(n_rows, shared.new_slots(n_rows)));
             let used = state.used;
-            state.tally.uses(|| used.saturating_add(shared.other_bytes()));
+            // It is several locks.
+            let anew = || used.saturating_add(shared.other_bytes());
+            state.tally.uses(|| taken.unwrap_or_else(anew));
         }
         let n_rows = if whole {
             let behind =
@@ -324,7 +326,7 @@ impl Queue {
         progress.bytes += held;
         state.used += held;
         progress.finished = Some(batch);
-        state.tally.n_ready += 1;
+        state.tally.assembled();
         if place == Some(0) {
             self.ready.notify_all();
         }
@@ -334,6 +336,7 @@ impl Queue {
     /// Waits at most `timeout` for the next batch.
     pub(super) fn next(&self, shared: &Shared, timeout: Duration) -> Result<Next> {
         let deadline = Instant::now() + timeout;
+        let consumer = &shared.stats.consumer;
         let mut state = self.lock();
         loop {
             if shared.is_closed() {
@@ -351,7 +354,9 @@ impl Queue {
                     state.used = state.used.saturating_sub(lent);
                 }
                 let read_rows = state.jobs.len();
-                state.tally.taken(read_rows);
+                let finished = batch.as_ref().and_then(|batch| batch.finished.as_ref());
+                let n_rows = finished.and_then(|batch| Some(batch.as_ref().ok()?.n_delivered));
+                state.tally.taken(read_rows, n_rows);
                 state.head += shared.options.rows_per_batch() as u64;
                 let [older, newer] = state.delivered;
                 state.delivered = [newer, batch.as_ref().map_or(0, |batch| batch.bytes)];
@@ -370,11 +375,11 @@ impl Queue {
             if left.is_zero() {
                 return Ok(Next::Pending);
             }
-            let asleep_from = stats::now();
+            consumer.sleeps(stats::now());
             let (guard, _) =
                 self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
             state = guard;
-            shared.stats.consumer.sleeps(stats::since(asleep_from));
+            consumer.wakes(stats::now());
         }
     }
 

@@ -1,6 +1,6 @@
 //! The pipeline as the pool sees it: read rows are the work, and a few of them a turn.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use super::{Job, Shared};
 use crate::{
@@ -36,8 +36,8 @@ impl Work for Shared {
         self.queue.is_over()
     }
 
-    fn turn(&self) {
-        self.decode_rows();
+    fn turn(&self, began: Instant) {
+        self.decode_rows(began);
     }
 
     fn panicked(&self, message: String) {

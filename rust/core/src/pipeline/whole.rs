@@ -53,7 +53,7 @@ impl Shared {
         indices: Range<u64>,
         charged: &mut usize,
     ) -> Result<Batch> {
-        let first = indices.start;
+        let (first, timed) = (indices.start, stats::sampled_of_many(&indices));
         let mut wanted = Vec::with_capacity(self.options.rows_per_batch().min(MANY));
         for index in indices {
             let id = dataset.step(index)?.row;
@@ -70,7 +70,8 @@ impl Shared {
             if failed.as_ref().is_some_and(|(before, _)| *before < index) {
                 continue;
             }
-            let began = group.iter().find_map(|row| stats::sampled_of_many(row.index));
+            let is_timed = |row: &Wanted| Some(row.index) == timed;
+            let began = (timed.is_some() && group.iter().any(is_timed)).then(stats::now);
             if let Err(error) = self.group(dataset, first, group, &mut rows, charged) {
                 failed = Some((index, error));
             }
@@ -80,7 +81,7 @@ impl Shared {
         }
         match failed {
             Some((_, error)) => Err(error),
-            None => self.assembled(dataset, Ok(rows.into_iter().flatten().collect())),
+            None => self.assembled(dataset, first, Ok(rows.into_iter().flatten().collect())),
         }
     }
 

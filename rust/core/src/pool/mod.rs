@@ -41,8 +41,9 @@ pub(crate) trait Work: Send + Sync {
     /// Whether there will be no more. As [`Self::n_ready`].
     fn is_over(&self) -> bool;
 
-    /// Does a piece or a few small ones, and does not wait for what other turns are to do.
-    fn turn(&self);
+    /// Does a piece or a few small ones, from `began` on, and does not wait for what other turns are
+    /// to do.
+    fn turn(&self, began: Instant);
 
     /// A turn has panicked, and said this.
     fn panicked(&self, message: String);
@@ -216,7 +217,7 @@ impl Shared {
                 self.work.notify_one();
             }
             drop(state);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.turn())) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.turn(now))) {
                 work.panicked(threads::panic_message(&*panic));
             }
             // Whoever leaves frees what it holds once the turns have ended.

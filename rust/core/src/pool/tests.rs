@@ -48,7 +48,7 @@ impl Work for Pieces {
         self.over.load(SeqCst)
     }
 
-    fn turn(&self) {
+    fn turn(&self, _: Instant) {
         if self.ready.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_err() {
             return;
         }
@@ -76,7 +76,7 @@ impl Work for Who {
         false
     }
 
-    fn turn(&self) {
+    fn turn(&self, _: Instant) {
         self.0.lock().unwrap().insert(thread::current().id());
         self.1.store(0, SeqCst);
     }
@@ -173,7 +173,7 @@ impl Work for Where {
         false
     }
 
-    fn turn(&self) {
+    fn turn(&self, _: Instant) {
         let cpus = rustix::thread::sched_getaffinity(None).unwrap();
         self.0.store(cpus.count() as usize, SeqCst);
     }

@@ -16,7 +16,11 @@ use super::{
     sidecar::IndexDir,
     storage::{Handle, Mounted, Storage},
 };
-use crate::{Error, ErrorKind, Result, batch::Recycler, stats::Requests};
+use crate::{
+    Error, ErrorKind, Result,
+    batch::Recycler,
+    stats::{FileRequests, Requests, Sent, Timed},
+};
 
 /// The operating system's "too many open files" on the systems that we build for.
 const EMFILE: i32 = 24;
@@ -24,8 +28,8 @@ const EMFILE: i32 = 24;
 /// How many requests were sent to the storage, and how many bytes they brought.
 #[derive(Debug, Default)]
 pub struct ReadCounters {
-    pub(super) requests: AtomicU64,
-    pub(super) bytes: AtomicU64,
+    /// The open files, and what was read of all: counted where a file is looked up for a request.
+    open: Mutex<OpenFiles>,
     pub(super) retries: AtomicU64,
     pub(super) times: Requests,
 }
@@ -33,12 +37,17 @@ pub struct ReadCounters {
 impl ReadCounters {
     /// Positional reads so far. Opening a file is not counted.
     pub fn requests(&self) -> u64 {
-        self.requests.load(Relaxed)
+        self.lock().sent.counts().0
     }
 
     /// Bytes read so far.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+        self.lock().sent.counts().1
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OpenFiles> {
+        // Every state of the map is a valid one, so a panic elsewhere does not matter here.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What requests took, and the files opened for them.
@@ -57,9 +66,7 @@ impl ReadCounters {
 /// Shared by all shards of a pipeline and all of its threads. No lock is held while reading.
 #[derive(Debug)]
 pub struct Files {
-    open: Mutex<HashMap<u64, Opened>>,
     max_open: usize,
-    clock: AtomicU64,
     next_id: AtomicU64,
     counters: Arc<ReadCounters>,
     cancel: Arc<AtomicBool>,
@@ -71,10 +78,42 @@ pub struct Files {
     pub(super) storage: Arc<dyn Storage>,
 }
 
+#[derive(Debug, Default)]
+struct OpenFiles {
+    by_id: HashMap<u64, Opened>,
+    clock: u64,
+    sent: Sent,
+}
+
 #[derive(Debug)]
 struct Opened {
     file: Arc<dyn Handle>,
     last_use: u64,
+    sent: Sent,
+    /// Where that is kept while the file is not open.
+    of: Arc<FileRequests>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        *self.of.sent() = self.sent;
+    }
+}
+
+impl OpenFiles {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// A request for `wanted` more bytes of a file is about to be sent.
+    fn send(&mut self, id: u64, of: &FileRequests, wanted: usize) -> Timed {
+        self.sent.count(wanted);
+        match self.by_id.get_mut(&id) {
+            Some(opened) => opened.sent.send(wanted, of),
+            None => of.sent().send(wanted, of),
+        }
+    }
 }
 
 impl Default for Files {
@@ -88,9 +127,7 @@ impl Files {
     /// Failed requests are not repeated, and no sidecars are kept.
     pub fn new(max_open: usize) -> Self {
         Self {
-            open: Mutex::default(),
             max_open: max_open.max(1),
-            clock: AtomicU64::new(0),
             next_id: AtomicU64::new(0),
             counters: Arc::default(),
             cancel: Arc::default(),
@@ -167,7 +204,7 @@ impl Files {
 
     /// Closes all descriptors and frees the spare memory. A later read opens its file again.
     pub fn close(&self) {
-        self.lock().clear();
+        self.counters.lock().by_id.clear();
         self.bodies.trim(0);
     }
 
@@ -190,30 +227,68 @@ impl Files {
 
     /// The open file of a source, if there is one.
     pub(super) fn cached(&self, id: u64) -> Option<Arc<dyn Handle>> {
-        let now = self.clock.fetch_add(1, Relaxed);
-        self.lock().get_mut(&id).map(|opened| {
+        let mut open = self.counters.lock();
+        let now = open.tick();
+        open.by_id.get_mut(&id).map(|opened| {
             opened.last_use = now;
             Arc::clone(&opened.file)
         })
     }
 
-    /// Keeps a source's open file, in the place of the one used longest ago.
-    pub(super) fn keep(&self, id: u64, file: &Arc<dyn Handle>) {
-        let last_use = self.clock.fetch_add(1, Relaxed);
-        let mut open = self.lock();
-        while open.len() >= self.max_open {
-            let Some(oldest) = open.iter().min_by_key(|(_, o)| o.last_use).map(|(id, _)| *id)
-            else {
-                break;
-            };
-            open.remove(&oldest);
+    /// As [`Self::cached`], for a request for `wanted` bytes, which is counted.
+    pub(super) fn cached_for(
+        &self,
+        (id, of): (u64, &FileRequests),
+        wanted: usize,
+    ) -> Option<(Arc<dyn Handle>, Timed)> {
+        let mut open = self.counters.lock();
+        let now = open.tick();
+        let opened = open.by_id.get_mut(&id)?;
+        opened.last_use = now;
+        let found = (Arc::clone(&opened.file), opened.sent.send(wanted, of));
+        open.sent.count(wanted);
+        Some(found)
+    }
+
+    /// A request for `wanted` more bytes of this source is about to be sent.
+    pub(super) fn send(&self, (id, of): (u64, &FileRequests), wanted: usize) -> Timed {
+        self.counters.lock().send(id, of, wanted)
+    }
+
+    /// So many of the bytes that were asked for of this source did not come.
+    pub(super) fn unread(&self, (id, of): (u64, &FileRequests), bytes: usize) {
+        let mut open = self.counters.lock();
+        open.sent.unread(bytes);
+        match open.by_id.get_mut(&id) {
+            Some(opened) => opened.sent.unread(bytes),
+            None => of.sent().unread(bytes),
         }
-        open.insert(id, Opened { file: Arc::clone(file), last_use });
+    }
+
+    /// `(requests, bytes)` of this source.
+    pub(super) fn counts(&self, (id, of): (u64, &FileRequests)) -> (u64, u64) {
+        let open = self.counters.lock();
+        open.by_id.get(&id).map_or_else(|| of.sent().counts(), |opened| opened.sent.counts())
+    }
+
+    /// Keeps a source's open file, in the place of the one used longest ago.
+    pub(super) fn keep(&self, id: u64, of: &Arc<FileRequests>, file: &Arc<dyn Handle>) {
+        let mut open = self.counters.lock();
+        let last_use = open.tick();
+        while open.by_id.len() >= self.max_open {
+            let by_use = open.by_id.iter().min_by_key(|(_, o)| o.last_use);
+            let Some(oldest) = by_use.map(|(id, _)| *id) else { break };
+            open.by_id.remove(&oldest);
+        }
+        // What an entry in its place has counted is read after that has gone.
+        open.by_id.remove(&id);
+        let (file, of, sent) = (Arc::clone(file), Arc::clone(of), *of.sent());
+        open.by_id.insert(id, Opened { file, last_use, sent, of });
     }
 
     /// Closes a source's file.
     pub(super) fn forget(&self, id: u64) {
-        self.lock().remove(&id);
+        self.counters.lock().by_id.remove(&id);
     }
 
     /// Opens a file, after closing all others where the process has too many.
@@ -227,10 +302,5 @@ impl Files {
             other => other,
         };
         opened.map(Arc::from)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Opened>> {
-        // Every state of the map is a valid one, so a panic elsewhere does not matter here.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -106,7 +106,7 @@ impl Shard {
 
     /// What was read of this shard so far, its headers included.
     pub fn reads(&self) -> ShardReads {
-        let (requests, bytes, busy) = self.source.requests().counts();
+        let (requests, bytes, busy) = self.source.reads();
         let rows = ShardRows::default();
         ShardReads { name: Arc::clone(self.name()), requests, bytes, busy, rows }
     }

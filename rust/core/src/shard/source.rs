@@ -10,6 +10,7 @@ use std::{
     ops::Range,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    time::Duration,
 };
 
 use super::{
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    stats::{self, FileRequests},
+    stats::{FileRequests, Timed},
 };
 
 /// One request asks for no more than this, so that a close is noticed between two of them.
@@ -32,7 +33,7 @@ pub(super) struct Source {
     path: PathBuf,
     name: Arc<str>,
     stamp: Stamp,
-    requests: FileRequests,
+    requests: Arc<FileRequests>,
     /// Held while the file is opened: threads that come at once wait for one descriptor.
     opening: Mutex<()>,
 }
@@ -55,7 +56,7 @@ impl Source {
         };
         let id = files.new_id();
         let (files, path) = (Arc::clone(files), path.to_owned());
-        let (requests, opening) = (FileRequests::default(), Mutex::default());
+        let (requests, opening) = (Arc::default(), Mutex::default());
         Ok(Self { files, id, path, name, stamp, requests, opening })
     }
 
@@ -63,9 +64,16 @@ impl Source {
         &self.name
     }
 
-    /// What was read of this file.
-    pub(super) fn requests(&self) -> &FileRequests {
-        &self.requests
+    /// What was read of this file: requests, bytes, and thread time inside the requests, which is
+    /// estimated where they are fast.
+    pub(super) fn reads(&self) -> (u64, u64, Duration) {
+        let (requests, bytes) = self.files.counts(self.counted());
+        (requests, bytes, self.requests.busy())
+    }
+
+    /// By what its requests are counted.
+    fn counted(&self) -> (u64, &FileRequests) {
+        (self.id, &self.requests)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -96,8 +104,16 @@ impl Source {
         }
         let file = self.files.open_file(&self.path)?;
         self.check(file.as_ref())?;
-        self.files.keep(self.id, &file);
+        self.files.keep(self.id, &self.requests, &file);
         Ok(file)
+    }
+
+    /// The file for a request for `wanted` bytes, and how that is measured.
+    fn file_for(&self, wanted: usize) -> Result<(Arc<dyn Handle>, Timed)> {
+        match self.files.cached_for(self.counted(), wanted) {
+            Some(found) => Ok(found),
+            None => Ok((self.file()?, self.files.send(self.counted(), wanted))),
+        }
     }
 
     /// Opens the file, if it is not open, so that a read need not. What goes wrong, the read tells.
@@ -170,35 +186,49 @@ impl Source {
     /// Fills `block` beyond the first `done` bytes, which it counts on, and checks the file.
     fn read_block(&self, offset: u64, block: &mut [u8], done: &mut usize) -> Result<()> {
         self.files.check_cancelled()?;
-        let file = self.file()?;
-        let counters = self.files.counters();
-        while let Some(rest) = block.get_mut(*done..).filter(|rest| !rest.is_empty()) {
-            if stats::ON {
-                counters.requests.fetch_add(1, Relaxed);
-            }
-            let (at, wanted) = (offset + *done as u64, rest.len());
-            let times = &counters.times;
-            match times.time(&self.requests, wanted, || file.read_at(rest, at)) {
-                Ok(0) => {
-                    self.check(file.as_ref())?;
-                    let what = "the storage ends the file before its length";
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what).into());
-                }
-                Ok(n) => {
-                    if stats::ON {
-                        counters.bytes.fetch_add(n as u64, Relaxed);
-                    }
-                    *done += n;
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e.into()),
-            }
+        let (file, timed) = self.file_for(block.len().saturating_sub(*done))?;
+        let read = self.fill(file.as_ref(), timed, offset, block, done);
+        if read.is_err() {
+            self.files.unread(self.counted(), block.len().saturating_sub(*done));
         }
+        read?;
         if !self.files.keeps_cache {
             file.drop_cached(offset, block.len());
         }
         // After the bytes: what changed before or while they were read shows now.
         self.check(file.as_ref())
+    }
+
+    /// The first request for the bytes is counted.
+    fn fill(
+        &self,
+        file: &dyn Handle,
+        mut timed: Timed,
+        offset: u64,
+        block: &mut [u8],
+        done: &mut usize,
+    ) -> Result<()> {
+        let times = &self.files.counters().times;
+        while let Some(rest) = block.get_mut(*done..).filter(|rest| !rest.is_empty()) {
+            let (at, wanted) = (offset + *done as u64, rest.len());
+            match times.time(&self.requests, timed, wanted, || file.read_at(rest, at)) {
+                Ok(0) => {
+                    self.check(file)?;
+                    let what = "the storage ends the file before its length";
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what).into());
+                }
+                Ok(n) if n == wanted => {
+                    *done += n;
+                    break;
+                }
+                Ok(n) => *done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+            // Its bytes are counted.
+            timed = self.files.send(self.counted(), 0);
+        }
+        Ok(())
     }
 
     /// Refuses bytes that the file does not have.

@@ -1,34 +1,61 @@
-//! The consumer's loop: what it waits for data, and what it does with them.
+//! The consumer's loop: what it waits for data, what making elements takes, and what it does with
+//! them.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
-use super::{ON, Percentiles, StageTimes, Timer};
+use super::{Mean, ON, Percentiles, StageTimes, Timer};
 
-/// Follows the one thread that takes batches.
+/// Of a loop whose rounds are fast, one in so many is timed: a prime number, so that no batch that
+/// is made of rows further on falls in with it.
+const STRIDE: u64 = 17;
+
+/// Follows the one thread that takes elements.
+///
+/// Waits are timed where it falls asleep, always. Where a round of its loop takes microseconds, the
+/// making of one element in [`STRIDE`] is timed and stands for the others; what is left of the loop's
+/// time is the consumer's own. The others cost no lock and no clock: what is atomic here is only
+/// loaded and stored.
 #[derive(Debug, Default)]
 pub(crate) struct Consumer {
     waits: Timer,
+    deliver: Timer,
+    /// What making an element takes.
+    making: Mean,
+    /// What a round of the loop takes.
+    round: Mean,
+    /// The next element is not timed.
+    is_skipping: AtomicBool,
+    /// Elements since the last one that was timed.
+    skipped: AtomicU64,
+    /// The next element was not slept for, nor is it the first.
+    is_settled: AtomicBool,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// When the last batch was handed over; `None` while the next is waited for.
-    left: Option<Instant>,
-    /// How long the batch that is being waited for has let it sleep so far.
+    /// When it asked for the element that is being timed.
+    asked: Option<Instant>,
+    /// When it asked for the one that was timed before.
+    asked_before: Option<Instant>,
+    /// It sleeps since then.
+    asleep_from: Option<Instant>,
+    /// How long it has slept so far for the element that it is waiting for, or for the last one.
     wait: Duration,
-    /// How long it has asked for it, asleep or not.
-    asked: Duration,
-    /// What asking for the last one took, without sleep.
-    handing: Duration,
     first: Option<Duration>,
-    elements: u64,
-    rows: u64,
-    busy: Duration,
+    /// The first element was there; time before that is told by itself.
+    began: Option<Instant>,
+    ended: Option<Instant>,
+    /// Since `began`: asleep, and at the making of elements but the first.
     waiting: Duration,
+    making: Duration,
+    has_first: bool,
 }
 
 impl Consumer {
@@ -36,74 +63,140 @@ impl Consumer {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The consumer comes and asks.
-    pub(crate) fn asks(&self, now: Instant) {
-        if !ON {
+    /// The consumer comes and asks, perhaps for the same element as before.
+    pub(crate) fn asks(&self, clock: impl FnOnce() -> Instant) {
+        if !ON || self.is_skipping.load(Relaxed) {
             return;
         }
         let mut inner = self.lock();
-        if let Some(left) = inner.left.take() {
-            inner.busy += now.saturating_duration_since(left);
+        if inner.asked.is_some() {
+            return;
+        }
+        let now = clock();
+        // The first round is no measure: it waits for the shards to be opened.
+        if inner.has_first
+            && let Some(before) = inner.asked_before.replace(now)
+        {
+            let rounds = self.skipped.load(Relaxed) + 1;
+            self.round.add(now.saturating_duration_since(before) / rounds as u32);
+        }
+        inner.asked = Some(now);
+        if self.is_settled.load(Relaxed) {
+            inner.wait = Duration::ZERO;
         }
     }
 
-    /// There is no batch for it: it sleeps for so long.
-    pub(crate) fn sleeps(&self, slept: Duration) {
+    /// There is no element for it: it falls asleep.
+    pub(crate) fn sleeps(&self, now: Instant) {
         if ON {
-            self.lock().wait += slept;
+            let mut inner = self.lock();
+            if self.is_settled.swap(false, Relaxed) {
+                inner.wait = Duration::ZERO;
+            }
+            inner.asleep_from = Some(now);
         }
     }
 
-    /// It asked at `since` and leaves with a batch of so many rows, or to ask again.
-    pub(crate) fn leaves(&self, since: Instant, now: Instant, n_rows: Option<usize>) {
-        if !ON {
+    /// It is awake.
+    pub(crate) fn wakes(&self, now: Instant) {
+        if ON {
+            let mut inner = self.lock();
+            if let Some(from) = inner.asleep_from.take() {
+                inner.wait += now.saturating_duration_since(from);
+            }
+        }
+    }
+
+    /// It has an element's rows.
+    pub(crate) fn takes(&self, clock: impl FnOnce() -> Instant) {
+        if !ON || self.is_settled.load(Relaxed) {
             return;
         }
         let mut inner = self.lock();
-        inner.asked += now.saturating_duration_since(since);
-        let Some(n_rows) = n_rows else { return };
-        let wait = std::mem::take(&mut inner.wait);
-        inner.handing = std::mem::take(&mut inner.asked).saturating_sub(wait);
-        inner.elements += 1;
-        inner.rows += n_rows as u64;
-        inner.left = Some(now);
-        // The first batch waits for the shards to be opened: that is told by itself.
+        self.is_settled.store(true, Relaxed);
+        // The first one waits for the shards to be opened: that is told by itself.
         if inner.first.is_none() {
-            inner.first = Some(wait);
+            inner.first = Some(inner.wait);
+            inner.began = Some(clock());
         } else {
+            let wait = inner.wait;
             inner.waiting += wait;
             self.waits.record(wait);
         }
     }
 
-    /// The batch has become an element; how long that took, with the asking.
-    pub(crate) fn has_it(&self, now: Instant) -> Duration {
+    /// The rows have become an element.
+    pub(crate) fn has_it(&self, clock: impl FnOnce() -> Instant) {
         if !ON {
-            return Duration::ZERO;
+            return;
+        }
+        if self.is_skipping.load(Relaxed) {
+            let skipped = self.skipped.load(Relaxed) + 1;
+            self.skipped.store(skipped, Relaxed);
+            if skipped + 1 >= STRIDE {
+                self.is_skipping.store(false, Relaxed);
+            }
+            return;
         }
         let mut inner = self.lock();
-        let left = inner.left.replace(now);
-        let made = left.map_or(Duration::ZERO, |left| now.saturating_duration_since(left));
-        made + std::mem::take(&mut inner.handing)
-    }
-
-    /// `(elements, rows)` that were delivered, and how long the first one took.
-    pub(crate) fn delivered(&self) -> (u64, u64, Option<Duration>) {
-        let inner = self.lock();
-        (inner.elements, inner.rows, inner.first)
-    }
-
-    /// The consumer as a stage: its own work between elements, and its waiting.
-    pub(crate) fn times(&self, now: Instant) -> StageTimes {
-        let inner = self.lock();
-        let working = inner.left.map_or(Duration::ZERO, |t| now.saturating_duration_since(t));
-        let percentiles: Percentiles = self.waits.percentiles();
-        StageTimes {
-            count: inner.elements,
-            busy: inner.busy + working,
-            waiting: inner.waiting + inner.wait,
-            percentiles,
+        let Some(asked) = inner.asked.take() else { return };
+        let now = clock();
+        let took = now.saturating_duration_since(asked).saturating_sub(inner.wait);
+        let (others, skipped) = (self.making.add(took), self.skipped.load(Relaxed));
+        self.skipped.store(0, Relaxed);
+        self.deliver.record(took);
+        self.deliver.record_as(others, skipped);
+        if inner.has_first {
+            inner.making += took + others * skipped as u32;
+        } else {
+            (inner.has_first, inner.began) = (true, Some(now));
         }
+        self.is_skipping.store(self.round.is_fast(), Relaxed);
+    }
+
+    /// There are no more.
+    pub(crate) fn ends(&self, clock: impl FnOnce() -> Instant) {
+        if ON {
+            self.lock().ended.get_or_insert_with(clock);
+        }
+    }
+
+    /// How long the first element was waited for.
+    pub(crate) fn first(&self) -> Option<Duration> {
+        self.lock().first
+    }
+
+    /// What making those took that were skipped.
+    fn making_skipped(&self) -> Duration {
+        Duration::from_nanos(self.making.ns() * self.skipped.load(Relaxed))
+    }
+
+    /// The making of elements as a stage.
+    pub(crate) fn deliveries(&self) -> StageTimes {
+        StageTimes {
+            count: self.deliver.count() + self.skipped.load(Relaxed),
+            busy: self.deliver.sum() + self.making_skipped(),
+            waiting: Duration::ZERO,
+            percentiles: self.deliver.percentiles(),
+        }
+    }
+
+    /// The consumer, who took so many elements, as a stage: its own work between elements, and its
+    /// waiting.
+    pub(crate) fn times(&self, now: Instant, count: u64) -> StageTimes {
+        let inner = self.lock();
+        let now = inner.ended.unwrap_or(now);
+        let since = |then: Option<Instant>| {
+            then.map_or(Duration::ZERO, |then| now.saturating_duration_since(then))
+        };
+        let awaited = if self.is_settled.load(Relaxed) { Duration::ZERO } else { inner.wait };
+        let waiting = inner.waiting + awaited + since(inner.asleep_from);
+        let making = inner.making + self.making_skipped();
+        // Most elements are not waited for at all.
+        let without = count.saturating_sub(self.waits.count() + 1);
+        let percentiles: Percentiles = self.waits.percentiles_with(without);
+        let busy = since(inner.began).saturating_sub(waiting + making);
+        StageTimes { count, busy, waiting, percentiles }
     }
 }
 
@@ -111,25 +204,104 @@ impl Consumer {
 mod tests {
     use super::*;
 
-    #[test]
-    fn time_is_either_waiting_or_work() {
-        let began = Instant::now();
-        let at = |ms| began + Duration::from_millis(ms);
-        let consumer = Consumer::default();
-        for (asked, got) in [(0, 100), (150, 155)] {
-            consumer.asks(at(asked));
-            consumer.sleeps(Duration::from_millis(got - asked - 1));
-            consumer.leaves(at(asked), at(got), Some(8));
-            // One millisecond awake, and five for the element.
-            assert_eq!(consumer.has_it(at(got + 5)), Duration::from_millis(6));
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    const fn us(n: u64) -> Duration {
+        Duration::from_micros(n)
+    }
+
+    /// A loop with a clock of its own.
+    struct Loop {
+        consumer: Consumer,
+        now: Instant,
+        n_readings: u64,
+    }
+
+    impl Loop {
+        fn new() -> Self {
+            Self { consumer: Consumer::default(), now: Instant::now(), n_readings: 0 }
         }
-        consumer.asks(at(200));
-        consumer.sleeps(Duration::from_millis(25));
-        consumer.leaves(at(200), at(225), None);
-        assert_eq!(consumer.delivered(), (2, 16, Some(Duration::from_millis(99))));
-        let times = consumer.times(at(225));
-        assert_eq!(times.count, 2);
-        assert_eq!(times.busy, Duration::from_millis(45 + 40));
-        assert_eq!(times.waiting, Duration::from_millis(4 + 25));
+
+        fn round(&mut self, wait: Duration, making: Duration, busy: Duration) {
+            let mut n_readings = 0;
+            self.consumer.asks(|| {
+                n_readings += 1;
+                self.now
+            });
+            if wait > Duration::ZERO {
+                self.consumer.sleeps(self.now);
+                self.now += wait;
+                self.consumer.wakes(self.now);
+            }
+            self.consumer.takes(|| self.now);
+            self.now += making;
+            self.consumer.has_it(|| {
+                n_readings += 1;
+                self.now
+            });
+            self.now += busy;
+            self.n_readings += n_readings;
+        }
+    }
+
+    #[test]
+    fn time_is_waiting_or_delivery_or_work() {
+        let mut l = Loop::new();
+        l.round(ms(100), ms(6), ms(44));
+        l.round(ms(4), ms(6), ms(40));
+        assert_eq!(l.consumer.first(), Some(ms(100)));
+        // Asked for in vain, and once more.
+        for _ in 0..2 {
+            l.consumer.asks(|| l.now);
+            l.consumer.sleeps(l.now);
+            l.now += ms(25);
+            l.consumer.wakes(l.now);
+        }
+        l.consumer.sleeps(l.now);
+        l.now += ms(5);
+        let times = l.consumer.times(l.now, 2);
+        assert_eq!((times.count, times.busy, times.waiting), (2, ms(84), ms(4 + 55)));
+        l.consumer.wakes(l.now);
+        l.consumer.takes(|| l.now);
+        l.now += ms(7);
+        l.consumer.has_it(|| l.now);
+        let times = l.consumer.times(l.now, 3);
+        assert_eq!((times.busy, times.waiting), (ms(84), ms(4 + 55)));
+        assert!(times.percentiles.p99.abs_diff(ms(55)) < ms(4));
+        let deliver = l.consumer.deliveries();
+        assert_eq!((deliver.count, deliver.busy), (3, ms(19)));
+        l.consumer.ends(|| l.now);
+        assert_eq!(l.consumer.times(l.now + ms(500), 3).busy, ms(84));
+    }
+
+    #[test]
+    fn of_a_fast_loop_some_rounds_stand_for_all() {
+        let mut l = Loop::new();
+        l.round(ms(100), us(2), us(3));
+        let (n, before) = (1000, l.n_readings);
+        for k in 1..=n {
+            // Some are slept for, whether they are timed or not.
+            let wait = if k % 10 == 0 { us(20) } else { Duration::ZERO };
+            l.round(wait, us(2), us(3));
+            let (times, deliver) = (l.consumer.times(l.now, k + 1), l.consumer.deliveries());
+            assert_eq!((deliver.count, deliver.busy), (k + 1, us(2 * (k + 1))));
+            assert_eq!(times.waiting, us(20) * (k / 10) as u32);
+            assert_eq!(times.busy, us(3 * (k + 1)));
+        }
+        let n_readings = l.n_readings - before;
+        assert!(n_readings < 2 * n / STRIDE + 8, "{n_readings}");
+        let times = l.consumer.times(l.now, n + 1);
+        assert_eq!(times.percentiles.p50, Duration::ZERO);
+        assert!(times.percentiles.p99.abs_diff(us(20)) <= us(2));
+        // It becomes slow, in its own work: nothing is lost, and soon all of it is timed.
+        for _ in 0..4 * STRIDE {
+            l.round(Duration::ZERO, us(2), ms(10));
+        }
+        assert_eq!(l.consumer.times(l.now, 0).busy, us(3 * (n + 1)) + ms(10 * 4 * STRIDE));
+        let before = l.n_readings;
+        l.round(Duration::ZERO, us(2), ms(10));
+        assert_eq!(l.n_readings, before + 2);
     }
 }

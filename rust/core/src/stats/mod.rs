@@ -1,20 +1,25 @@
 //! What the pipeline measures of itself, always, for well under a percent of its throughput.
 //!
-//! Time spent asleep is kept exactly, by counting sleepers under the queue's lock, which is held
-//! at that moment anyway ([`Census`]); the time spent working is the rest of a thread's life. So no
-//! clock is read for a row that only passes through. Durations with percentiles go into histograms
-//! of relaxed atomics ([`Timer`]); rows that cost less than a few clock readings are sampled.
+//! Time spent asleep is kept by counting sleepers under the queue's lock, which is held at that
+//! moment anyway ([`Census`], [`Sleepers`]); the time spent working is the rest of a thread's life.
+//! So no clock is read for a row that only passes through. Durations with percentiles go into
+//! histograms of relaxed atomics ([`Timer`]); what takes less than 50 us is sampled ([`Paced`]), and
+//! so are requests ([`Requests`]) and the consumer's rounds ([`Consumer`]). What is counted for
+//! each row is counted under a lock that is held at that moment.
 
 mod census;
 mod consumer;
 mod cpu;
 mod line;
 mod outcomes;
+mod paced;
 mod requests;
+mod sleepers;
 mod snapshot;
 mod timer;
 
 use std::{
+    ops::Range,
     sync::{OnceLock, atomic::AtomicU64},
     time::{Duration, Instant},
 };
@@ -25,7 +30,9 @@ pub(crate) use self::{
     cpu::CpuTimes,
     line::Line,
     outcomes::Outcomes,
-    requests::{FileRequests, Requests},
+    paced::{FAST, Mean, Paced},
+    requests::{FileRequests, Requests, Sent, Timed},
+    sleepers::Sleepers,
     snapshot::SeatTimes,
     timer::Timer,
 };
@@ -42,10 +49,7 @@ pub use self::{
 /// compared with one that measures. What it leaves out is decided when compiling.
 pub(crate) const ON: bool = !cfg!(feature = "no-stats");
 
-/// One row in so many is timed where rows may cost no more than a microsecond.
-const SAMPLED: u64 = 16;
-
-/// Likewise where it may be a fraction of that: a prime number.
+/// One row in so many is timed where a batch is taken as a whole: a prime number.
 const SAMPLED_OF_MANY: u64 = 127;
 
 /// What the threads of one pipeline write as they go.
@@ -53,16 +57,14 @@ const SAMPLED_OF_MANY: u64 = 127;
 pub(crate) struct Stats {
     /// When the pipeline was started.
     pub(crate) began: Instant,
-    /// Finding a row: order, record batch, and its table where it must be loaded; sampled.
-    pub(crate) plan: Timer,
-    /// From encoded bytes to samples at their own rate; sampled where nothing is decoded.
-    pub(crate) decode: Timer,
+    /// Finding a row: order, record batch, and its table where it must be loaded.
+    pub(crate) plan: Paced,
+    /// From encoded bytes to samples at their own rate.
+    pub(crate) decode: Paced,
     /// The resampler's part of a row.
     pub(crate) resample: Timer,
     /// Joining the rows of a batch.
-    pub(crate) assemble: Timer,
-    /// Making an element of the consumer's language of a batch.
-    pub(crate) deliver: Timer,
+    pub(crate) assemble: Paced,
     /// The consumer's side.
     pub(crate) consumer: Consumer,
     /// Bad rows in the batches that were taken.
@@ -75,11 +77,10 @@ impl Default for Stats {
     fn default() -> Self {
         Self {
             began: now(),
-            plan: Timer::default(),
-            decode: Timer::default(),
+            plan: Paced::default(),
+            decode: Paced::default(),
             resample: Timer::default(),
-            assemble: Timer::default(),
-            deliver: Timer::default(),
+            assemble: Paced::default(),
             consumer: Consumer::default(),
             n_bad: AtomicU64::new(0),
             cpu: CpuTimes::default(),
@@ -87,15 +88,11 @@ impl Default for Stats {
     }
 }
 
-/// The clock for the row of this index, if it is one of those that are timed.
-pub(crate) fn sampled(index: u64) -> Option<Instant> {
-    (ON && index.is_multiple_of(SAMPLED)).then(now)
-}
-
-/// As [`sampled`], for rows of which a batch is taken at once: one in fewer, and not always at the
-/// same place of the batch.
-pub(crate) fn sampled_of_many(index: u64) -> Option<Instant> {
-    (ON && index.is_multiple_of(SAMPLED_OF_MANY)).then(now)
+/// The row among these that is timed, where a batch is taken at once: not always at the same place
+/// of the batch.
+pub(crate) fn sampled_of_many(indices: &Range<u64>) -> Option<u64> {
+    let next = indices.start.checked_next_multiple_of(SAMPLED_OF_MANY);
+    next.filter(|next| ON && *next < indices.end)
 }
 
 /// The clock, for what only measuring needs it.

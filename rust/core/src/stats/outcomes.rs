@@ -35,7 +35,9 @@ impl Outcomes {
     pub(crate) fn good(&self, is_damaged: bool) {
         if ON {
             self.decoded.fetch_add(1, Relaxed);
-            self.damaged.fetch_add(u64::from(is_damaged), Relaxed);
+            if is_damaged {
+                self.damaged.fetch_add(1, Relaxed);
+            }
         }
     }
 

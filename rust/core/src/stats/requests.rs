@@ -1,24 +1,20 @@
 //! What requests to the storage take.
 
 use std::{
-    io,
+    io, mem,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-use super::{Line, ON, Timer, now, since};
+use super::{Line, Mean, ON, Timer, now, since};
 
-/// A file whose requests take less on average is sampled: they find their bytes in memory, and
-/// timing each would take a twentieth of what they do.
-const FAST: Duration = Duration::from_micros(50);
-/// Of such a file one request in so many is timed, and stands for those since the one before.
-const SAMPLED: u64 = 16;
-/// The average is a running one, in which each request counts for one part in so many: one that is
-/// slow has the next ones timed for some time.
-const AVERAGED: u64 = 8;
+/// Of a file whose requests are fast, since they find their bytes in memory, one request in so many
+/// is timed and stands for those since the one before: timing each would take a twentieth of what
+/// they do.
+const SAMPLED: u64 = 32;
 
 /// All requests of a pipeline.
 #[derive(Debug, Default)]
@@ -30,23 +26,77 @@ pub(crate) struct Requests {
     line: Mutex<Line>,
 }
 
+/// The requests to one file that were sent so far.
+///
+/// Counted under the lock of the open files, which is held for each request anyway: atomic counters
+/// that several threads share would cost more than a percent of what fast requests do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    requests: u64,
+    bytes: u64,
+    /// Those since the last one that was timed.
+    untimed: u64,
+}
+
+/// How a request is measured: not, or timed, with so many others that it stands for.
+pub(crate) type Timed = Option<u64>;
+
 /// The requests to one file.
 #[derive(Debug, Default)]
 pub(crate) struct FileRequests {
-    requests: AtomicU64,
-    bytes: AtomicU64,
+    /// While the file is not open; where it is, they are kept with the open file.
+    sent: Mutex<Sent>,
     busy_ns: AtomicU64,
-    /// Those since the last one that was timed.
-    untimed: AtomicU64,
-    /// Running average of those that were; 0 before the first. Threads may overwrite each other's.
-    mean_ns: AtomicU64,
+    /// Of those that were timed.
+    mean: Mean,
+}
+
+impl Sent {
+    /// A request for `wanted` bytes is about to be sent, which are counted as read: see
+    /// [`Self::unread`].
+    pub(crate) fn send(&mut self, wanted: usize, file: &FileRequests) -> Timed {
+        if !ON {
+            return None;
+        }
+        self.count(wanted);
+        if file.mean.is_fast() && !self.requests.is_multiple_of(SAMPLED) {
+            self.untimed += 1;
+            None
+        } else {
+            Some(mem::take(&mut self.untimed))
+        }
+    }
+
+    /// A request for `wanted` bytes of whichever file.
+    pub(crate) fn count(&mut self, wanted: usize) {
+        if ON {
+            self.requests += 1;
+            self.bytes += wanted as u64;
+        }
+    }
+
+    /// So many of the bytes did not come.
+    pub(crate) fn unread(&mut self, bytes: usize) {
+        if ON {
+            self.bytes = self.bytes.saturating_sub(bytes as u64);
+        }
+    }
+
+    /// `(requests, bytes)`.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.requests, self.bytes)
+    }
 }
 
 impl FileRequests {
-    /// `(requests, bytes, thread time inside them)`; the time is estimated where requests are fast.
-    pub(crate) fn counts(&self) -> (u64, u64, Duration) {
-        let busy = Duration::from_nanos(self.busy_ns.load(Relaxed));
-        (self.requests.load(Relaxed), self.bytes.load(Relaxed), busy)
+    /// Thread time inside requests, estimated where they are fast.
+    pub(crate) fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy_ns.load(Relaxed))
+    }
+
+    /// What was sent, while the file is not open.
+    pub(crate) fn sent(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,39 +105,23 @@ impl Requests {
     pub(crate) fn time(
         &self,
         file: &FileRequests,
+        timed: Timed,
         wanted: usize,
         read: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize> {
-        if !ON {
-            return read();
-        }
-        let number = 1 + file.requests.fetch_add(1, Relaxed);
-        let mean_ns = file.mean_ns.load(Relaxed);
-        let is_fast = (1..FAST.as_nanos() as u64).contains(&mean_ns);
-        if is_fast && !number.is_multiple_of(SAMPLED) {
-            let bytes = read()?;
-            file.untimed.fetch_add(1, Relaxed);
-            file.bytes.fetch_add(bytes as u64, Relaxed);
-            return Ok(bytes);
-        }
+        let Some(n_others) = timed else { return read() };
         let wanted = wanted as u64;
         let in_flight = wanted + self.in_flight.fetch_add(wanted, Relaxed);
         let began = now();
         let result = read();
-        let took = since(began);
+        let took = since(began).max(Duration::from_nanos(1));
         self.in_flight.fetch_sub(wanted, Relaxed);
         let bytes = result?;
-        let took_ns = (took.as_nanos() as u64).max(1);
-        let next_ns =
-            if mean_ns == 0 { took_ns } else { mean_ns - mean_ns / AVERAGED + took_ns / AVERAGED };
-        file.mean_ns.store(next_ns, Relaxed);
-        let n_others = file.untimed.swap(0, Relaxed);
-        // One that was slow by chance, or had no CPU, must not count for others as well.
-        let other_ns = if is_fast { took_ns.min(mean_ns) } else { took_ns };
+        let others = file.mean.add(took);
         self.timer.record(took);
-        self.timer.record_as(Duration::from_nanos(other_ns), n_others);
-        file.bytes.fetch_add(bytes as u64, Relaxed);
-        file.busy_ns.fetch_add(took_ns.saturating_add(other_ns.saturating_mul(n_others)), Relaxed);
+        self.timer.record_as(others, n_others);
+        let busy = took.saturating_add(others.saturating_mul(n_others as u32));
+        file.busy_ns.fetch_add(busy.as_nanos() as u64, Relaxed);
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         line.add(in_flight, took.as_secs_f64());
         Ok(bytes)
@@ -120,7 +154,19 @@ impl Requests {
 mod tests {
     use std::thread;
 
-    use super::*;
+    use super::{super::FAST, *};
+
+    fn send(
+        all: &Requests,
+        file: &FileRequests,
+        wanted: usize,
+        read: impl FnOnce() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let timed = file.sent().send(wanted, file);
+        let result = all.time(file, timed, wanted, read);
+        file.sent().unread(wanted - result.as_ref().map_or(0, |n| *n));
+        result
+    }
 
     #[test]
     fn requests_add_up_here_and_for_their_file() {
@@ -132,14 +178,13 @@ mod tests {
         };
         for n in 1..=10 {
             let file = if n % 2 == 0 { &one } else { &other };
-            assert_eq!(all.time(file, 100, || slow(n)).unwrap(), n);
+            assert_eq!(send(&all, file, 100, || slow(n)).unwrap(), n);
         }
-        assert!(all.time(&one, 100, || Err(io::ErrorKind::NotFound.into())).is_err());
+        assert!(send(&all, &one, 100, || Err(io::ErrorKind::NotFound.into())).is_err());
         assert_eq!(all.timer().count(), 10);
-        let (a, b) = (one.counts(), other.counts());
-        assert_eq!((a.0, a.1, b.0, b.1), (6, 30, 5, 25));
-        assert_eq!(a.2 + b.2, all.timer().sum());
-        assert!(a.2 >= 10 * FAST);
+        assert_eq!((one.sent().counts(), other.sent().counts()), ((6, 30), (5, 25)));
+        assert_eq!(one.busy() + other.busy(), all.timer().sum());
+        assert!(one.busy() >= 10 * FAST);
         assert_eq!(all.in_flight.load(Relaxed), 0);
     }
 
@@ -149,34 +194,34 @@ mod tests {
         let mut n_timed = 0;
         for n in 1..=10 * SAMPLED {
             let before = all.timer().count();
-            all.time(&file, 10, || Ok(10)).unwrap();
+            send(&all, &file, 10, || Ok(10)).unwrap();
             // However busy the machine: those that were timed speak for all that came since.
             if all.timer().count() > before {
                 n_timed += 1;
                 assert_eq!(all.timer().count(), n);
             }
         }
-        assert_eq!((file.counts().0, file.counts().1), (10 * SAMPLED, 100 * SAMPLED));
+        assert_eq!(file.sent().counts(), (10 * SAMPLED, 100 * SAMPLED));
         assert!(n_timed >= 11);
-        assert_eq!(file.counts().2, all.timer().sum());
+        assert_eq!(file.busy(), all.timer().sum());
     }
 
     #[test]
     fn requests_that_become_slow_are_timed_again() {
-        let (all, file) = (Requests::default(), FileRequests::default());
-        file.mean_ns.store(1000, Relaxed);
+        let all = Requests::default();
+        let mean = Mean::of(Duration::from_micros(1));
+        let file = FileRequests { mean, ..FileRequests::default() };
         let slow = || {
             thread::sleep(2 * FAST);
             Ok(1)
         };
         for _ in 0..4 * SAMPLED {
-            all.time(&file, 10, slow).unwrap();
+            send(&all, &file, 10, slow).unwrap();
         }
-        let is_exact = |file: &FileRequests| file.mean_ns.load(Relaxed) >= FAST.as_nanos() as u64;
-        assert!(is_exact(&file));
-        let (before, n) = (all.timer().count(), file.untimed.load(Relaxed));
+        assert!(!file.mean.is_fast());
+        let (before, n) = (all.timer().count(), file.sent().untimed);
         assert_eq!((before, n), (4 * SAMPLED, 0));
-        all.time(&file, 10, slow).unwrap();
+        send(&all, &file, 10, slow).unwrap();
         assert_eq!(all.timer().count(), before + 1);
     }
 }

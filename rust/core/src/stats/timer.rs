@@ -57,7 +57,15 @@ impl Timer {
 
     /// The durations below which half, 90 % and 99 % lie; zero where there are none.
     pub(crate) fn percentiles(&self) -> Percentiles {
-        let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
+        self.percentiles_with(0)
+    }
+
+    /// As [`Self::percentiles`], with so many more that took no time.
+    pub(crate) fn percentiles_with(&self, n_zeros: u64) -> Percentiles {
+        let mut counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
+        if let Some(first) = counts.first_mut() {
+            *first += n_zeros;
+        }
         let count: u64 = counts.iter().sum();
         let at = |share: f64| {
             let rank = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
