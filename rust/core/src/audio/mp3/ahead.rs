@@ -2,8 +2,7 @@
 //!
 //! Where a frame begins only the header before it tells, so a walk waits for the memory at every
 //! frame of a file that no cache holds: most of what a crop out of a long file takes. The answers
-//! for headers of several stretches are under way at once, the more the fewer instructions there
-//! are between two of them.
+//! for headers of several stretches are under way at once.
 
 use super::{
     header::Headers,
@@ -12,7 +11,7 @@ use super::{
 };
 use crate::audio::bytes::be_u32;
 
-/// Stretches of a stream. With twice as many it takes longer again.
+/// Stretches of a stream. Twice as many take as long.
 const MAX_STRETCHES: usize = 16;
 
 /// Shorter ones are not worth the look for their first frames.
@@ -60,10 +59,16 @@ pub(super) fn walk(
         .zip(limits)
         .map(|(stretch, limit)| Head { at: stretch.start, limit, n: 0, mixed: false, stretch })
         .collect();
+    let mut words = vec![0; heads.len()];
     while !heads.is_empty() {
         for _ in 0..MAX_RUN {
-            for head in &mut heads {
-                head.step(bytes, headers, is_mono);
+            // All are asked for before one is looked at: a processor keeps only so many
+            // instructions that wait for an answer. No header is 0.
+            for (word, head) in words.iter_mut().zip(&heads) {
+                *word = be_u32(bytes, head.at).unwrap_or(0);
+            }
+            for (word, head) in words.iter().zip(&mut heads) {
+                head.step(*word, headers, is_mono);
             }
         }
         heads.retain_mut(Head::end_run);
@@ -82,11 +87,10 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Goes one frame on, if there is one that ends up to the limit.
+    /// Goes one frame on, past the one with this header, if it ends up to the limit.
     #[inline]
-    fn step(&mut self, bytes: &[u8], headers: &Headers, is_mono: bool) {
-        let header = be_u32(bytes, self.at).and_then(|word| headers.len(word));
-        if let Some((len, mono)) = header
+    fn step(&mut self, word: u32, headers: &Headers, is_mono: bool) {
+        if let Some((len, mono)) = headers.len(word)
             && self.at + len <= self.limit
         {
             self.at += len;
