@@ -1,6 +1,6 @@
 """The native core. Private: `gristmill`'s own modules are its only callers."""
 
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
@@ -30,6 +30,9 @@ def probe(data: bytes | bytearray, *, limits: Limits) -> tuple[str, int, int, in
 
 def usable_cpus() -> int:
     """CPUs that this process may use, by affinity and cgroup quota."""
+
+def path_kinds(paths: list[str]) -> list[Literal["folder", "file"] | None]:
+    """What lies at each path, asked side by side; `None` where it is nothing of the two."""
 
 def check(
     data: bytes | bytearray | None,

@@ -48,12 +48,15 @@ def resolve(exclude: Iterable[Pair | File], shards: Sequence[str]) -> Exclusions
         FileNotFoundError: A quarantine file is not there.
         ValueError: A shard or row cannot be, or a quarantine file is of other data.
     """
+    found = Exclusions([], [])
+    items = list(exclude)
+    if not items:
+        return found
     by_name: dict[str, list[int]] = {}
     for number, shard in enumerate(shards):
         for name in {shard, Path(shard).name}:
             by_name.setdefault(name, []).append(number)
-    found = Exclusions([], [])
-    for item in exclude:
+    for item in items:
         if isinstance(item, tuple):
             found.rows.append(_pair(item, by_name, len(shards)))
         else:

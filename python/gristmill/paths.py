@@ -6,9 +6,10 @@ import glob
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
+
+from gristmill._core import path_kinds
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -40,30 +41,23 @@ def resolve(paths: Iterable[str]) -> list[str]:
     """
     shards: list[str] = []
     given = list(paths)
-    for path, is_folder in zip(given, _each(os.path.isdir, given), strict=True):
-        if is_folder:
+    # Asked at once, since on remote storage each is a round trip.
+    for path, kind in zip(given, path_kinds(given), strict=True):
+        if kind == "folder":
             names = _shards_in(path)
             if not names:
                 raise FileNotFoundError(2, "No .arrow shards in this directory", path)
             shards += [os.path.join(path, name) for name in names]
         elif glob.has_magic(path) and not os.path.exists(path):
             found = sorted(glob.glob(path))
-            are_files = _each(os.path.isfile, found)
-            matches = [match for match, is_file in zip(found, are_files, strict=True) if is_file]
+            kinds = path_kinds(found)
+            matches = [match for match, kind in zip(found, kinds, strict=True) if kind == "file"]
             if not matches:
                 raise FileNotFoundError(2, "No shards match this pattern", path)
             shards += matches
         else:
             shards.append(path)
     return shards
-
-
-def _each(check: Callable[[str], bool], paths: Sequence[str]) -> list[bool]:
-    """The answers for all paths: asked at once, since on remote storage each is a round trip."""
-    if len(paths) < 2:
-        return [check(path) for path in paths]
-    with ThreadPoolExecutor(32, thread_name_prefix="gristmill-paths") as pool:
-        return list(pool.map(check, paths))
 
 
 def _shards_in(directory: str) -> list[str]:

@@ -37,29 +37,47 @@ where
     thread::Builder::new().name(name.into()).spawn_scoped(scope, run)
 }
 
-/// Does all `jobs`, on up to `n_threads` threads of which this is one, and returns when they are done.
+/// Does all `jobs`, taken in their order, on up to `n_threads` threads of which this is one, and returns
+/// when they are done. The others are called `name` and a number.
 ///
 /// # Panics
 ///
 /// Where `work` does.
-pub fn share_out<J: Send>(jobs: Vec<J>, n_threads: usize, work: impl Fn(J) + Sync) {
+pub fn share_out<J: Send>(name: &str, jobs: Vec<J>, n_threads: usize, work: impl Fn(J) + Sync) {
     let n_threads = n_threads.min(jobs.len());
     let jobs = Mutex::new(jobs.into_iter());
-    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let worker = || {
-        while let Some(job) = next() {
-            work(job);
-        }
-    };
-    thread::scope(|scope| {
-        // A thread that cannot start costs time and nothing else.
-        for n in 1..n_threads {
-            if spawn_scoped(scope, format!("gristmill-share-{n}"), worker).is_err() {
-                break;
+    let lock = || jobs.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = || lock().next();
+    let crew = Crew {
+        name,
+        is_wanted: &|n| n < n_threads && lock().len() > 0,
+        work: &|| {
+            while let Some(job) = next() {
+                work(job);
             }
+        },
+    };
+    thread::scope(|scope| crew.join_in(scope, 1));
+}
+
+/// Threads that do the same work, each of which starts the next: quick jobs are done before many have
+/// started, and none waits while it starts all others.
+struct Crew<'a> {
+    name: &'a str,
+    /// Whether there is work for one more.
+    is_wanted: &'a (dyn Fn(usize) -> bool + Sync),
+    work: &'a (dyn Fn() + Sync),
+}
+
+impl Crew<'_> {
+    fn join_in<'scope>(&'scope self, scope: &'scope thread::Scope<'scope, '_>, n: usize) {
+        if (self.is_wanted)(n) {
+            let next = move || self.join_in(scope, n + 1);
+            // One that cannot start costs time and nothing else.
+            let _ = spawn_scoped(scope, format!("{}-{n}", self.name), next);
         }
-        worker();
-    });
+        (self.work)();
+    }
 }
 
 /// CPUs that this process may use: affinity and cgroup quota counted.
@@ -108,7 +126,7 @@ mod tests {
     fn every_job_is_done_once_whatever_the_threads() {
         for (n_jobs, n_threads) in [(0, 4), (1, 4), (100, 0), (100, 1), (100, 3), (3, 100)] {
             let done: Vec<AtomicUsize> = (0..n_jobs).map(|_| AtomicUsize::new(0)).collect();
-            super::share_out(done.iter().collect(), n_threads, |one| {
+            super::share_out("test", done.iter().collect(), n_threads, |one| {
                 one.fetch_add(1, Relaxed);
             });
             assert!(done.iter().all(|one| one.load(Relaxed) == 1), "{n_jobs} {n_threads}");
@@ -118,7 +136,7 @@ mod tests {
     #[test]
     fn jobs_are_done_side_by_side() {
         let (all_here, seen) = (Barrier::new(3), Mutex::new(HashSet::new()));
-        super::share_out(vec![(); 3], 3, |()| {
+        super::share_out("test", vec![(); 3], 3, |()| {
             all_here.wait();
             seen.lock().unwrap().insert(thread::current().id());
         });

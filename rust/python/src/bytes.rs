@@ -87,6 +87,6 @@ pub(crate) fn large_bytes(
         made.push(object);
     }
     let n_threads = n_threads.min(n_bytes / WORTH_A_THREAD + 1);
-    py.detach(|| share_out(pieces, n_threads, Piece::fill));
+    py.detach(|| share_out("gristmill-bytes", pieces, n_threads, Piece::fill));
     Ok(made)
 }

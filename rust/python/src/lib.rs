@@ -32,7 +32,7 @@ mod _core {
     #[pymodule_export]
     use super::pipeline::{Pipeline, element_spec};
     #[pymodule_export]
-    use super::shards::{read_header, usable_cpus};
+    use super::shards::{path_kinds, read_header, usable_cpus};
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use gristmill_core::shard::{Files, IndexDir, Shard, audio_columns};
+use gristmill_core::shard::{self, Files, IndexDir, PathKind, Shard, audio_columns};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyList},
@@ -17,6 +17,20 @@ use crate::detach::Detach;
 #[pyfunction]
 pub(crate) fn usable_cpus() -> usize {
     gristmill_core::pipeline::usable_cpus()
+}
+
+/// What lies at each path: `"folder"`, `"file"` or `None`.
+#[pyfunction]
+pub(crate) fn path_kinds(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+) -> PyResult<Vec<Option<&'static str>>> {
+    let kinds = py.detach_core(move || Ok(shard::path_kinds(&paths)))?;
+    let name = |kind| match kind {
+        PathKind::Folder => "folder",
+        PathKind::File => "file",
+    };
+    Ok(kinds.into_iter().map(|kind| kind.map(name)).collect())
 }
 
 /// The folder for sidecars, as `ReadOptions.resolved_index_dir` names it.

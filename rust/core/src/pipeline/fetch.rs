@@ -131,8 +131,12 @@ impl Shared {
         }
         let Located { table, place, blobs, kept, copied } = located;
         if copied > 0 {
-            self.charge(room, index, copied);
+            // They are there already: others see them while this waits.
+            self.queue.charge_at_once(self, copied);
             *charged += copied;
+            if room == Room::Awaited {
+                self.queue.charge(self, index, 0);
+            }
         }
         let blobs = blobs
             .into_iter()
@@ -168,20 +172,6 @@ impl Shared {
             Room::Awaited => self.queue.charge(self, index, bytes),
             Room::Taken => self.queue.charge_at_once(self, bytes),
         }
-    }
-
-    /// Whether rows must not hold on to this table: in a shuffle every row in flight may be of
-    /// another one, in a windowed one those of a stream are of one or two.
-    pub(super) fn is_heavy(&self, table: &Table) -> bool {
-        let options = &self.options;
-        let rows = options.look_ahead().saturating_mul(options.rows_per_batch());
-        let n_tables = options.plan.shuffle.map(|shuffle| match shuffle.window {
-            Some(window) => {
-                rows.min(usize::try_from(window.streams.saturating_mul(2)).unwrap_or(rows))
-            }
-            None => rows,
-        });
-        n_tables.is_some_and(|n| table.n_bytes > options.memory_budget / 8 / n.max(1))
     }
 
     /// The table of this record batch, for row `index` of the stream.
@@ -245,7 +235,7 @@ impl Shared {
             }
             self.load_table(dataset, shard, key, (index, room))?
         };
-        let is_heavy = self.is_heavy(&table);
+        let is_heavy = self.tables.is_passing(&table);
         let mut copied = 0;
         // A decoder reads the one row that it needs.
         let in_run = |k, range: &Range<u64>| {

@@ -159,12 +159,13 @@ impl Pipeline {
         let closed = Arc::<AtomicBool>::default();
         let files =
             options.files().with_cancel(Arc::clone(&closed)).with_spare_memory(budget / SPARE);
+        let largest_held = options.largest_table_held();
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
             options,
             dataset: OnceLock::new(),
             started: OnceLock::new(),
             queue: Queue::default(),
-            tables: Tables::new(budget / 4, n_readers),
+            tables: Tables::new(budget / 4, n_readers).with_passing(largest_held),
             runs: Runs::new(budget / runs::SHARE),
             path_tables: Tables::new(bad_rows::PATHS_LIMIT, 1),
             row_buffers: Recycler::new(budget),
@@ -364,7 +365,7 @@ impl Shared {
         let soon = rows_per_batch.saturating_mul(self.options.look_ahead() as u64).min(MAX_ROWS);
         let mut shards = dataset.shards_of(first..end.min(first.saturating_add(soon)));
         shards.truncate(MAX_OPENED);
-        open_ahead(&shards, self.options.n_openers());
+        open_ahead(shards, self.options.n_openers());
         Ok(())
     }
 

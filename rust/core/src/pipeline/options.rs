@@ -145,6 +145,19 @@ impl Options {
         self.n_readers().max(16)
     }
 
+    /// Larger tables must not be held on to by rows, which copy what they need: in a shuffle every row
+    /// in flight may be of another one, in a windowed one those of a stream are of one or two.
+    pub(crate) fn largest_table_held(&self) -> usize {
+        let rows = self.look_ahead().saturating_mul(self.rows_per_batch());
+        let n_tables = match self.plan.shuffle {
+            None => return usize::MAX,
+            Some(shuffle) => shuffle.window.map_or(rows, |window| {
+                rows.min(usize::try_from(window.streams.saturating_mul(2)).unwrap_or(rows))
+            }),
+        };
+        self.memory_budget / 8 / n_tables.max(1)
+    }
+
     /// The files of a pipeline with these options.
     pub(crate) fn files(&self) -> Files {
         Files::default()

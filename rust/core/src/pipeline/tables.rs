@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     error::Result,
-    shard::{Counted, Table, TableSize},
+    shard::{Counted, Live, Table, TableSize},
     stats,
 };
 
@@ -31,7 +31,7 @@ pub(super) struct Tables {
     /// Of the largest table so far; 0 before the first.
     largest: AtomicUsize,
     /// Of all tables, also those that rows hold on to after they have left here.
-    live: Arc<AtomicUsize>,
+    live: Arc<Live>,
     /// How many sixteenths of its bytes in the file a compressed table takes, of the worst so far;
     /// 0 before the first.
     growth: AtomicUsize,
@@ -40,6 +40,8 @@ pub(super) struct Tables {
     /// Up to this size tables are loaded by all readers at once, larger ones one after another.
     small: usize,
     one_by_one: Mutex<()>,
+    /// Larger tables are only held on to for a moment, in which nothing is waited for.
+    passing_from: usize,
     inner: Mutex<Inner>,
 }
 
@@ -56,6 +58,8 @@ struct Entry {
     cell: Cell,
     used_at: u64,
     bytes: usize,
+    /// And not being loaded.
+    is_loaded: bool,
 }
 
 impl Tables {
@@ -72,8 +76,20 @@ impl Tables {
             most_demanding: AtomicUsize::new(0),
             small: limit / n_readers.max(1),
             one_by_one: Mutex::default(),
+            passing_from: usize::MAX,
             inner: Mutex::default(),
         }
+    }
+
+    /// As [`Self::new`], told that whoever has a table of more than `n_bytes` bytes lets it go without
+    /// waiting for anything. So a large one is loaded once those that make room for it have gone.
+    pub(super) fn with_passing(self, n_bytes: usize) -> Self {
+        Self { passing_from: n_bytes, ..self }
+    }
+
+    /// Whether whoever has this table lets it go without waiting for anything.
+    pub(super) fn is_passing(&self, table: &Table) -> bool {
+        table.n_bytes > self.passing_from
     }
 
     /// Waits for other loads to end where this table is large, or not known to be small.
@@ -131,7 +147,7 @@ impl Tables {
 
     /// Bytes of all tables that there are.
     pub(super) fn live_bytes(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
+        self.live.bytes()
     }
 
     /// What loading the most demanding table so far would take beyond the tables there are; half
@@ -179,6 +195,7 @@ impl Tables {
                 cell: Cell::default(),
                 used_at: now,
                 bytes: 0,
+                is_loaded: false,
             });
             entry.used_at = now;
             Arc::clone(&entry.cell)
@@ -191,25 +208,33 @@ impl Tables {
         self.loads.fetch_add(1, Ordering::Relaxed);
         let expected = self.expected(known);
         let counted = Counted::new(expected, &self.live);
-        self.account(key, expected);
+        self.account(key, expected, false);
+        if turn.is_some() {
+            // What was freed for it is in the hands of threads that may not run for a while, and the
+            // next loads with them: on few CPUs four tables were there at once.
+            let began = stats::now();
+            self.live.wait_for_leaving();
+            self.waited_ns.fetch_add(stats::since(began).as_nanos() as u64, Ordering::Relaxed);
+        }
         let takes = |n_bytes: usize| {
             counted.set(n_bytes);
             self.most_demanding.fetch_max(n_bytes, Ordering::Relaxed);
-            self.account(key, n_bytes);
+            self.account(key, n_bytes, false);
             if let Some(TableSize { stored, is_compressed: true }) = known {
                 let sixteenths = n_bytes.saturating_mul(16) / stored.max(1) + 1;
                 self.growth.fetch_max(sixteenths, Ordering::Relaxed);
             }
         };
-        let mut table = load(&takes).inspect_err(|_| self.account(key, 0))?;
+        let mut table = load(&takes).inspect_err(|_| self.account(key, 0, false))?;
         self.largest.fetch_max(table.n_bytes.max(1), Ordering::Relaxed);
         counted.set(table.n_bytes);
         table.counted = Some(Arc::new(counted));
         let table = Arc::new(table);
-        drop(turn);
         *slot = Some(Arc::clone(&table));
         drop(slot);
-        self.account(key, table.n_bytes);
+        self.account(key, table.n_bytes, true);
+        // The next one finds it where it can be evicted.
+        drop(turn);
         Ok(table)
     }
 
@@ -222,7 +247,7 @@ impl Tables {
         let mut inner = self.lock();
         let (mut total, mut freed) = (self.bytes(), Vec::new());
         inner.entries.retain(|k, entry| {
-            let goes = *k < key && total > limit && entry.is_loaded();
+            let goes = *k < key && total > limit && entry.is_loaded;
             if goes {
                 total -= entry.bytes;
                 freed.push(Arc::clone(&entry.cell));
@@ -245,36 +270,91 @@ impl Tables {
     }
 
     /// Charges a table and evicts the least recently used others while over the limit.
-    fn account(&self, key: Key, bytes: usize) {
+    fn account(&self, key: Key, bytes: usize, is_loaded: bool) {
         let mut inner = self.lock();
         if let Some(entry) = inner.entries.get_mut(&key) {
-            entry.bytes = bytes;
+            (entry.bytes, entry.is_loaded) = (bytes, is_loaded);
         }
         let mut total: usize = inner.entries.values().map(|entry| entry.bytes).sum();
         let mut evicted = Vec::new();
         while total > self.limit {
-            let loaded = inner.entries.iter().filter(|(k, entry)| **k != key && entry.is_loaded());
+            let loaded = inner.entries.iter().filter(|(k, entry)| **k != key && entry.is_loaded);
             let Some(oldest) = loaded.min_by_key(|(_, entry)| entry.used_at).map(|(k, _)| *k)
             else {
                 break;
             };
             let entry = inner.entries.remove(&oldest);
             total -= entry.as_ref().map_or(0, |entry| entry.bytes);
-            evicted.push(entry);
+            evicted.extend(entry);
         }
         self.bytes.store(total, Ordering::Relaxed);
         drop(inner);
         // Freeing takes its time too.
-        drop(evicted);
+        for entry in evicted {
+            let table = entry.cell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(table) = table.filter(|table| self.is_passing(table))
+                && let Some(counted) = &table.counted
+            {
+                counted.leave();
+            }
+        }
     }
 }
 
 /// The sixteenths of the first compressed table, before one was seen.
 const FIRST_GROWTH: usize = 4 * 16;
 
-impl Entry {
-    /// Not while it is being loaded: its bytes are on their way then.
-    fn is_loaded(&self) -> bool {
-        self.bytes > 0 && self.cell.try_lock().is_ok_and(|slot| slot.is_some())
+#[cfg(test)]
+mod tests {
+    use std::{sync::atomic::AtomicBool, thread};
+
+    use super::*;
+
+    const LARGE: usize = 1000;
+
+    fn get(tables: &Tables, batch: usize, while_loading: impl FnOnce()) -> Arc<Table> {
+        let known = Some(TableSize { stored: LARGE, is_compressed: false });
+        let load = |_: &dyn Fn(usize)| {
+            while_loading();
+            Ok(Table::of_size(LARGE))
+        };
+        tables.get((0, batch), known, load).unwrap()
+    }
+
+    #[test]
+    fn a_large_table_is_loaded_once_the_one_before_it_has_gone() {
+        let tables = Tables::new(LARGE, 2).with_passing(LARGE / 2);
+        let (in_hand, is_free) = (get(&tables, 0, || ()), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                get(&tables, 1, || {
+                    assert!(is_free.load(Ordering::SeqCst), "loaded beside the one in hand");
+                    assert_eq!(tables.live_bytes(), LARGE);
+                })
+            });
+            // Enough for it to begin; no test fails for its being too short.
+            thread::sleep(Duration::from_millis(50));
+            assert!(!waits.is_finished());
+            is_free.store(true, Ordering::SeqCst);
+            drop(in_hand);
+            waits.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn nothing_waits_for_what_rows_hold_on_to() {
+        let tables = Tables::new(LARGE, 2).with_passing(LARGE);
+        let held = get(&tables, 0, || ());
+        drop(get(&tables, 1, || assert_eq!(tables.live_bytes(), 2 * LARGE)));
+        drop(held);
+        assert_eq!(tables.live_bytes(), LARGE, "one is kept");
+    }
+
+    #[test]
+    fn a_table_that_was_loaded_makes_room_for_the_next_at_once() {
+        let tables = Tables::new(LARGE, 2).with_passing(0);
+        for batch in 0..3 {
+            drop(get(&tables, batch, || assert_eq!(tables.live_bytes(), LARGE)));
+        }
     }
 }

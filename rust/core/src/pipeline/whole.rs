@@ -97,10 +97,12 @@ impl Shared {
         let Some(shard) = dataset.shards.get(one.id.shard as usize) else { return Ok(()) };
         let name = |error: Error| error.in_shard(shard.name()).in_row(one.id.row);
         let all = self.table(dataset, shard, one.key(), (first, Room::Awaited)).map_err(name)?;
-        let is_copied = self.is_heavy(&all);
+        let is_copied = self.tables.is_passing(&all);
         let table = if is_copied {
             let places: Vec<u64> = group.iter().map(|row| row.place).collect();
             let copy = all.rows(&places).map_err(name)?;
+            // Whoever loads the next table may be waiting for it, and this row for him.
+            drop(all);
             self.queue.charge(self, first, copy.n_bytes);
             *charged += copy.n_bytes;
             Arc::new(copy)

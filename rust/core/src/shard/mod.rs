@@ -8,6 +8,7 @@
 
 mod blob;
 mod body;
+mod counted;
 mod dictionaries;
 #[cfg(test)]
 mod faults;
@@ -18,6 +19,7 @@ mod framing;
 mod guard;
 mod index;
 mod items;
+mod kind;
 mod layout;
 mod mapped;
 mod open;
@@ -36,14 +38,15 @@ use arrow_ipc::CompressionType;
 use arrow_schema::SchemaRef;
 
 pub use blob::{Blob, BlobRun};
+pub(crate) use counted::{Counted, Live};
 pub use features::audio_columns;
 pub use files::{Files, ReadCounters};
 pub use items::ItemsInFile;
+pub use kind::{PathKind, path_kinds};
 pub use mapped::{Mapped, Mapper};
 pub use open::{open_ahead, open_all};
 pub use projection::Projection;
 pub use sidecar::IndexDir;
-pub(crate) use table::Counted;
 pub use table::{Table, TableSize};
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};

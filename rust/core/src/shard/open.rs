@@ -6,9 +6,8 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    thread,
 };
 
 use super::{Files, Shard, schema};
@@ -25,56 +24,29 @@ use crate::{Error, ErrorKind, Result, threads};
 /// `Schema` for the first shard whose columns differ from the first shard's in name, type or
 /// nullability.
 pub fn open_all(files: &Arc<Files>, paths: &[PathBuf], n_threads: usize) -> Result<Vec<Shard>> {
-    let next = AtomicUsize::new(0);
-    let failed = AtomicBool::new(false);
-    let work = || {
-        let mut opened = Vec::new();
-        // Paths are handed out in order: whatever comes before a failure has been tried.
-        while !failed.load(Relaxed) {
-            let number = next.fetch_add(1, Relaxed);
-            let Some(path) = paths.get(number) else { break };
+    let mut opened: Vec<Option<Result<Shard>>> = paths.iter().map(|_| None).collect();
+    let first_failed = AtomicUsize::new(usize::MAX);
+    let jobs = paths.iter().zip(&mut opened).enumerate().collect();
+    threads::share_out("gristmill-open", jobs, n_threads, |(number, (path, slot))| {
+        // What comes before a failure is opened all the same: the first one is told.
+        if number < first_failed.load(Relaxed) {
             let open = AssertUnwindSafe(|| Shard::open(files, path));
             let shard = panic::catch_unwind(open).unwrap_or_else(|panic| Err(panicked(&*panic)));
-            failed.fetch_or(shard.is_err(), Relaxed);
-            opened.push((number, shard));
-        }
-        opened
-    };
-    let n_threads = n_threads.clamp(1, paths.len().max(1));
-    let mut opened = Vec::with_capacity(paths.len());
-    thread::scope(|scope| {
-        // This thread works too, so that a thread that cannot start costs time and nothing else.
-        let others: Vec<_> = (1..n_threads)
-            .map_while(|n| threads::spawn_scoped(scope, format!("gristmill-open-{n}"), work).ok())
-            .collect();
-        opened.extend(work());
-        for other in others {
-            opened.extend(other.join().unwrap_or_else(|panic| vec![(0, Err(panicked(&*panic)))]));
+            if shard.is_err() {
+                first_failed.fetch_min(number, Relaxed);
+            }
+            *slot = Some(shard);
         }
     });
-    opened.sort_by_key(|(number, _)| *number);
-    let shards: Vec<Shard> = opened.into_iter().map(|(_, shard)| shard).collect::<Result<_>>()?;
+    let shards: Vec<Shard> = opened.into_iter().flatten().collect::<Result<_>>()?;
     check_schemas(&shards)?;
     Ok(shards)
 }
 
 /// Opens the files of these shards on up to `n_threads` threads, in this order, so that reads need
 /// not wait for that. What goes wrong, those reads tell.
-pub fn open_ahead(shards: &[&Shard], n_threads: usize) {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(shard) = shards.get(next.fetch_add(1, Relaxed)) {
-            shard.open_ahead();
-        }
-    };
-    thread::scope(|scope| {
-        for n in 1..n_threads.min(shards.len()) {
-            if threads::spawn_scoped(scope, format!("gristmill-open-{n}"), work).is_err() {
-                break;
-            }
-        }
-        work();
-    });
+pub fn open_ahead(shards: Vec<&Shard>, n_threads: usize) {
+    threads::share_out("gristmill-open", shards, n_threads, Shard::open_ahead);
 }
 
 fn panicked(payload: &(dyn Any + Send)) -> Error {

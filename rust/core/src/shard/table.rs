@@ -1,12 +1,6 @@
 //! The small columns of one record batch, and where its large values lie.
 
-use std::{
-    ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::{ops::Range, sync::Arc};
 
 use arrow_array::{Array, RecordBatch, UInt64Array, cast::AsArray};
 use arrow_ipc::Message;
@@ -17,6 +11,7 @@ use super::{
     Shard,
     blob::{Blob, BlobColumn, BlobRun, BlobSpan},
     body::{self, CompactBody, Selection},
+    counted::Counted,
     framing, guard,
     index::{BatchEntry, MessageIndex},
     items::ItemsInFile,
@@ -34,36 +29,9 @@ pub struct Table {
     pub n_bytes: usize,
     blobs: Vec<Arc<BlobColumn>>,
     items: Vec<(usize, ItemsInFile)>,
-    /// Counts the bytes for as long as anything holds on to them.
+    /// Counts the bytes for as long as anything holds on to them. The last field: it is dropped
+    /// when the others have been.
     pub(crate) counted: Option<Arc<Counted>>,
-}
-
-/// Bytes that count in a total until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Counted {
-    bytes: AtomicUsize,
-    total: Arc<AtomicUsize>,
-}
-
-impl Counted {
-    /// Adds `bytes` to `total`.
-    pub(crate) fn new(bytes: usize, total: &Arc<AtomicUsize>) -> Self {
-        total.fetch_add(bytes, Relaxed);
-        Self { bytes: AtomicUsize::new(bytes), total: Arc::clone(total) }
-    }
-
-    /// Lets it count for `bytes` from now on.
-    pub(crate) fn set(&self, bytes: usize) {
-        let before = self.bytes.swap(bytes, Relaxed);
-        self.total.fetch_add(bytes, Relaxed);
-        self.total.fetch_sub(before, Relaxed);
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.total.fetch_sub(*self.bytes.get_mut(), Relaxed);
-    }
 }
 
 /// What the header of a record batch tells of its table.
@@ -96,6 +64,13 @@ impl Table {
     /// [`Self::columns`] it has lists of as many nothings.
     pub fn items(&self, column: usize) -> Option<&ItemsInFile> {
         self.items.iter().find(|(k, _)| *k == column).map(|(_, items)| items)
+    }
+
+    /// One without rows that says it is this large.
+    #[cfg(test)]
+    pub(crate) fn of_size(n_bytes: usize) -> Self {
+        let columns = RecordBatch::new_empty(Arc::new(Schema::empty()));
+        Self { columns, n_bytes, blobs: Vec::new(), items: Vec::new(), counted: None }
     }
 
     /// The number of rows.
@@ -308,24 +283,5 @@ impl BatchEntry {
     fn parse(&self, message: &Message<'_>) -> Result<BatchLayout> {
         let batch = message.header_as_record_batch().ok_or_else(super::index::changed)?;
         BatchLayout::new(&batch, self.body.end - self.body.start, message.version())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_count_until_the_last_holder_is_gone() {
-        let total = Arc::new(AtomicUsize::new(5));
-        let one = Arc::new(Counted::new(100, &total));
-        assert_eq!(total.load(Relaxed), 105);
-        one.set(30);
-        let other = (Counted::new(7, &total), Arc::clone(&one));
-        assert_eq!(total.load(Relaxed), 42);
-        drop(one);
-        assert_eq!(total.load(Relaxed), 42, "somebody holds on to it");
-        drop(other);
-        assert_eq!(total.load(Relaxed), 5);
     }
 }
