@@ -42,7 +42,7 @@ pub fn probe_within(bytes: &[u8], limits: Limits) -> Result<AudioInfo, DecodeErr
 pub struct Decoder {
     pub(super) vorbis: ogg::VorbisCache,
     pub(super) pages: Vec<ogg::PageRef>,
-    pub(super) mpeg_frames: Vec<mp3::Frame>,
+    pub(super) mpeg_frames: mp3::Index,
     pub(super) packets: Vec<packets::Packet>,
     pub(super) window: Vec<f32>,
     /// Where rows of other sample types than `f32` are rendered first.

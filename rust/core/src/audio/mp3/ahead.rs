@@ -4,11 +4,15 @@
 //! frame of a file that no cache holds: most of what a crop out of a long file takes. The answers
 //! for headers of several stretches are under way at once.
 
-use super::{header::Headers, scan::Frame, walk::is_run};
+use super::{
+    header::Headers,
+    index::{Index, MAX_RUN},
+    walk::is_run,
+};
 use crate::audio::bytes::be_u32;
 
-/// Stretches of a stream.
-const MAX_STRETCHES: usize = 8;
+/// Stretches of a stream. Twice as many take as long.
+const MAX_STRETCHES: usize = 16;
 
 /// Shorter ones are not worth the look for their first frames.
 const MIN_STRETCH: usize = 32 * 1024;
@@ -21,7 +25,7 @@ const MAX_SEARCH: usize = 4096;
 pub(super) struct Stretch {
     pub(super) start: usize,
     pub(super) end: usize,
-    pub(super) frames: Vec<Frame>,
+    pub(super) index: Index,
     /// Whether some of them have other channels than the first frame of the stream.
     pub(super) mixed: bool,
 }
@@ -45,30 +49,64 @@ pub(super) fn walk(
         let begin = at + i * step;
         let starts_here = |&at: &usize| headers.read(bytes, at).is_some() && is_run(bytes, at, 3);
         if let Some(start) = (begin..begin + MAX_SEARCH.min(step)).find(starts_here) {
-            stretches.push(Stretch { start, end: start, frames: Vec::new(), mixed: false });
+            stretches.push(Stretch { start, end: start, index: Index::default(), mixed: false });
         }
     }
     let limits: Vec<usize> =
         stretches.iter().skip(1).map(|s| s.start).chain([bytes.len()]).collect();
-    let mut going: Vec<(&mut Stretch, usize)> = stretches.iter_mut().zip(limits).collect();
-    while !going.is_empty() {
-        going.retain_mut(|(stretch, limit)| stretch.step(bytes, headers, is_mono, *limit));
+    let mut heads: Vec<Head<'_>> = stretches
+        .iter_mut()
+        .zip(limits)
+        .map(|(stretch, limit)| Head { at: stretch.start, limit, n: 0, mixed: false, stretch })
+        .collect();
+    let mut words = vec![0; heads.len()];
+    while !heads.is_empty() {
+        for _ in 0..MAX_RUN {
+            // All are asked for before one is looked at: a processor keeps only so many
+            // instructions that wait for an answer. No header is 0.
+            for (word, head) in words.iter_mut().zip(&heads) {
+                *word = be_u32(bytes, head.at).unwrap_or(0);
+            }
+            for (word, head) in words.iter().zip(&mut heads) {
+                head.step(*word, headers, is_mono);
+            }
+        }
+        heads.retain_mut(Head::end_run);
     }
     stretches
 }
 
-impl Stretch {
-    /// Goes one frame on, if there is one that ends up to `limit`.
-    fn step(&mut self, bytes: &[u8], headers: &Headers, is_mono: bool, limit: usize) -> bool {
-        let header = be_u32(bytes, self.end).and_then(|word| headers.len(word));
-        let Some((len, mono)) = header else { return false };
-        let end = self.end + len;
-        if end > limit {
-            return false;
+/// The place that the walk of a stretch has come to.
+struct Head<'a> {
+    at: usize,
+    limit: usize,
+    /// Frames since the run began.
+    n: usize,
+    mixed: bool,
+    stretch: &'a mut Stretch,
+}
+
+impl Head<'_> {
+    /// Goes one frame on, past the one with this header, if it ends up to the limit.
+    #[inline]
+    fn step(&mut self, word: u32, headers: &Headers, is_mono: bool) {
+        if let Some((len, mono)) = headers.len(word)
+            && self.at + len <= self.limit
+        {
+            self.at += len;
+            self.n += 1;
+            self.mixed |= mono != is_mono;
         }
-        self.frames.push(Frame { offset: self.end, len: len as u16 });
-        self.mixed |= mono != is_mono;
-        self.end = end;
-        true
+    }
+
+    /// Notes the run. Whether the stretch may go on: if it does not, the run is shorter.
+    fn end_run(&mut self) -> bool {
+        let n = std::mem::take(&mut self.n);
+        if n > 0 {
+            self.stretch.index.push(self.stretch.end, self.at, n);
+        }
+        self.stretch.end = self.at;
+        self.stretch.mixed = self.mixed;
+        n == MAX_RUN
     }
 }

@@ -15,15 +15,16 @@ use symphonia::{
 
 use super::{
     header::Header,
+    index::{Frame, Index, Part},
     layer3,
-    scan::{Frame, Layout},
+    scan::Layout,
 };
 use crate::audio::{Codec, cancel::Cancel, error::Reason, sink::Sink};
 
 /// The MPEG frames that a window needs.
 #[derive(Clone, Debug)]
 pub(in crate::audio) struct Entry {
-    frames: Vec<Frame>,
+    frames: Part,
     /// The number of the first of them in the stream.
     first: u64,
     /// How many of them come before the window.
@@ -47,12 +48,12 @@ impl Entry {
     pub(in crate::audio) fn find(
         bytes: &[u8],
         layout: &Layout,
-        frames: &[Frame],
+        index: &Index,
         start: u64,
         len: u64,
     ) -> Self {
         let from_pcm = start + layout.delay;
-        let end = (from_pcm + len).div_ceil(layout.frame_len).min(frames.len() as u64);
+        let end = (from_pcm + len).div_ceil(layout.frame_len).min(index.n_frames() as u64);
         let wanted = (from_pcm / layout.frame_len).min(end);
         let exact = match layout.codec {
             Codec::Mp3 => {
@@ -62,25 +63,19 @@ impl Entry {
             _ => wanted.saturating_sub(EXACT_BEFORE),
         };
         let (exact, wanted, end) = (exact as usize, wanted as usize, end as usize);
-        let mut begin = exact;
-        // A lost frame, which has no length, has no header either.
-        let header =
-            |frame: &Frame| Header::read(bytes, frame.offset).ok().filter(|_| frame.len > 0);
-        let mut rest = frames.get(begin..).unwrap_or_default().iter();
-        let mut missing = rest.find_map(header).map_or(0, |header| header.reservoir_len());
-        while missing > 0 && begin > 0 {
-            begin -= 1;
-            let main_data_len = frames.get(begin).and_then(header).map(|h| h.main_data_len());
-            missing = missing.saturating_sub(main_data_len.unwrap_or(0));
-        }
-        let frames = frames.get(begin..end).unwrap_or_default().to_vec();
+        let begin = if exact < index.n_frames() {
+            index.reservoir_start(bytes, exact, layout.reservoir_len)
+        } else {
+            exact
+        };
+        let frames = index.part(begin, end);
         let (n_warm_up, n_kept) = (wanted - begin, exact - begin);
         Self { frames, first: begin as u64, n_warm_up, n_kept, from_pcm }
     }
 
     #[cfg(test)]
     pub(super) fn n_mpeg_frames(&self) -> usize {
-        self.frames.len()
+        self.frames.n_frames()
     }
 }
 
@@ -107,8 +102,8 @@ impl Entry {
         layout: &Layout,
     ) -> impl Iterator<Item = (&'a [u8], u64)> {
         let starts = (self.first..).map(|i| i * layout.frame_len);
-        let data = |frame: &Frame| bytes.get(frame.offset..frame.offset + usize::from(frame.len));
-        self.frames.iter().map(move |frame| data(frame).unwrap_or_default()).zip(starts)
+        let data = |frame: Frame| bytes.get(frame.offset..frame.offset + usize::from(frame.len));
+        self.frames.iter(bytes).map(move |frame| data(frame).unwrap_or_default()).zip(starts)
     }
 }
 

@@ -4,6 +4,7 @@
 mod ahead;
 mod decode;
 mod header;
+mod index;
 mod layer3;
 mod scan;
 mod tag;
@@ -12,8 +13,9 @@ mod tests;
 mod walk;
 
 pub(super) use decode::{Entry, decode};
+pub(super) use index::Index;
 pub(super) use layer3::Decoder;
-pub(super) use scan::{Frame, Layout, codec, find_first, open, refusal};
+pub(super) use scan::{Layout, codec, find_first, open, refusal};
 
 /// Rate, channels and PCM frames of one MPEG frame that a container delimits.
 pub(super) fn packet_shape(packet: &[u8]) -> Option<(u32, u16, u32)> {

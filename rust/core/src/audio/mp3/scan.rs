@@ -5,8 +5,9 @@
 
 use super::{
     header::{Header, Headers, Layer, NoHeader},
+    index::Index,
     tag::Tag,
-    walk::{Found, fill, is_run, walk},
+    walk::{Found, is_run, walk},
 };
 use crate::audio::{
     Codec,
@@ -29,13 +30,8 @@ pub(in crate::audio) struct Layout {
     pub(super) delay: u64,
     /// PCM frames in one MPEG frame.
     pub(super) frame_len: u64,
-}
-
-/// One MPEG frame; of no length where one is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::audio) struct Frame {
-    pub(super) offset: usize,
-    pub(super) len: u16,
+    /// How far back main data may begin.
+    pub(super) reservoir_len: usize,
 }
 
 /// The codec of the frame at `offset`, where [`find_first`] found one.
@@ -64,17 +60,17 @@ pub(in crate::audio) fn refusal(bytes: &[u8], offset: usize) -> Option<&'static 
     }
 }
 
-/// Walks the whole stream from its first frame on and lists the audio frames in `frames`.
+/// Walks the whole stream from its first frame on and notes the audio frames in `index`.
 ///
 /// Where bytes between frames are lost, as many frames are taken for lost as fit them at the mean
 /// length of those that are there: empty ones stand in their places.
 pub(in crate::audio) fn open(
     bytes: &[u8],
     offset: usize,
-    frames: &mut Vec<Frame>,
+    index: &mut Index,
     ledger: &mut Ledger,
 ) -> Result<Layout, Reason> {
-    frames.clear();
+    index.clear();
     let no_frame = || Reason::malformed("there is no MPEG frame");
     let first = Header::read(bytes, offset).map_err(|_| no_frame())?;
     if first.is_refused() {
@@ -86,18 +82,18 @@ pub(in crate::audio) fn open(
     let tag = Tag::read(frame.unwrap_or_default(), &first);
     let headers = Headers::like(bytes, offset).ok_or_else(no_frame)?;
     let at = if tag.is_some() { offset + first.len } else { offset };
-    let Found { gaps, mixed, is_cut } = walk(bytes, &headers, at, first.is_mono, frames);
+    let Found { gaps, mixed, is_cut } = walk(bytes, &headers, at, first.is_mono, index);
     if mixed {
         ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
     }
     if !gaps.is_empty() {
         let count = gaps.len() as u64;
         ledger.note(Damage::Junk, count, Reason::CorruptPackets { count })?;
-        fill(frames, &gaps);
+        index.fill(&gaps);
     }
     let is_counted = tag.as_ref().is_some_and(|tag| tag.n_mpeg_frames.is_some());
     let tag = tag.unwrap_or_default();
-    let found = frames.len() as u64;
+    let found = index.n_frames() as u64;
     let frame_len = first.n_frames();
     // Some old writers count the frame that holds the tag; LAME does not.
     let slack = u64::from(tag.trim.is_none());
@@ -118,6 +114,7 @@ pub(in crate::audio) fn open(
         n_frames: (n_mpeg_frames * frame_len).saturating_sub(delay + padding),
         delay,
         frame_len,
+        reservoir_len: first.reservoir_len(),
     })
 }
 
@@ -151,7 +148,7 @@ mod tests {
 
     fn layout(bytes: &[u8]) -> Result<Layout, Reason> {
         let first = find_first(bytes, 0).expect("a frame");
-        open(bytes, first, &mut Vec::new(), &mut Ledger::default())
+        open(bytes, first, &mut Index::default(), &mut Ledger::default())
     }
 
     #[test]
@@ -232,16 +229,16 @@ mod tests {
                     slot.copy_from_slice(&[0xFF, 0xE0 | a & 0x1F, b, a]);
                 }
             }
-            let mut frames = Vec::new();
+            let mut index = Index::default();
             for offset in [0, bytes.len() / 2, bytes.len()] {
                 let Some(first) = find_first(&bytes, offset) else { continue };
-                let Ok(layout) = open(&bytes, first, &mut frames, &mut Ledger::default()) else {
+                let Ok(layout) = open(&bytes, first, &mut index, &mut Ledger::default()) else {
                     continue;
                 };
-                prop_assert!(frames.len() <= bytes.len() / 24);
-                prop_assert!(layout.n_frames <= frames.len() as u64 * 1152);
-                let entry = Entry::find(&bytes, &layout, &frames, start, 5000);
-                prop_assert!(entry.n_mpeg_frames() <= frames.len());
+                prop_assert!(index.n_frames() <= bytes.len() / 24);
+                prop_assert!(layout.n_frames <= index.n_frames() as u64 * 1152);
+                let entry = Entry::find(&bytes, &layout, &index, start, 5000);
+                prop_assert!(entry.n_mpeg_frames() <= index.n_frames());
             }
         }
     }

@@ -15,7 +15,7 @@ use symphonia::{
     default::codecs::MpaDecoder,
 };
 
-use super::{header::Header, layer3, scan};
+use super::{header::Header, index::Index, layer3, scan};
 use crate::audio::report::Ledger;
 
 /// The frames of the fuzz targets' seeds: mono and stereo of MPEG-1, 2 and 2.5, with short blocks.
@@ -27,9 +27,10 @@ fn seeds() -> Vec<Vec<Vec<u8>>> {
     let frames = |path: &Path| {
         let bytes = std::fs::read(path).unwrap();
         let first = (0..).find_map(|at| scan::find_first(&bytes, at)).unwrap();
-        let mut frames = Vec::new();
-        scan::open(&bytes, first, &mut frames, &mut Ledger::default()).unwrap();
-        frames.iter().map(|f| bytes[f.offset..f.offset + usize::from(f.len)].to_vec()).collect()
+        let mut index = Index::default();
+        scan::open(&bytes, first, &mut index, &mut Ledger::default()).unwrap();
+        let part = index.part(0, index.n_frames());
+        part.iter(&bytes).map(|f| bytes[f.offset..f.offset + usize::from(f.len)].to_vec()).collect()
     };
     paths.iter().map(|path| frames(path)).collect()
 }

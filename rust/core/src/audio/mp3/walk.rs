@@ -3,7 +3,7 @@
 use super::{
     ahead::{self, Stretch},
     header::{Header, Headers},
-    scan::Frame,
+    index::Index,
 };
 use crate::audio::{bytes::from, probe::id3v2_size};
 
@@ -17,13 +17,13 @@ pub(super) struct Found {
     pub(super) is_cut: bool,
 }
 
-/// Lists the frames from `at` on in `frames`.
+/// Notes the frames from `at` on in `index`.
 pub(super) fn walk(
     bytes: &[u8],
     headers: &Headers,
     at: usize,
     is_mono: bool,
-    frames: &mut Vec<Frame>,
+    index: &mut Index,
 ) -> Found {
     let ahead = ahead::walk(
         bytes,
@@ -32,7 +32,7 @@ pub(super) fn walk(
         is_mono,
         ahead::n_stretches(bytes.len().saturating_sub(at)),
     );
-    join(bytes, headers, at, is_mono, ahead, frames)
+    join(bytes, headers, at, is_mono, ahead, index)
 }
 
 /// The same with stretches that were walked ahead. One counts where the walk comes to its first
@@ -43,21 +43,19 @@ fn join(
     at: usize,
     is_mono: bool,
     ahead: Vec<Stretch>,
-    frames: &mut Vec<Frame>,
+    index: &mut Index,
 ) -> Found {
     let found = Found { gaps: Vec::new(), mixed: false, is_cut: false };
-    let mut walk = Walk { bytes, headers, is_mono, at, n_found: 0, found };
-    frames.reserve(ahead.iter().map(|stretch| stretch.frames.len()).sum());
+    let mut walk = Walk { bytes, headers, is_mono, at, found };
     let mut ahead = ahead.into_iter().peekable();
     loop {
         while ahead.next_if(|stretch| stretch.start < walk.at).is_some() {}
         if let Some(stretch) = ahead.next_if(|stretch| stretch.start == walk.at) {
             walk.at = stretch.end;
-            walk.n_found += stretch.frames.len();
             walk.found.mixed |= stretch.mixed;
-            frames.extend(stretch.frames);
-        } else if let Some(frame) = walk.next() {
-            frames.push(frame);
+            index.append(&stretch.index);
+        } else if let Some(offset) = walk.next(index.n_frames()) {
+            index.push(offset, walk.at, 1);
         } else {
             return walk.found;
         }
@@ -69,16 +67,16 @@ struct Walk<'a> {
     headers: &'a Headers,
     is_mono: bool,
     at: usize,
-    n_found: usize,
     found: Found,
 }
 
 impl Walk<'_> {
-    fn next(&mut self) -> Option<Frame> {
+    /// Goes past the next frame, before which there are `n_found`, and tells where it lies.
+    fn next(&mut self, n_found: usize) -> Option<usize> {
         loop {
             match self.headers.read(self.bytes, self.at) {
                 Some(header) => {
-                    let frame = Frame { offset: self.at, len: header.len as u16 };
+                    let offset = self.at;
                     self.at += header.len;
                     // Without a Xing header nothing is promised, and many streams, the standard's
                     // own among them, end within a frame.
@@ -86,17 +84,16 @@ impl Walk<'_> {
                         self.found.is_cut = true;
                         return None;
                     }
-                    self.n_found += 1;
                     self.found.mixed |= header.is_mono != self.is_mono;
-                    return Some(frame);
+                    return Some(offset);
                 }
-                None => self.resync()?,
+                None => self.resync(n_found)?,
             }
         }
     }
 
     /// Moves on to the next frame, or ends the walk: junk counts only if frames follow it.
-    fn resync(&mut self) -> Option<()> {
+    fn resync(&mut self, n_found: usize) -> Option<()> {
         let rest = from(self.bytes, self.at);
         if let Some(size) = id3v2_size(rest) {
             self.at += size;
@@ -107,7 +104,7 @@ impl Walk<'_> {
         }
         let next = (self.at + 1..self.bytes.len())
             .find(|&at| self.headers.read(self.bytes, at).is_some() && is_run(self.bytes, at, 3))?;
-        self.found.gaps.push(Gap { at: self.n_found, n_bytes: next - self.at });
+        self.found.gaps.push(Gap { at: n_found, n_bytes: next - self.at });
         self.at = next;
         Some(())
     }
@@ -141,25 +138,8 @@ fn is_tail(rest: &[u8]) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     /// Frames before it.
-    at: usize,
-    n_bytes: usize,
-}
-
-/// Puts empty frames where frames were lost. There are fewer of them than bytes.
-pub(super) fn fill(frames: &mut Vec<Frame>, gaps: &[Gap]) {
-    let n_bytes: usize = frames.iter().map(|frame| usize::from(frame.len)).sum();
-    let mean = (n_bytes / frames.len().max(1)).max(1);
-    let mut filled = Vec::with_capacity(frames.len());
-    let mut done = 0;
-    for gap in gaps {
-        filled.extend_from_slice(frames.get(done..gap.at).unwrap_or_default());
-        done = gap.at;
-        // A gap swallowed a frame at least, or what is left of one.
-        let n_lost = ((gap.n_bytes + mean / 2) / mean).max(1);
-        filled.resize(filled.len() + n_lost, Frame { offset: 0, len: 0 });
-    }
-    filled.extend_from_slice(frames.get(done..).unwrap_or_default());
-    *frames = filled;
+    pub(super) at: usize,
+    pub(super) n_bytes: usize,
 }
 
 #[cfg(test)]
@@ -167,6 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::audio::mp3::index::Frame;
 
     /// What a stream is put together from.
     #[derive(Clone, Debug)]
@@ -209,39 +190,82 @@ mod tests {
         ]
     }
 
+    fn bytes_of_all(parts: &[Part], cut: usize) -> Vec<u8> {
+        let mut bytes = bytes_of(&Part::Frame(5, false, false, 0));
+        for part in parts {
+            bytes.extend(bytes_of(part));
+        }
+        bytes.truncate(bytes.len() - cut.min(bytes.len() / 2));
+        bytes
+    }
+
+    /// Walks frame by frame, and lists every one, with empty ones where some are lost.
+    fn list(bytes: &[u8], headers: &Headers) -> (Vec<Frame>, Found) {
+        let found = Found { gaps: Vec::new(), mixed: false, is_cut: false };
+        let mut walk = Walk { bytes, headers, is_mono: false, at: 0, found };
+        let mut frames = Vec::new();
+        while let Some(offset) = walk.next(frames.len()) {
+            frames.push(Frame { offset, len: (walk.at - offset) as u16 });
+        }
+        let n_bytes: usize = frames.iter().map(|frame| usize::from(frame.len)).sum();
+        let mean = n_bytes / frames.len().max(1);
+        for gap in walk.found.gaps.iter().rev() {
+            let n_lost = ((gap.n_bytes + mean / 2) / mean).max(1);
+            let lost = vec![Frame { offset: 0, len: 0 }; n_lost];
+            frames.splice(gap.at..gap.at, lost);
+        }
+        (frames, walk.found)
+    }
+
     proptest! {
         #[test]
         fn stretches_walked_ahead_change_nothing(
-            parts in prop::collection::vec(part(), 1..80),
+            parts in prop::collection::vec(part(), 1..200),
             cut in 0usize..200,
-            n in 1usize..9,
+            n in 0usize..9,
+            ends in prop::collection::vec(any::<[prop::sample::Index; 2]>(), 10),
         ) {
-            let mut bytes = bytes_of(&Part::Frame(5, false, false, 0));
-            for part in &parts {
-                bytes.extend(bytes_of(part));
-            }
-            bytes.truncate(bytes.len() - cut.min(bytes.len() / 2));
+            let bytes = bytes_of_all(&parts, cut);
             let headers = Headers::like(&bytes, 0).expect("a header");
             let ahead = ahead::walk(&bytes, &headers, 0, false, n);
             prop_assert!(ahead.windows(2).all(|pair| pair[0].end <= pair[1].start));
-            let (mut plain, mut joined) = (Vec::new(), Vec::new());
-            let expected = join(&bytes, &headers, 0, false, Vec::new(), &mut plain);
-            let found = join(&bytes, &headers, 0, false, ahead, &mut joined);
-            prop_assert_eq!(joined, plain);
+            let mut index = Index::default();
+            let found = join(&bytes, &headers, 0, false, ahead, &mut index);
+            index.fill(&found.gaps);
+            let (frames, expected) = list(&bytes, &headers);
             prop_assert_eq!(found, expected);
+            prop_assert_eq!(index.n_frames(), frames.len());
+            let part = |begin, end| index.part(begin, end).iter(&bytes).collect::<Vec<_>>();
+            prop_assert_eq!(part(0, frames.len()), &frames[..]);
+            for pair in ends {
+                let [a, b] = pair.map(|at| at.index(frames.len() + 1));
+                let (begin, end) = (a.min(b), a.max(b));
+                prop_assert_eq!(part(begin, end), &frames[begin..end]);
+                // The way back for the bit reservoir, frame by frame.
+                let n_bytes = 8 * (begin % 64);
+                let main_data_len = |frame: &Frame| match frame.len {
+                    0 => 0,
+                    _ => Header::read(&bytes, frame.offset).expect("a header").main_data_len(),
+                };
+                let enough = |&i: &usize| {
+                    frames[i..begin].iter().map(main_data_len).sum::<usize>() >= n_bytes
+                };
+                let expected = (0..=begin).rev().find(enough).unwrap_or(0);
+                prop_assert_eq!(index.reservoir_start(&bytes, begin, n_bytes), expected);
+            }
         }
     }
 
     #[test]
     fn a_whole_stream_is_walked_in_stretches() {
-        let frames: Vec<u8> = (0..5000)
+        let frames: Vec<u8> = (0..9000)
             .flat_map(|i| bytes_of(&Part::Frame(1 + i % 14, i % 3 == 0, false, 7)))
             .collect();
         let headers = Headers::like(&frames, 0).expect("a header");
         let ahead = ahead::walk(&frames, &headers, 0, false, ahead::n_stretches(frames.len()));
-        assert_eq!(ahead.len(), 8);
+        assert_eq!(ahead.len(), 16);
         assert!(ahead.windows(2).all(|pair| pair[0].end == pair[1].start));
-        assert_eq!(ahead.last().expect("eight").end, frames.len());
-        assert_eq!(ahead.iter().map(|stretch| stretch.frames.len()).sum::<usize>(), 5000);
+        assert_eq!(ahead.last().expect("sixteen").end, frames.len());
+        assert_eq!(ahead.iter().map(|stretch| stretch.index.n_frames()).sum::<usize>(), 9000);
     }
 }
