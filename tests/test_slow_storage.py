@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from slow_storage import SlowStorage, why_not
 
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 N_SHARDS, N_ROWS, BATCH = 5, 24, 8
+SHUFFLE = gm.Shuffle(1)
 PAGE = 4096
 
 
@@ -48,7 +50,13 @@ def places(folder: Path) -> dict[bytes, tuple[str, int, int]]:
 
 
 def first_batch(
-    folder: Path, tmp_path: Path, n_requests: int, latency: float = 0.003
+    folder: Path,
+    tmp_path: Path,
+    n_requests: int,
+    latency: float = 0.003,
+    *,
+    batch_size: int = BATCH,
+    shuffle: gm.Shuffle = SHUFFLE,
 ) -> tuple[dict[str, Any], list[list[Any]]]:
     """The first batch of a shuffle, with sidecars, and what was asked for until some time after."""
     read = gm.ReadOptions(num_threads=2, num_requests=n_requests, index_dir=tmp_path / "sidecars")
@@ -59,7 +67,7 @@ def first_batch(
         slow = SlowStorage(folder, latency=latency, bandwidth=100e6, at=at)
         with slow as mount:
             ds = gm.ArrowIterDataset(
-                mount, audio=None, batch_size=BATCH, shuffle=gm.Shuffle(1), read=read
+                mount, audio=None, batch_size=batch_size, shuffle=shuffle, read=read
             )
             it = iter(ds)
             batch = next(it)
@@ -110,3 +118,27 @@ def test_a_shard_is_looked_at_once_and_opened_once(folder: Path, tmp_path: Path)
     opened = sorted(asked for asked, _, what, *_ in trace if what == "open")
     done = min(done for _, done, what, *_ in trace if what == "open")
     assert opened[1] < done
+
+
+def test_the_record_batches_of_a_window_are_asked_for_side_by_side(tmp_path: Path) -> None:
+    folder, latency = tmp_path / "shards", 0.4
+    folder.mkdir()
+    rng, n_bytes, n_rows = np.random.default_rng(0), 1024, 250
+    for k in range(4):
+        values = pa.array([rng.bytes(n_bytes) for _ in range(4 * n_rows)], pa.binary())
+        table = pa.table({"data": values})
+        with (
+            pa.OSFile(str(folder / f"{k}.arrow"), "wb") as sink,
+            pa.ipc.new_stream(sink, table.schema) as writer,
+        ):
+            writer.write_table(table, max_chunksize=n_rows)
+    shuffle = gm.Shuffle(2, window=2000, streams=4)
+    _, trace = first_batch(folder, tmp_path, 8, latency, batch_size=64, shuffle=shuffle)
+    tables: dict[tuple[str, int], float] = {}
+    for asked, _, what, path, offset, _ in trace:
+        if what == "read":
+            tables.setdefault((path, offset // (n_rows * n_bytes)), asked)
+    begun = sorted(tables.values())
+    assert len(begun) >= 6
+    # One after the other they would be a round trip apart.
+    assert begun[5] < begun[0] + latency

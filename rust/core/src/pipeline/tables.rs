@@ -173,6 +173,16 @@ impl Tables {
         }
     }
 
+    /// Whether this one is here, or on its way.
+    pub(super) fn have(&self, key: Key) -> bool {
+        self.lock().entries.contains_key(&key)
+    }
+
+    /// Whether so many tables of this size are loaded by all readers at once, and kept.
+    pub(super) fn have_room(&self, n_tables: usize, size: usize) -> bool {
+        size <= self.small && size.saturating_mul(n_tables) <= self.limit
+    }
+
     /// The bytes that a table which takes `expected` adds, once others have made room for it.
     pub(super) fn added(&self, expected: usize) -> usize {
         let held = self.bytes();

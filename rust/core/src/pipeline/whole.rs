@@ -64,7 +64,9 @@ impl Shared {
         wanted.sort_by_key(Wanted::key);
         let mut rows: Vec<Option<Row>> = wanted.iter().map(|_| None).collect();
         let mut failed: Option<(u64, Error)> = None;
-        for group in wanted.chunk_by(|a, b| a.key() == b.key()) {
+        let groups: Vec<_> = wanted.chunk_by(|a, b| a.key() == b.key()).collect();
+        let (others, begun) = groups.split_at(self.begin(dataset, first, &groups));
+        for group in begun.iter().chain(others) {
             let index = group.first().map_or(first, |row| row.index);
             // The error is that of the first row in the stream's order.
             if failed.as_ref().is_some_and(|(before, _)| *before < index) {
@@ -83,6 +85,35 @@ impl Shared {
             Some((_, error)) => Err(error),
             None => self.assembled(dataset, first, Ok(rows.into_iter().flatten().collect())),
         }
+    }
+
+    /// Asks the storage for the record batches of the batch that begins at `first`, if there is room
+    /// for all, and says which one to take first.
+    ///
+    /// Batches of a window share theirs. Readers that all began with the same one would wait for each
+    /// other at each: one request at a time, however many are allowed. So each begins with another.
+    fn begin(&self, dataset: &Dataset, first: u64, groups: &[&[Wanted]]) -> usize {
+        if groups.len() == 1 || self.options.plan.is_file_order() {
+            return 0;
+        }
+        let missing = groups.iter().filter_map(|group| group.first());
+        let missing: Vec<_> = missing.filter(|one| !self.tables.have(one.key())).collect();
+        let Some(one) = missing.first() else { return 0 };
+        let shard = |one: &Wanted| dataset.shards.get(one.id.shard as usize);
+        // What is wrong with one, loading it tells.
+        let known = shard(one).map(|shard| shard.table_bytes(one.batch, &dataset.projection));
+        let size = self.tables.expected(known.and_then(Result::ok).flatten());
+        if size == 0 || !self.tables.have_room(groups.len(), size) {
+            return 0;
+        }
+        for one in missing {
+            if let Some(shard) = shard(one) {
+                shard.announce(one.batch, one.place as usize, &dataset.projection, |_, _| false);
+            }
+        }
+        let n_readers = self.options.n_readers().min(self.options.look_ahead()).max(1);
+        let reader = (first / self.options.rows_per_batch().max(1) as u64) as usize % n_readers;
+        reader * groups.len() / n_readers
     }
 
     /// Puts the rows of one record batch into their places of the batch that begins at `first`.
