@@ -3,6 +3,9 @@
 `MapDataset.to_iter_dataset` writes what a finite data set holds into an Arrow shard, one pickled
 element a row, and returns our source over it. Grain's tests make nearly all their iterators so.
 What cannot be written (too long, endless, unpicklable, side effects) stays Grain's own.
+
+What the tests leave open is closed after each: left to the collector, an iterator drains pipes that
+are closed before it, and its worker process is still there when the interpreter ends.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import hashlib
 import json
 import os
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 from absl import flags
 from grain._src.python.dataset import dataset as grain_dataset
+from grain._src.python.dataset.transformations import prefetch, process_prefetch
 
 import gristmill as gm
 from gristmill._grain import ElementSpec
@@ -28,6 +33,11 @@ from gristmill._grain import ElementSpec
 MAX_ROWS = 10_000
 FOLDER = Path(os.environ.setdefault("GRAIN_PLUGIN_FOLDER", tempfile.mkdtemp(prefix="grain-")))
 COUNTS = {"replaced": 0, "kept": 0}
+# In the order in which they are closed: threads read from worker processes, not the other way.
+STARTED: dict[type, weakref.WeakSet[Any]] = {
+    prefetch.ThreadPrefetchDatasetIterator: weakref.WeakSet(),
+    process_prefetch.ProcessPrefetchDatasetIterator: weakref.WeakSet(),
+}
 
 
 class Rows(gm.ArrowIterDataset):
@@ -90,9 +100,29 @@ def substitute() -> None:
     grain_dataset.MapDataset.to_iter_dataset = to_iter_dataset
 
 
+def note_started(kind: type, started: weakref.WeakSet[Any]) -> None:
+    theirs = kind.start_prefetch
+
+    @functools.wraps(theirs)
+    def start_prefetch(self: Any) -> None:
+        started.add(self)
+        theirs(self)
+
+    kind.start_prefetch = start_prefetch
+
+
 def pytest_configure() -> None:
     flags.FLAGS.mark_as_parsed()
     substitute()
+    for kind, started in STARTED.items():
+        note_started(kind, started)
+
+
+def pytest_runtest_logfinish() -> None:
+    for started in STARTED.values():
+        for it in list(started):
+            it.close()
+        started.clear()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -88,7 +88,8 @@ def run(tmp_path: Path, files: list[Path], wanted: str, without: dict[str, str])
         timeout=380,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-8000:]
+    ended = f"exit status {done.returncode}\n{done.stderr[-2000:]}\n{done.stdout[-4000:]}"
+    assert done.returncode == 0, ended
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
     counts = json.loads(done.stdout.split("SUBSTITUTED ")[1].splitlines()[0])

@@ -174,6 +174,29 @@ for i, element in enumerate(gm.ArrowIterDataset(sys.argv[1:], epochs=None)):
     assert probes.run(code, *same_rate, timeout_s=30) == "leaving\n"
 
 
+def test_exit_while_other_threads_read(numbered: list[Path]) -> None:
+    """As Grain's prefetching threads do, which nobody waits for."""
+    code = """
+import gristmill as gm, threading
+taken = threading.Barrier(5)
+def take(seed):
+    ds = gm.ArrowIterDataset(
+        sys.argv[1:], audio=None, columns=["label"], epochs=None, shuffle=gm.Shuffle(seed),
+        read=gm.ReadOptions(num_threads=1 + seed % 2))
+    it = iter(ds)
+    next(it)
+    taken.wait()
+    for _ in it:
+        pass
+for seed in range(4):
+    threading.Thread(target=take, args=(seed,), daemon=True).start()
+taken.wait()
+print("leaving")
+"""
+    for _ in range(3):
+        assert probes.run(code, *numbered, timeout_s=30) == "leaving\n"
+
+
 def test_a_forked_child_makes_its_own_threads(same_rate: list[Path]) -> None:
     code = """
 import os, signal, warnings
