@@ -35,11 +35,12 @@ class StageStats:
 class Stages:
     """The way of the data.
 
-    What takes less than 50 us on average is sampled, so that measuring it costs nothing: the
+    What takes less than 50 us on average is sampled, so that measuring it costs little: the
     percentiles of `plan`, `decode` and `assemble` are then of one in 61 (`plan` of one row in 127
     where batches are read as a whole), `busy_seconds` of `assemble` is their mean times the count,
     and of a loop whose rounds take so little, one delivery in 17 is timed and stands for the
-    others. Counts, rows and waits are exact.
+    others. Where readers sleep for less than that, `waiting_seconds` of `read` is an estimate
+    within a few percent. Counts, rows and the consumer's waits are exact.
 
     Attributes:
         plan: Rows: which one is next, and where its bytes are; loading its record batch's columns

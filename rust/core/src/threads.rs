@@ -48,7 +48,7 @@ pub fn share_out<J: Send>(name: &str, jobs: Vec<J>, n_threads: usize, work: impl
     let jobs = Mutex::new(jobs.into_iter());
     let lock = || jobs.lock().unwrap_or_else(PoisonError::into_inner);
     let next = || lock().next();
-    let crew = Crew {
+    let team = Team {
         name,
         is_wanted: &|n| n < n_threads && lock().len() > 0,
         work: &|| {
@@ -57,19 +57,19 @@ pub fn share_out<J: Send>(name: &str, jobs: Vec<J>, n_threads: usize, work: impl
             }
         },
     };
-    thread::scope(|scope| crew.join_in(scope, 1));
+    thread::scope(|scope| team.join_in(scope, 1));
 }
 
 /// Threads that do the same work, each of which starts the next: quick jobs are done before many have
 /// started, and none waits while it starts all others.
-struct Crew<'a> {
+struct Team<'a> {
     name: &'a str,
     /// Whether there is work for one more.
     is_wanted: &'a (dyn Fn(usize) -> bool + Sync),
     work: &'a (dyn Fn() + Sync),
 }
 
-impl Crew<'_> {
+impl Team<'_> {
     fn join_in<'scope>(&'scope self, scope: &'scope thread::Scope<'scope, '_>, n: usize) {
         if (self.is_wanted)(n) {
             let next = move || self.join_in(scope, n + 1);

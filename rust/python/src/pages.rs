@@ -40,8 +40,8 @@ const fn is_mapped(layout: Layout) -> bool {
 
 fn map(n_bytes: usize) -> *mut u8 {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // These blocks are filled as soon as they are there: what a thread asks for in one call costs it
-    // half of what a trap for each page does. Large pages have to be asked for first.
+    // These blocks are filled as soon as they are there: pages asked for in one call take
+    // two thirds of what a trap for each does. Large pages have to be asked for first.
     #[cfg(target_os = "linux")]
     let flags =
         if n_bytes < LARGE { MapFlags::PRIVATE | MapFlags::POPULATE } else { MapFlags::PRIVATE };

@@ -173,9 +173,14 @@ impl Tables {
         }
     }
 
-    /// Whether this one is here, or on its way.
-    pub(super) fn have(&self, key: Key) -> bool {
-        self.lock().entries.contains_key(&key)
+    /// Those of them whose tables are neither here nor on their way.
+    pub(super) fn missing<'a, T>(
+        &self,
+        wanted: impl Iterator<Item = &'a T>,
+        key: impl Fn(&T) -> Key,
+    ) -> Vec<&'a T> {
+        let inner = self.lock();
+        wanted.filter(|one| !inner.entries.contains_key(&key(one))).collect()
     }
 
     /// Whether so many tables of this size are loaded by all readers at once, and kept.

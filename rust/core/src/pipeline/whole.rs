@@ -65,7 +65,7 @@ impl Shared {
         let mut rows: Vec<Option<Row>> = wanted.iter().map(|_| None).collect();
         let mut failed: Option<(u64, Error)> = None;
         let groups: Vec<_> = wanted.chunk_by(|a, b| a.key() == b.key()).collect();
-        let (others, begun) = groups.split_at(self.begin(dataset, first, &groups));
+        let (others, begun) = groups.split_at(self.ask_for(dataset, first, &groups));
         for group in begun.iter().chain(others) {
             let index = group.first().map_or(first, |row| row.index);
             // The error is that of the first row in the stream's order.
@@ -92,12 +92,12 @@ impl Shared {
     ///
     /// Batches of a window share theirs. Readers that all began with the same one would wait for each
     /// other at each: one request at a time, however many are allowed. So each begins with another.
-    fn begin(&self, dataset: &Dataset, first: u64, groups: &[&[Wanted]]) -> usize {
+    fn ask_for(&self, dataset: &Dataset, first: u64, groups: &[&[Wanted]]) -> usize {
         if groups.len() == 1 || self.options.plan.is_file_order() {
             return 0;
         }
-        let missing = groups.iter().filter_map(|group| group.first());
-        let missing: Vec<_> = missing.filter(|one| !self.tables.have(one.key())).collect();
+        let firsts = groups.iter().filter_map(|group| group.first());
+        let missing = self.tables.missing(firsts, Wanted::key);
         let Some(one) = missing.first() else { return 0 };
         let shard = |one: &Wanted| dataset.shards.get(one.id.shard as usize);
         // What is wrong with one, loading it tells.
