@@ -11,13 +11,13 @@ use std::{
 use super::{Batch, Column, PooledBuf, Value};
 
 /// Bytes that the consumer has, until he drops them.
-pub(crate) struct Ledger {
+pub(crate) struct Loans {
     bytes: AtomicUsize,
     pid: u32,
     on_return: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Ledger {
+impl Loans {
     /// With nothing lent; calls `on_return` whenever something has come back.
     pub(crate) fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let on_return = Box::new(on_return);
@@ -30,42 +30,42 @@ impl Ledger {
     }
 }
 
-impl fmt::Debug for Ledger {
+impl fmt::Debug for Loans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ledger").field("bytes", &self.bytes()).finish_non_exhaustive()
+        f.debug_struct("Loans").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 
-/// What a buffer counts for in a ledger, until this is dropped.
+/// What a buffer counts for among the loans, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Lent {
     n_bytes: usize,
-    ledger: Arc<Ledger>,
+    loans: Arc<Loans>,
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
         // A forked child has copies of the parent's arrays, and touches none of its locks.
-        if self.ledger.pid == process::id() {
-            self.ledger.bytes.fetch_sub(self.n_bytes, Relaxed);
-            (self.ledger.on_return)();
+        if self.loans.pid == process::id() {
+            self.loans.bytes.fetch_sub(self.n_bytes, Relaxed);
+            (self.loans.on_return)();
         }
     }
 }
 
 impl Batch {
     /// Enters its encoded rows as lent; how many bytes they have.
-    pub(crate) fn lend(&mut self, ledger: &Arc<Ledger>) -> usize {
-        self.columns.iter_mut().map(|(_, column)| column.lend(ledger)).sum()
+    pub(crate) fn lend(&mut self, loans: &Arc<Loans>) -> usize {
+        self.columns.iter_mut().map(|(_, column)| column.lend(loans)).sum()
     }
 }
 
 impl Column {
-    fn lend(&mut self, ledger: &Arc<Ledger>) -> usize {
+    fn lend(&mut self, loans: &Arc<Loans>) -> usize {
         match self {
-            Self::Objects { cells, .. } => cells.iter_mut().map(|cell| cell.lend(ledger)).sum(),
-            Self::One(value) => value.lend(ledger),
-            Self::Struct(fields) => fields.iter_mut().map(|(_, field)| field.lend(ledger)).sum(),
+            Self::Objects { cells, .. } => cells.iter_mut().map(|cell| cell.lend(loans)).sum(),
+            Self::One(value) => value.lend(loans),
+            Self::Struct(fields) => fields.iter_mut().map(|(_, field)| field.lend(loans)).sum(),
             Self::Samples { .. } | Self::Values { .. } | Self::Ragged { .. } => 0,
         }
     }
@@ -73,19 +73,19 @@ impl Column {
 
 impl Value {
     /// Encoded rows are values of a column or of its struct, never deeper.
-    fn lend(&mut self, ledger: &Arc<Ledger>) -> usize {
+    fn lend(&mut self, loans: &Arc<Loans>) -> usize {
         match self {
-            Self::Blob(bytes) => bytes.lend(ledger),
+            Self::Blob(bytes) => bytes.lend(loans),
             _ => 0,
         }
     }
 }
 
 impl PooledBuf {
-    fn lend(&mut self, ledger: &Arc<Ledger>) -> usize {
+    fn lend(&mut self, loans: &Arc<Loans>) -> usize {
         let n_bytes = self.buf().capacity();
-        ledger.bytes.fetch_add(n_bytes, Relaxed);
-        self.set_lent(Lent { n_bytes, ledger: Arc::clone(ledger) });
+        loans.bytes.fetch_add(n_bytes, Relaxed);
+        self.set_lent(Lent { n_bytes, loans: Arc::clone(loans) });
         self.buf().as_bytes().len()
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     fn rows_count_until_each_of_them_dies() {
         let returns = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&returns);
-        let ledger = Ledger::new(move || {
+        let loans = Loans::new(move || {
             counter.fetch_add(1, Relaxed);
         });
         let pool = Recycler::new(usize::MAX);
@@ -111,13 +111,13 @@ mod tests {
         let columns = [bytes, text, small].map(|column| (String::new(), column)).into();
         let (damaged, bad) = (Vec::new(), Vec::new());
         let mut batch = Batch { n_rows: 2, n_delivered: 2, columns, damaged, bad };
-        assert_eq!(batch.lend(&ledger), 9_010);
-        assert!((9_010..10_000).contains(&ledger.bytes()), "{}", ledger.bytes());
+        assert_eq!(batch.lend(&loans), 9_010);
+        assert!((9_010..10_000).contains(&loans.bytes()), "{}", loans.bytes());
         batch.columns.pop();
-        assert!((9_000..9_900).contains(&ledger.bytes()));
+        assert!((9_000..9_900).contains(&loans.bytes()));
         assert_eq!(pool.idle_bytes(), 0);
         drop(batch);
-        assert_eq!((ledger.bytes(), returns.load(Relaxed)), (0, 2));
+        assert_eq!((loans.bytes(), returns.load(Relaxed)), (0, 2));
         assert!(pool.idle_bytes() >= 9_000, "it is used again");
     }
 }

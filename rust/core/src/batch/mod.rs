@@ -31,7 +31,7 @@ pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool, OWN_PAGES, PAGE};
 pub use describe::{Described, describe_columns};
 pub use dtype::{Dtype, FillValue};
 pub use kind::check_supported;
-pub(crate) use lend::Ledger;
+pub(crate) use lend::Loans;
 pub use limit::Limit;
 pub use loan::{PooledBuf, Recycler};
 pub(crate) use row::{BlobValue, Fate, Row};

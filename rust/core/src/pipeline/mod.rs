@@ -42,7 +42,7 @@ pub use crate::threads::{share_out, usable_cpus};
 use self::{dataset::Dataset, queue::Queue, runs::Runs, tables::Tables};
 use crate::{
     audio::{Decoder, warm_up},
-    batch::{AlignedBuf, Batch, BufferPool, Ledger, Recycler, Row},
+    batch::{AlignedBuf, Batch, BufferPool, Loans, Recycler, Row},
     error::{Error, ErrorKind, Result},
     order::{Fingerprint, Step},
     pool::{Pool, Seat},
@@ -112,7 +112,7 @@ struct Shared {
     /// on many threads leaves the allocator with holes that are nobody's budget.
     row_buffers: Arc<Recycler>,
     /// Of encoded rows that the consumer has in the memory they were read into.
-    lent_rows: Arc<Ledger>,
+    lent_rows: Arc<Loans>,
     /// Decoders that no thread uses, with what they keep between rows.
     decoders: Mutex<Vec<Decoder>>,
     /// Set once, as soon as the slots' size is known.
@@ -169,7 +169,7 @@ impl Pipeline {
             runs: Runs::new(budget / runs::SHARE),
             path_tables: Tables::new(bad_rows::PATHS_LIMIT, 1),
             row_buffers: Recycler::new(budget),
-            lent_rows: Ledger::new(Shared::waking(shared.clone())),
+            lent_rows: Loans::new(Shared::waking(shared.clone())),
             decoders: Mutex::default(),
             batch_buffers: OnceLock::new(),
             column_buffers: Recycler::calling(budget / SPARE, Shared::waking(shared.clone())),
