@@ -75,7 +75,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
     logging.getLogger("gristmill").setLevel(logging.ERROR)
-    print(report.conditions())
     with tempfile.TemporaryDirectory() as folder:
         paths = make(Path(folder))
         rates: dict[tuple[str, float], list[float]] = {}
@@ -89,6 +88,7 @@ def main() -> None:
         medians = [statistics.median(rates[policy, share]) for share in SHARES]
         ratios = [f"{m / medians[0]:.3f}" for m in medians[1:]]
         lines.append([policy, report.spread(rates[policy, 0.0]), *ratios])
+    print(report.conditions())
     print(report.table(["on_error", "rows per CPU second, none bad", "1 % bad", "10 % bad"], lines))
     for policy in POLICIES:
         one = statistics.median(rates[policy, 0.01]) / statistics.median(rates[policy, 0.0])

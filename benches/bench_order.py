@@ -195,10 +195,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    print(report.conditions())
     compare_orders(100_000 if quick else 1_000_000)
     with tempfile.TemporaryDirectory() as folder:
         compare_resuming(Path(folder), 7 if quick else 21)
+    print(f"\n{report.conditions()}")
 
 
 if __name__ == "__main__":

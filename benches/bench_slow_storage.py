@@ -1,9 +1,11 @@
-"""Steps over slow storage: `python benches/bench_slow_storage.py [--quick] [--data FOLDER]`.
+"""Steps over slow storage: `python benches/bench_slow_storage.py [--quick] [--rounds N]`.
 
 A FUSE file system answers each request after 5 ms and sends 200 MB/s in all. A training loop takes
 batches of 16 encoded recordings of 0.2 to 0.8 MB in a shuffled order, and "computes" for so long
 that it asks for 70 % of what the storage sends. Nothing is decoded: the steps show reading alone.
 The last line is the same loop over rows in memory, the steps that no reading could make shorter.
+Two of 200 steps that another program makes wait decide about a 99th percentile, so that ours are
+measured in several rounds, and the median of these is told.
 `--svg FILE` writes the plot of their times.
 """
 
@@ -37,6 +39,10 @@ KINDS = [
     "memory map",
     "the loop alone",
 ]
+STEADY = [KINDS[0], KINDS[1], KINDS[4]]
+HEAD = ["5 ms, 200 MB/s, demand 70 %", "first ms", "/ ideal", "median ms", "p99", "max"]
+HEAD += ["bytes", "waited ms"]
+MARKED = ["p99", "max", "/ ideal"]
 
 
 def shard(folder: Path, k: int) -> Path:
@@ -199,7 +205,7 @@ def one(kind: str, folder: Path, scratch: Path, demand: float, n_steps: int) -> 
     return got
 
 
-def run(folder: Path, *, quick: bool, svg: Path | None) -> None:
+def run(folder: Path, *, quick: bool, rounds: int, svg: Path | None) -> None:
     if (reason := slow_storage.why_not()) is not None:
         print(f"skipped: {reason}")
         return
@@ -213,55 +219,57 @@ def run(folder: Path, *, quick: bool, svg: Path | None) -> None:
             while file.read(1 << 24):
                 pass
     n_steps = min(200, len(paths) * ROWS_PER_SHARD // BATCH - 8)
-    print(f"{report.conditions()}\n")
+    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as scratch:
-        rows, met, times = [], [], {}
-        for kind in KINDS:
-            got = one(kind, folder, Path(scratch), DEMAND, n_steps)
-            times[kind] = got["steps"]
-            ideal = got["first_bytes"] / BANDWIDTH + 4 * LATENCY
-            median = statistics.median(got["steps"])
-            p99 = float(np.quantile(got["steps"], 0.99))
-            worst = max(got["steps"])
-            rows.append(
-                [
-                    kind,
-                    f"{1000 * got['first']:.0f}",
-                    f"{got['first'] / ideal:.2f}",
-                    f"{1000 * median:.0f}",
-                    f"{p99 / median:.2f}",
-                    f"{worst / median:.2f}",
-                    f"{got['sent'] / (got['n_bytes'] + got['first_bytes']):.2f}",
-                    "-" if got["waited"] is None else f"{1000 * got['waited']:.0f}",
-                ]
-            )
-            if kind == KINDS[0]:
-                met += [
-                    report.verdict("1.1 x median over the 99th percentile", 1.1 * median / p99, 1),
-                    report.verdict("2 x median over the longest step", 2 * median / worst, 1),
-                    report.verdict(
-                        "1.5 x ideal over the first batch", 1.5 * ideal / got["first"], 1
-                    ),
-                ]
+        for k in range(rounds):
+            # The peers miss the marks by so much that one of their runs, the longest, will do.
+            for kind in KINDS if k == 0 else STEADY:
+                found[kind].append(one(kind, folder, Path(scratch), DEMAND, n_steps))
         got = one(KINDS[1], folder, Path(scratch), 0.0, n_steps)
-        used = got["n_bytes"] / sum(got["steps"]) / BANDWIDTH
-        met.append(report.verdict("share of the bandwidth used at full demand", used, 0.9))
-    head = [
-        "5 ms, 200 MB/s, demand 70 %",
-        "first ms",
-        "/ ideal",
-        "median ms",
-        "p99",
-        "max",
-        "bytes",
-        "waited ms",
-    ]
-    print(report.table(head, rows), "\n")
-    print("\n".join(met))
-    print("p99 and max over the median; bytes that the storage sent over those delivered; and how")
-    print("long the loop waited for data after the first batch, in all.")
+    used = got["n_bytes"] / sum(got["steps"]) / BANDWIDTH
+    ours = [figures(got) for got in found[KINDS[0]]]
+    p99, longest, first = (statistics.median(f[name] for f in ours) for name in MARKED)
+    print(f"{report.conditions()}\n")
+    print(report.table(HEAD, [[kind, *told(found[kind])] for kind in KINDS]), "\n")
+    print(report.verdict("1.1 x median over the 99th percentile", 1.1 / p99, 1))
+    print(report.verdict("2 x median over the longest step", 2 / longest, 1))
+    print(report.verdict("1.5 x ideal over the first batch", 1.5 / first, 1))
+    print(report.verdict("share of the bandwidth used at full demand", used, 0.9))
+    print(
+        f"Medians of {rounds} rounds, and their extremes; p99 and max over the median step; bytes"
+    )
+    print("that the storage sent over those delivered; how long the loop waited for data after the")
+    print("first batch, in all.")
     if svg is not None:
-        svg.write_text(plot(times), encoding="utf-8")
+        svg.write_text(plot({kind: of[0]["steps"] for kind, of in found.items()}), encoding="utf-8")
+
+
+def figures(got: dict[str, Any]) -> dict[str, float | None]:
+    """What one measurement came to, by the names of the table's columns."""
+    median = statistics.median(got["steps"])
+    ideal = got["first_bytes"] / BANDWIDTH + 4 * LATENCY
+    return {
+        "first ms": 1000 * got["first"],
+        "/ ideal": got["first"] / ideal,
+        "median ms": 1000 * median,
+        "p99": float(np.quantile(got["steps"], 0.99)) / median,
+        "max": max(got["steps"]) / median,
+        "bytes": got["sent"] / (got["n_bytes"] + got["first_bytes"]),
+        "waited ms": None if got["waited"] is None else 1000 * got["waited"],
+    }
+
+
+def told(of: list[dict[str, Any]]) -> list[str]:
+    """A line of the table: medians, and the extremes where there were several rounds."""
+    cells = []
+    for name in HEAD[1:]:
+        values = [value for got in of if (value := figures(got)[name]) is not None]
+        digits = 0 if name.endswith("ms") else 2
+        cell = f"{statistics.median(values):.{digits}f}" if values else "-"
+        if len(values) > 1:
+            cell += f" ({min(values):.{digits}f}-{max(values):.{digits}f})"
+        cells.append(cell)
+    return cells
 
 
 def write_sidecars(paths: list[Path], folder: Path) -> None:
@@ -305,6 +313,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a third of the data and steps")
     parser.add_argument("--data", type=Path, help="where the shards are made and kept")
+    parser.add_argument("--rounds", type=int, default=5, help="of our own lines")
     parser.add_argument("--svg", type=Path, help="where the plot of the steps is written")
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -313,7 +322,7 @@ def main() -> None:
         print(json.dumps(measure(kind, index_dir, float(demand), int(n_steps), mount)))
     else:
         folder = options.data or Path(tempfile.gettempdir()) / "gristmill-bench"
-        run(folder, quick=options.quick, svg=options.svg)
+        run(folder, quick=options.quick, rounds=options.rounds, svg=options.svg)
 
 
 if __name__ == "__main__":

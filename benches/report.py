@@ -20,6 +20,17 @@ from typing import Any
 MIB = 1 << 20
 
 
+def cpu_ticks() -> tuple[int, int]:
+    """What all processes of this machine ran and waited for CPUs that were another machine's."""
+    user, nice, system, _, _, irq, softirq, stolen, *_ = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    return user + nice + system + irq + softirq, stolen
+
+
+BEGAN = cpu_ticks()
+
+
 def in_process(script: str, *arguments: object) -> dict[str, Any]:
     """Runs `script` in a fresh interpreter; its last line is the result as JSON."""
     done = subprocess.run(
@@ -60,6 +71,14 @@ def resident(name: str) -> int:
 
 
 def conditions() -> str:
+    """When, where and what was run, and the share of the CPU time that other machines took.
+
+    Of the time that processes here wanted, since the bench began. A few percent are enough to make
+    single steps twice as long.
+    """
+    (ran, stolen), (ran_before, stolen_before) = cpu_ticks(), BEGAN
+    wanted = max(1, ran - ran_before + stolen - stolen_before)
+    taken = f"{(stolen - stolen_before) / wanted:.0%} of CPU time stolen"
     now = dt.datetime.now().astimezone().isoformat(timespec="minutes")
     cpu = next(
         (
@@ -71,7 +90,8 @@ def conditions() -> str:
     )
     cores = len(os.sched_getaffinity(0))
     command = shlex.join(["python", *sys.argv])
-    return f"{now}  |  {cpu}, {cores} cores  |  Python {platform.python_version()}  |  {command}"
+    python = f"Python {platform.python_version()}"
+    return f"{now}  |  {cpu}, {cores} cores, {taken}  |  {python}  |  {command}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
