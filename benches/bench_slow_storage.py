@@ -227,19 +227,18 @@ def run(folder: Path, *, quick: bool, rounds: int, svg: Path | None) -> None:
                 found[kind].append(one(kind, folder, Path(scratch), DEMAND, n_steps))
         got = one(KINDS[1], folder, Path(scratch), 0.0, n_steps)
     used = got["n_bytes"] / sum(got["steps"]) / BANDWIDTH
-    ours = [figures(got) for got in found[KINDS[0]]]
-    p99, longest, first = (statistics.median(f[name] for f in ours) for name in MARKED)
+    lines = {kind: [figures(got) for got in of] for kind, of in found.items()}
+    ours = lines[KINDS[0]]
+    p99, longest, first = (statistics.median(of[name] for of in ours) for name in MARKED)
     print(f"{report.conditions()}\n")
-    print(report.table(HEAD, [[kind, *told(found[kind])] for kind in KINDS]), "\n")
+    print(report.table(HEAD, [[kind, *told(of)] for kind, of in lines.items()]), "\n")
     print(report.verdict("1.1 x median over the 99th percentile", 1.1 / p99, 1))
     print(report.verdict("2 x median over the longest step", 2 / longest, 1))
     print(report.verdict("1.5 x ideal over the first batch", 1.5 / first, 1))
     print(report.verdict("share of the bandwidth used at full demand", used, 0.9))
-    print(
-        f"Medians of {rounds} rounds, and their extremes; p99 and max over the median step; bytes"
-    )
-    print("that the storage sent over those delivered; how long the loop waited for data after the")
-    print("first batch, in all.")
+    print(f"Medians of {rounds} rounds, and their extremes; p99 and max over the median step;")
+    print("bytes that the storage sent over those delivered; how long the loop waited for data")
+    print("after the first batch, in all.")
     if svg is not None:
         svg.write_text(plot({kind: of[0]["steps"] for kind, of in found.items()}), encoding="utf-8")
 
@@ -259,11 +258,11 @@ def figures(got: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def told(of: list[dict[str, Any]]) -> list[str]:
+def told(of: list[dict[str, float | None]]) -> list[str]:
     """A line of the table: medians, and the extremes where there were several rounds."""
     cells = []
     for name in HEAD[1:]:
-        values = [value for got in of if (value := figures(got)[name]) is not None]
+        values = [value for one in of if (value := one[name]) is not None]
         digits = 0 if name.endswith("ms") else 2
         cell = f"{statistics.median(values):.{digits}f}" if values else "-"
         if len(values) > 1:
