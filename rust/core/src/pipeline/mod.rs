@@ -152,6 +152,7 @@ impl Pipeline {
     /// thread can be had. What opening finds comes from [`Self::next`].
     pub fn start(options: Options, start: Start, pool: &Pool) -> Result<Self> {
         options.check()?;
+        let options = options.settled();
         if !matches!(options.audio, AudioRequest::Encoded) {
             warm_up();
         }

@@ -167,6 +167,12 @@ impl Options {
             .with_mapper(self.mapper.clone())
     }
 
+    /// With what depends on the machine as it is now. Asked anew it would be a few files of the
+    /// kernel's each time, and single rows ask with every row.
+    pub(crate) fn settled(self) -> Self {
+        Self { n_threads: Some(self.n_threads()), ..self }
+    }
+
     /// Refuses options that cannot mean anything.
     pub(crate) fn check(&self) -> Result<()> {
         let positive = [
