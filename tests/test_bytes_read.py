@@ -90,5 +90,27 @@ def test_a_restore_in_the_middle_reads_nothing_before_it(numbered: list[Path], b
     assert n_read(numbered, big, "restore") < first + 4 * MIB
 
 
+CACHED = """
+import gristmill as gm
+from pathlib import Path
+
+def n_reads():
+    lines = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(lines["syscr"])
+
+it = iter(gm.ArrowIterDataset(sys.argv[1], columns=["label"], shuffle=gm.Shuffle(1), epochs=None))
+[next(it) for _ in range(200)]
+before = n_reads()
+[next(it) for _ in range(2000)]
+print(n_reads() - before)
+it.close()
+"""
+
+
+def test_rows_in_memory_cost_no_read(numbered: list[Path]) -> None:
+    # Nor of what the kernel tells about the machine, with threads by its processors.
+    assert int(probes.run(CACHED, numbered[3])) < 20
+
+
 def test_an_epoch_reads_each_byte_about_once(numbered: list[Path], big: Path) -> None:
     assert n_read(numbered, big, "epoch") < 1.05 * big.stat().st_size + 2 * MIB

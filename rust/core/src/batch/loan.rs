@@ -158,6 +158,12 @@ impl Recycler {
         self.lock().idle_bytes
     }
 
+    /// Bytes of both.
+    pub fn n_bytes(&self) -> usize {
+        let stock = self.lock();
+        stock.lent_bytes.saturating_add(stock.idle_bytes)
+    }
+
     /// Frees all unused buffers, now and when they come back.
     pub(crate) fn retire(&self) {
         self.most_idle.store(0, Relaxed);

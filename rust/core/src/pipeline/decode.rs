@@ -12,9 +12,6 @@ use crate::{
     stats,
 };
 
-/// Rows in a turn where nothing is decoded.
-const SMALL_ROWS: usize = 16;
-
 /// A row's audio.
 pub(super) struct Decoded {
     pub(super) value: BlobValue,
@@ -33,32 +30,37 @@ pub(super) struct Finished {
 type OwnAudio = (AlignedBuf, Vec<usize>);
 
 impl Shared {
-    /// A turn of a decoder thread, which began at `began`: a row that takes milliseconds, or a few
-    /// that take less than it costs to look whose turn it is.
-    pub(super) fn decode_rows(&self, began: Instant) {
+    /// A turn of a decoder thread, which began at `began`: one row.
+    pub(super) fn decode_next(&self, began: Instant) {
         let Some(dataset) = self.dataset.get() else { return };
-        let n_rows = if dataset.audio.is_some() { 1 } else { SMALL_ROWS };
+        let Some((job, slot)) = self.queue.pop(self) else { return };
         let mut decoder = self.lock_decoders().pop().unwrap_or_else(|| {
             let mut decoder = Decoder::default();
             decoder.set_cancel(Arc::clone(&self.closed));
             decoder
         });
-        for _ in 0..n_rows {
-            let Some((job, slot)) = self.queue.pop(self) else { break };
-            let (index, mut charged) = (job.index, job.charged);
-            let is_timed = self.stats.decode.is_timed(index);
-            // The row has the turn to itself, or what it takes is less than the clock.
-            let began = if n_rows > 1 && is_timed { stats::now() } else { began };
-            let row = self.decode_row(dataset, &mut decoder, (job, began), slot, &mut charged);
-            self.decoded(is_timed.then(|| stats::since(began)), decoder.take_resampling());
-            let own = row.as_ref().map_or(0, |finished| finished.own_bytes);
-            self.file(dataset, index, row.map(|finished| finished.row), charged, own);
-        }
+        let (index, mut charged) = (job.index, job.charged);
+        let is_timed = self.stats.decode.is_timed(index);
+        let row = self.decode_row(dataset, &mut decoder, (job, began), slot, &mut charged);
+        self.decoded(is_timed.then(|| stats::since(began)), decoder.take_resampling());
         self.lock_decoders().push(decoder);
+        let own = row.as_ref().map_or(0, |finished| finished.own_bytes);
+        self.file(dataset, index, row.map(|finished| finished.row), charged, own);
+    }
+
+    /// Files a row of which nothing is decoded. Its reader does: handing it over costs more.
+    pub(super) fn file_encoded(&self, dataset: &Dataset, job: Job) {
+        let (index, charged) = (job.index, job.charged);
+        let Finished { row, own_bytes } =
+            self.finished(dataset, job, None, Vec::new(), Fate::Valid);
+        self.file(dataset, index, Ok(row), charged, own_bytes);
     }
 
     /// Gives the memory of a row back. It is charged still: it may stay where the row had room.
     pub(super) fn give_back(&self, job: &mut Job) {
+        if job.blobs.iter().all(|blob| matches!(blob, RawBlob::Null)) {
+            return;
+        }
         let room = self.queue.headroom(self).saturating_add(job.charged);
         job.blobs.clear();
         self.row_buffers.trim(room);

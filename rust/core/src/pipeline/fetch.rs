@@ -103,7 +103,8 @@ impl Shared {
             // Where nothing was to be read, or reading failed before.
             self.queue.asked(self, index);
             match job {
-                Ok(job) => self.hand_over(job),
+                Ok(job) if dataset.audio.is_some() => self.hand_over(job),
+                Ok(job) => self.file_encoded(dataset, job),
                 Err(error) => self.file(dataset, index, Err(error), charged, 0),
             }
         }
@@ -167,7 +168,8 @@ impl Shared {
         Ok(Job { index, step, table, place, blobs, charged: *charged, kept })
     }
 
-    pub(super) fn charge(&self, room: Room, index: u64, bytes: usize) {
+    /// Returns the bytes of the budget that nothing is charged for then.
+    pub(super) fn charge(&self, room: Room, index: u64, bytes: usize) -> usize {
         match room {
             Room::Awaited => self.queue.charge(self, index, bytes),
             Room::Taken => self.queue.charge_at_once(self, bytes),
@@ -273,7 +275,7 @@ impl Shared {
     ) -> Result<PooledBuf> {
         let n_bytes = usize::try_from(range.end - range.start)
             .map_err(|_| Error::limit("the row is larger than the address space"))?;
-        self.charge(room, index, n_bytes);
+        let left = self.charge(room, index, n_bytes);
         *charged += n_bytes;
         if room == Room::Awaited && self.queue.is_in_first_batch(index) {
             // Before others may go on, so that the requests have their order.
@@ -281,7 +283,7 @@ impl Shared {
             self.queue.asked(self, index);
         }
         // Unused memory stays only where the budget has room for it.
-        self.row_buffers.trim(self.queue.headroom(self));
+        self.row_buffers.trim(left);
         shard.read_blob(range, &self.row_buffers)
     }
 }

@@ -94,9 +94,9 @@ impl Tally {
     }
 
     /// Bytes in flight have grown to this.
-    pub(super) fn uses(&mut self, bytes: impl FnOnce() -> usize) {
+    pub(super) fn uses(&mut self, bytes: usize) {
         if stats::ON {
-            self.peak = self.peak.max(bytes());
+            self.peak = self.peak.max(bytes);
         }
     }
 

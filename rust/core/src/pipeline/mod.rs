@@ -384,10 +384,9 @@ impl Shared {
     /// columns and of rows that are lent out, these until the consumer's array over them has died.
     fn other_bytes(&self) -> usize {
         let buffers = self.batch_buffers.get().map_or(0, |pool| pool.live_bytes());
-        let columns = &self.column_buffers;
-        let columns = columns.lent_bytes().saturating_add(columns.idle_bytes());
         let (tables, spare) = (self.tables.live_bytes(), self.files.spare_bytes());
-        [tables, self.runs.bytes(), spare, buffers, columns, self.lent_rows.bytes()]
+        let (columns, lent) = (self.column_buffers.n_bytes(), self.lent_rows.bytes());
+        [tables, self.runs.bytes(), spare, buffers, columns, lent]
             .into_iter()
             .fold(0, usize::saturating_add)
     }
@@ -396,6 +395,11 @@ impl Shared {
     /// pass the budget by it.
     fn room_to_keep(&self) -> usize {
         self.tables.room_to_keep()
+    }
+
+    /// What is left where so many bytes are taken, and the next table has its room.
+    fn left_of_budget(&self, taken: usize) -> usize {
+        self.options.memory_budget.saturating_sub(taken.saturating_add(self.room_to_keep()))
     }
 
     /// Bytes that the buffer of one more batch adds.

@@ -8,17 +8,19 @@
 //! never kept waiting itself.
 
 mod budget;
+mod wake;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Range,
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        Condvar, Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use self::wake::Locked;
 use super::{
     Job, Next, Shared,
     measure::{Lengths, Tally, Why},
@@ -113,11 +115,6 @@ impl State {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock is contained by `Shared::fail`; the state stays usable.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets where the stream starts and ends, and how many rows of it are asked for before any that
     /// are read ahead. `counters` are of what opening has read.
     pub(super) fn open(&self, rows: Range<u64>, at_first: u64, counters: &ReadCounters) {
@@ -126,7 +123,7 @@ impl Queue {
         state.tally.opened(counters);
         (state.first, state.next_row, state.head, state.end) = (start, start, start, Some(end));
         self.first_end.store(start.saturating_add(at_first), Ordering::Relaxed);
-        self.ready.notify_all();
+        state.wake_consumer();
     }
 
     /// The storage has been asked for this row's bytes, or will not be.
@@ -136,7 +133,7 @@ impl Queue {
         }
         let mut state = self.lock();
         if state.asking.remove(&index) && state.asking.is_empty() {
-            self.wake_claiming(&state, shared);
+            state.wake_claiming(shared);
         }
     }
 
@@ -151,12 +148,16 @@ impl Queue {
 
     /// Waits at most `timeout` until [`Self::open`], [`Self::fail`] or [`Self::close`] was called.
     pub(super) fn wait_open(&self, shared: &Shared, timeout: Duration) -> bool {
-        let state = self.lock();
-        let is_waiting = |state: &mut State| {
-            state.end.is_none() && state.failure.is_none() && !shared.is_closed()
-        };
-        let waited = self.ready.wait_timeout_while(state, timeout, is_waiting);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let mut state = self.lock();
+        let deadline = Instant::now() + timeout;
+        while state.end.is_none() && state.failure.is_none() && !shared.is_closed() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = state.until_ready(left);
+        }
+        true
     }
 
     /// Waits for room and claims the next row, or with `whole` all that are left of its batch;
@@ -167,21 +168,19 @@ impl Queue {
         let taken = loop {
             match state.claimable(shared) {
                 Claim::Over => {
-                    self.wake_claiming(&state, shared);
+                    state.wake_claiming(shared);
                     return None;
                 }
                 Claim::Now(taken) => break taken,
-                Claim::Wait(why) => state = asleep(state, why, &self.room),
+                Claim::Wait(why) => state = state.until_room(why),
             }
         };
         let index = state.next_row;
         if (index - state.head) / rows_per_batch >= state.batches.len() as u64 {
             let n_rows = rows_per_batch.min(state.end? - index) as usize;
             state.batches.push_back(Progress::new(n_rows, shared.new_slots(n_rows)));
-            let used = state.used;
-            // It is several locks.
-            let anew = || used.saturating_add(shared.other_bytes());
-            state.tally.uses(|| taken.unwrap_or_else(anew));
+            let taken = taken.unwrap_or_else(|| state.used.saturating_add(shared.other_bytes()));
+            state.tally.uses(taken);
         }
         let n_rows = if whole {
             let behind =
@@ -195,24 +194,8 @@ impl Queue {
             state.asking.insert(index);
         }
         state.unfinished.insert(index, n_rows as usize);
-        self.wake_claiming(&state, shared);
+        state.wake_claiming(shared);
         Some(index..index + n_rows)
-    }
-
-    /// Wakes one reader if it would find a row to claim, or the end; it wakes the next.
-    fn wake_claiming(&self, state: &State, shared: &Shared) {
-        let n_claiming = state.tally.n_asleep(&[Why::LookAhead, Why::NoRoomForBatch]);
-        if n_claiming > 0 && !matches!(state.claimable(shared), Claim::Wait(_)) {
-            self.room.notify_one();
-        }
-    }
-
-    /// Lets all readers look again after bytes were freed.
-    fn wake_after_freeing(&self, state: &State, shared: &Shared) {
-        self.wake_claiming(state, shared);
-        if state.tally.n_asleep(&[Why::NoRoomForRow]) > 0 {
-            self.budget.notify_all();
-        }
     }
 
     /// Takes a row that has been read; the pool has to be told of it.
@@ -269,7 +252,7 @@ impl Queue {
         let batch = state.batches.get_mut((offset / rows_per_batch) as usize)?;
         batch.bytes += own;
         let complete = batch.put((offset % rows_per_batch) as usize, row);
-        self.wake_after_freeing(&state, shared);
+        state.wake_after_freeing(shared);
         if state.end == Some(state.next_row) && state.unfinished.is_empty() {
             self.is_over.store(true, Ordering::SeqCst);
         }
@@ -289,7 +272,7 @@ impl Queue {
         state.used = state.used.saturating_sub(charged);
         state.unfinished.remove(&index);
         let unwanted = self.finished(&mut state, shared, index, batch);
-        self.wake_after_freeing(&state, shared);
+        state.wake_after_freeing(shared);
         if state.end == Some(state.next_row) && state.unfinished.is_empty() {
             self.is_over.store(true, Ordering::SeqCst);
         }
@@ -312,31 +295,30 @@ impl Queue {
     /// as they go.
     fn finished(
         &self,
-        state: &mut State,
+        state: &mut Locked<'_>,
         shared: &Shared,
         index: u64,
         batch: Result<Batch>,
     ) -> Option<Result<Batch>> {
         let place = index.checked_sub(state.head);
         let place = place.map(|offset| (offset / shared.options.rows_per_batch() as u64) as usize);
+        let held = batch.as_ref().map_or(0, Batch::held_bytes);
         let Some(progress) = place.and_then(|place| state.batches.get_mut(place)) else {
             return Some(batch);
         };
-        let held = batch.as_ref().map_or(0, Batch::held_bytes);
         progress.bytes += held;
-        state.used += held;
         progress.finished = Some(batch);
+        state.used += held;
         state.tally.assembled();
         if place == Some(0) {
-            self.ready.notify_all();
+            state.wake_consumer();
         }
         None
     }
 
     /// Waits at most `timeout` for the next batch.
     pub(super) fn next(&self, shared: &Shared, timeout: Duration) -> Result<Next> {
-        let deadline = Instant::now() + timeout;
-        let consumer = &shared.stats.consumer;
+        let (consumer, mut deadline) = (&shared.stats.consumer, None);
         let mut state = self.lock();
         loop {
             if shared.is_closed() {
@@ -361,7 +343,7 @@ impl Queue {
                 let [older, newer] = state.delivered;
                 state.delivered = [newer, batch.as_ref().map_or(0, |batch| batch.bytes)];
                 state.used = state.used.saturating_sub(older);
-                self.wake_after_freeing(&state, shared);
+                state.wake_after_freeing(shared);
                 let finished = batch.and_then(|batch| batch.finished);
                 return finished.map_or(Ok(Next::Pending), |batch| batch.map(Next::Batch));
             }
@@ -371,14 +353,13 @@ impl Queue {
             if state.end.is_some_and(|end| state.head >= end) {
                 return Ok(Next::End);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let left = deadline.get_or_insert(now + timeout).saturating_duration_since(now);
             if left.is_zero() {
                 return Ok(Next::Pending);
             }
-            consumer.sleeps(stats::now());
-            let (guard, _) =
-                self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
-            state = guard;
+            consumer.sleeps(now);
+            state = state.until_ready(left);
             consumer.wakes(stats::now());
         }
     }
@@ -404,8 +385,9 @@ impl Queue {
 
     /// Reports what stops the whole pipeline.
     pub(super) fn fail(&self, error: Error) {
-        self.lock().failure.get_or_insert(error);
-        self.ready.notify_all();
+        let mut state = self.lock();
+        state.failure.get_or_insert(error);
+        state.wake_consumer();
     }
 
     /// Sets the closed flag under the lock, so that no thread can miss it, and wakes them all.
@@ -426,16 +408,4 @@ impl Queue {
         drop(state);
         drop(freed);
     }
-}
-
-/// Sleeps until woken, counted among those who sleep for this reason.
-fn asleep<'a>(
-    mut state: MutexGuard<'a, State>,
-    why: Why,
-    condition: &Condvar,
-) -> MutexGuard<'a, State> {
-    state.tally.sleeps(why);
-    state = condition.wait(state).unwrap_or_else(PoisonError::into_inner);
-    state.tally.wakes(why);
-    state
 }

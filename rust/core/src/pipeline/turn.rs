@@ -1,4 +1,4 @@
-//! The pipeline as the pool sees it: read rows are the work, and a few of them a turn.
+//! The pipeline as the pool sees it: read rows are the work, one of them a turn.
 
 use std::{sync::Arc, time::Instant};
 
@@ -37,7 +37,7 @@ impl Work for Shared {
     }
 
     fn turn(&self, began: Instant) {
-        self.decode_rows(began);
+        self.decode_next(began);
     }
 
     fn panicked(&self, message: String) {

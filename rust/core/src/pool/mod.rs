@@ -41,8 +41,7 @@ pub(crate) trait Work: Send + Sync {
     /// Whether there will be no more. As [`Self::n_ready`].
     fn is_over(&self) -> bool;
 
-    /// Does a piece or a few small ones, from `began` on, and does not wait for what other turns are
-    /// to do.
+    /// Does a piece, from `began` on, and does not wait for what other turns are to do.
     fn turn(&self, began: Instant);
 
     /// A turn has panicked, and said this.

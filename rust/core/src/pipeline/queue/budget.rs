@@ -1,29 +1,32 @@
 //! Bytes of the budget: who may take them, and who waits for them.
 
-use std::sync::MutexGuard;
-
-use super::{Queue, Shared, State, Why, asleep};
+use super::{Locked, Queue, Shared};
 
 impl Queue {
     /// Waits until `bytes` more fit the budget, or row `index` is the one that all wait for, and
-    /// charges them.
-    pub(in crate::pipeline) fn charge(&self, shared: &Shared, index: u64, bytes: usize) {
-        self.fitting(shared, index, bytes, Shared::room_to_keep).used += bytes;
+    /// charges them. Returns the bytes of the budget that nothing is charged for then.
+    pub(in crate::pipeline) fn charge(&self, shared: &Shared, index: u64, bytes: usize) -> usize {
+        let (mut state, taken) = self.fitting(shared, index, bytes, Shared::room_to_keep);
+        state.used += bytes;
+        drop(state);
+        shared.left_of_budget(taken)
     }
 
-    /// Charges `bytes` whether they fit or not, so that others wait the longer.
-    pub(in crate::pipeline) fn charge_at_once(&self, shared: &Shared, bytes: usize) {
+    /// Charges `bytes` whether they fit or not, so that others wait the longer; as [`Self::charge`].
+    pub(in crate::pipeline) fn charge_at_once(&self, shared: &Shared, bytes: usize) -> usize {
         let mut state = self.lock();
         state.used += bytes;
-        let used = state.used;
-        state.tally.uses(|| used.saturating_add(shared.other_bytes()));
+        let taken = state.used.saturating_add(shared.other_bytes());
+        state.tally.uses(taken);
+        drop(state);
+        shared.left_of_budget(taken)
     }
 
     /// Frees bytes that were charged for a row before it is filed.
     pub(in crate::pipeline) fn release(&self, shared: &Shared, bytes: usize) {
         let mut state = self.lock();
         state.used = state.used.saturating_sub(bytes);
-        self.wake_after_freeing(&state, shared);
+        state.wake_after_freeing(shared);
     }
 
     /// As [`Self::charge`], for a table, whose bytes are counted elsewhere.
@@ -31,14 +34,14 @@ impl Queue {
         drop(self.fitting(shared, index, bytes, |_| 0));
     }
 
-    /// `kept` is what is to stay free besides.
+    /// Also says how many bytes are taken, those among them. `kept` is what is to stay free besides.
     fn fitting(
         &self,
         shared: &Shared,
         index: u64,
         bytes: usize,
         kept: fn(&Shared) -> usize,
-    ) -> MutexGuard<'_, State> {
+    ) -> (Locked<'_>, usize) {
         let mut state = self.lock();
         loop {
             // Worked out once for the look and for the peak: it is several locks.
@@ -47,23 +50,22 @@ impl Queue {
                 || state.unfinished.first_key_value().is_some_and(|(first, _)| *first == index);
             let fits = || taken.saturating_add(kept(shared)) <= shared.options.memory_budget;
             if shared.is_closed() || is_awaited() || fits() {
-                state.tally.uses(|| taken);
-                return state;
+                state.tally.uses(taken);
+                return (state, taken);
             }
-            state = asleep(state, Why::NoRoomForRow, &self.budget);
+            state = state.until_it_fits();
         }
     }
 
     /// Bytes of the budget that nothing is charged for.
     pub(in crate::pipeline) fn headroom(&self, shared: &Shared) -> usize {
-        let others = shared.other_bytes().saturating_add(shared.room_to_keep());
-        let taken = self.lock().used.saturating_add(others);
-        shared.options.memory_budget.saturating_sub(taken)
+        let others = shared.other_bytes();
+        shared.left_of_budget(self.lock().used.saturating_add(others))
     }
 
     /// Lets waiting readers look again for room: a batch buffer has come back.
     pub(in crate::pipeline) fn wake_readers(&self, shared: &Shared) {
         // Under the lock, so that no reader is between its look and its sleep.
-        self.wake_after_freeing(&self.lock(), shared);
+        self.lock().wake_after_freeing(shared);
     }
 }
