@@ -35,7 +35,7 @@ class StageStats:
 class Stages:
     """The way of the data.
 
-    What takes less than 50 us on average is sampled, so that measuring it costs little: the
+    What takes less than 200 us on average is sampled, so that measuring it costs little: the
     percentiles of `plan`, `decode` and `assemble` are then of one in 61 (`plan` of one row in 127
     where batches are read as a whole), `busy_seconds` of `assemble` is their mean times the count,
     and of a loop whose rounds take so little, one delivery in 17 is timed and stands for the
@@ -69,7 +69,7 @@ class Stages:
 class StorageStats:
     """Positional reads of the shards, those that opened them included.
 
-    Of files whose requests take less than 50 us on average one request in 32 is timed, and stands
+    Of files whose requests take less than 200 us on average one request in 32 is timed, and stands
     for the others in `busy_seconds`. Requests and bytes are exact.
 
     `latency_seconds` and `seconds_per_byte` are a least-squares fit of what a request takes over

@@ -2,43 +2,43 @@
 
 use std::time::{Duration, Instant};
 
-use super::ON;
+use super::{ON, now};
 
 /// Counts who is in a place and adds up the time: the integral of their number.
 ///
 /// Whoever keeps it holds a lock. Unlike a stopwatch in each thread, it is right at any moment,
-/// also while threads stay in.
-#[derive(Debug, Default)]
+/// also while threads stay in. Who comes takes the time off the sum, who goes adds it: an addition
+/// each.
+#[derive(Debug)]
 pub(crate) struct Census {
     n: usize,
-    total: Duration,
-    counted_to: Option<Instant>,
+    since: Instant,
+    sum_ns: i64,
+}
+
+impl Default for Census {
+    fn default() -> Self {
+        Self { n: 0, since: now(), sum_ns: 0 }
+    }
 }
 
 impl Census {
     /// One more is in.
     pub(crate) fn enter(&mut self, now: Instant) {
-        self.count_to(now);
-        self.n += 1;
+        self.set(self.n + 1, now);
     }
 
     /// One fewer is in.
     pub(crate) fn leave(&mut self, now: Instant) {
-        self.count_to(now);
-        self.n = self.n.saturating_sub(1);
+        self.set(self.n.saturating_sub(1), now);
     }
 
     /// So many are in.
     pub(crate) fn set(&mut self, n: usize, now: Instant) {
-        self.count_to(now);
-        self.n = n;
-    }
-
-    fn count_to(&mut self, now: Instant) {
         if ON {
-            self.total = self.total(now);
-            self.counted_to = Some(now);
+            self.sum_ns += (self.n as i64 - n as i64) * self.ns(now);
         }
+        self.n = n;
     }
 
     /// How many are in.
@@ -48,8 +48,12 @@ impl Census {
 
     /// Thread time spent in until `now`.
     pub(crate) fn total(&self, now: Instant) -> Duration {
-        let since = self.counted_to.map_or(Duration::ZERO, |t| now.saturating_duration_since(t));
-        self.total.saturating_add(since.saturating_mul(u32::try_from(self.n).unwrap_or(u32::MAX)))
+        let ns = self.sum_ns + if ON { self.n as i64 * self.ns(now) } else { 0 };
+        Duration::from_nanos(ns.max(0) as u64)
+    }
+
+    fn ns(&self, now: Instant) -> i64 {
+        now.saturating_duration_since(self.since).as_nanos() as i64
     }
 }
 

@@ -3,7 +3,7 @@
 //! Time spent asleep is kept by counting sleepers under the queue's lock, which is held at that
 //! moment anyway ([`Census`], [`Sleepers`]); the time spent working is the rest of a thread's life.
 //! So no clock is read for a row that only passes through. Durations with percentiles go into
-//! histograms of relaxed atomics ([`Timer`]); what takes less than 50 us is sampled ([`Paced`]), and
+//! histograms of relaxed atomics ([`Timer`]); what takes less than 200 us is sampled ([`Paced`]), and
 //! so are requests ([`Requests`]) and the consumer's rounds ([`Consumer`]). What is counted for
 //! each row is counted under a lock that is held at that moment.
 
@@ -30,7 +30,7 @@ pub(crate) use self::{
     cpu::CpuTimes,
     line::Line,
     outcomes::Outcomes,
-    paced::{FAST, Mean, Paced},
+    paced::{Mean, Paced},
     requests::{FileRequests, Requests, Sent, Timed},
     sleepers::Sleepers,
     snapshot::SeatTimes,

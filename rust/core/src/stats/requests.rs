@@ -154,7 +154,7 @@ impl Requests {
 mod tests {
     use std::thread;
 
-    use super::{super::FAST, *};
+    use super::{super::paced::FAST, *};
 
     fn send(
         all: &Requests,

@@ -1,13 +1,16 @@
 //! Who sleeps, for which reason, and for how long together.
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
-use super::{FAST, ON};
+use super::{ON, paced::FAST};
 
 /// Where threads fall asleep and wake so often, the clock is read for one in so many of that.
 const CHANGES: u32 = 8;
 /// The time between two changes is a running average, of which each reading is one part in so many.
-const AVERAGED: u32 = 8;
+const AVERAGED: u64 = 8;
 
 /// A census of the sleepers by `N` reasons, under the lock that those hold who fall asleep or wake.
 ///
@@ -17,24 +20,24 @@ const AVERAGED: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Sleepers<const N: usize> {
     n: [u32; N],
-    totals: [Duration; N],
+    totals_ns: [u64; N],
     read_at: Option<Instant>,
     /// Since then: changes, and the sum of the numbers that there were before each of them.
     changes: u32,
     sums: [u32; N],
-    /// Running average of the time between two changes.
-    pause: Duration,
+    /// Running average of the time between two changes; `None` before the first.
+    pause_ns: Option<u64>,
 }
 
 impl<const N: usize> Default for Sleepers<N> {
     fn default() -> Self {
         Self {
             n: [0; N],
-            totals: [Duration::ZERO; N],
+            totals_ns: [0; N],
             read_at: None,
             changes: 0,
             sums: [0; N],
-            pause: Duration::MAX,
+            pause_ns: None,
         }
     }
 }
@@ -69,41 +72,41 @@ impl<const N: usize> Sleepers<N> {
         for (sum, n) in self.sums.iter_mut().zip(self.n) {
             *sum += n;
         }
-        if self.pause < FAST && self.changes < CHANGES {
+        if self.changes < CHANGES && self.is_fast() {
             return;
         }
-        let (now, changes) = (clock(), self.changes);
-        let since = self.since(now);
-        for (total, sum) in self.totals.iter_mut().zip(&mut self.sums) {
-            *total += since * std::mem::take(sum) / changes;
+        let now = clock();
+        let (since_ns, changes) = (self.since_ns(now), u64::from(self.changes));
+        for (total, sum) in self.totals_ns.iter_mut().zip(&mut self.sums) {
+            *total += since_ns * u64::from(mem::take(sum)) / changes;
         }
         if self.read_at.is_some() {
-            self.pause = match self.pause {
-                Duration::MAX => since / changes,
-                pause => (pause * (AVERAGED - 1) + since / changes) / AVERAGED,
-            };
+            let pause = since_ns / changes;
+            let average = |before| (before * (AVERAGED - 1) + pause) / AVERAGED;
+            self.pause_ns = Some(self.pause_ns.map_or(pause, average));
         }
         (self.read_at, self.changes) = (Some(now), 0);
     }
 
-    fn since(&self, now: Instant) -> Duration {
-        self.read_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
+    fn is_fast(&self) -> bool {
+        self.pause_ns.is_some_and(|ns| ns < FAST.as_nanos() as u64)
+    }
+
+    fn since_ns(&self, now: Instant) -> u64 {
+        self.read_at.map_or(0, |at| now.saturating_duration_since(at).as_nanos() as u64)
     }
 
     /// Thread time asleep until `now`, by reason.
     pub(crate) fn totals(&self, now: Instant) -> [Duration; N] {
-        let since = self.since(now);
+        let (since_ns, changes) = (self.since_ns(now), u64::from(self.changes));
         // The changes took the time that they usually take; since then nothing has.
-        let changing = if self.changes == 0 {
-            Duration::ZERO
-        } else {
-            self.pause.saturating_mul(self.changes).min(since)
-        };
-        let mut totals = self.totals;
+        let changing_ns = self.pause_ns.unwrap_or(0).saturating_mul(changes).min(since_ns);
+        let mut totals = self.totals_ns;
         for ((total, sum), n) in totals.iter_mut().zip(self.sums).zip(self.n) {
-            *total += changing * sum / self.changes.max(1) + since.saturating_sub(changing) * n;
+            *total += changing_ns * u64::from(sum) / changes.max(1);
+            *total += (since_ns - changing_ns) * u64::from(n);
         }
-        totals
+        totals.map(Duration::from_nanos)
     }
 }
 
@@ -180,7 +183,7 @@ mod tests {
             sleepers.leave(0, || now);
             now += Duration::from_micros(1);
         }
-        assert!(sleepers.pause < FAST);
+        assert!(sleepers.is_fast());
         now += Duration::from_millis(100);
         let mut n_readings = 0;
         for _ in 0..50 {

@@ -35,7 +35,7 @@ impl Timer {
 
     /// Adds one duration that stands for `n` of the same length.
     pub(crate) fn record_as(&self, duration: Duration, n: u64) {
-        if !ON {
+        if !ON || n == 0 {
             return;
         }
         let ns = duration.as_nanos() as u64;
