@@ -44,12 +44,14 @@ class Stages:
 
     Attributes:
         plan: Rows: which one is next, and where its bytes are; loading its record batch's columns
-            (without the reads). It waits for tables that another reader is loading.
+            (without the reads); where nothing is decoded, also what readers do with the rows then.
+            It waits for tables that another reader is loading.
         read: Requests to the storage. It waits for the look-ahead and the memory budget.
         decode: Rows, from encoded bytes to samples at their own rate; with the reading of those
             that are substituted for bad ones. It waits for rows to be read.
         resample: Rows that were resampled, in the decode threads.
-        assemble: Batches, joined in the decode threads.
+        assemble: Batches, joined by the thread that has their last row: a reader's where nothing is
+            decoded.
         deliver: Elements made of batches for Python. Waiting for the GIL counts as work.
         consumer: Elements taken. Busy is what the caller does between two calls of `next`, waiting
             is what those calls slept for data, and the percentiles are of these waits. The first

@@ -63,7 +63,7 @@ def idle(stats: Stats) -> Verdict:
     reading, planning = stats.stages.read.busy_seconds, stats.stages.plan.busy_seconds
     if planning > reading:
         share = share_of(planning, planning + reading)
-        return assemble(stats, "loading record batches' columns", share)
+        return assemble(stats, "loading columns and taking rows out of them", share)
     return _storage(stats, share_of(reading, alive))
 
 

@@ -36,7 +36,8 @@ impl Census {
     /// So many are in.
     pub(crate) fn set(&mut self, n: usize, now: Instant) {
         if ON {
-            self.sum_ns += (self.n as i64 - n as i64) * self.ns(now);
+            let fewer = (self.n as i64).saturating_sub(n as i64);
+            self.sum_ns = self.sum_ns.saturating_add(fewer.saturating_mul(self.ns(now)));
         }
         self.n = n;
     }
@@ -48,8 +49,8 @@ impl Census {
 
     /// Thread time spent in until `now`.
     pub(crate) fn total(&self, now: Instant) -> Duration {
-        let ns = self.sum_ns + if ON { self.n as i64 * self.ns(now) } else { 0 };
-        Duration::from_nanos(ns.max(0) as u64)
+        let inside = if ON { (self.n as i64).saturating_mul(self.ns(now)) } else { 0 };
+        Duration::from_nanos(self.sum_ns.saturating_add(inside).max(0) as u64)
     }
 
     fn ns(&self, now: Instant) -> i64 {
