@@ -271,7 +271,7 @@ impl Queue {
         let mut state = self.lock();
         state.used = state.used.saturating_sub(charged);
         state.unfinished.remove(&index);
-        let unwanted = self.finished(&mut state, shared, index, batch);
+        let unwanted = state.finish(shared, index, batch);
         state.wake_after_freeing(shared);
         if state.end == Some(state.next_row) && state.unfinished.is_empty() {
             self.is_over.store(true, Ordering::SeqCst);
@@ -286,34 +286,9 @@ impl Queue {
     /// Files the batch that row `index` belongs to as assembled.
     pub(super) fn finish(&self, shared: &Shared, index: u64, batch: Result<Batch>) {
         let mut state = self.lock();
-        let unwanted = self.finished(&mut state, shared, index, batch);
+        let unwanted = state.finish(shared, index, batch);
         drop(state);
         drop(unwanted);
-    }
-
-    /// Returns what nobody waits for, to be dropped without the lock: its buffers wake the readers
-    /// as they go.
-    fn finished(
-        &self,
-        state: &mut Locked<'_>,
-        shared: &Shared,
-        index: u64,
-        batch: Result<Batch>,
-    ) -> Option<Result<Batch>> {
-        let place = index.checked_sub(state.head);
-        let place = place.map(|offset| (offset / shared.options.rows_per_batch() as u64) as usize);
-        let held = batch.as_ref().map_or(0, Batch::held_bytes);
-        let Some(progress) = place.and_then(|place| state.batches.get_mut(place)) else {
-            return Some(batch);
-        };
-        progress.bytes += held;
-        progress.finished = Some(batch);
-        state.used += held;
-        state.tally.assembled();
-        if place == Some(0) {
-            state.wake_consumer();
-        }
-        None
     }
 
     /// Waits at most `timeout` for the next batch.
@@ -407,5 +382,31 @@ impl Queue {
         // A batch's buffer wakes the readers as it goes, which takes this lock.
         drop(state);
         drop(freed);
+    }
+}
+
+impl Locked<'_> {
+    /// Files the batch that row `index` belongs to. Returns what nobody waits for, to be dropped
+    /// without the lock: its buffers wake the readers as they go.
+    fn finish(
+        &mut self,
+        shared: &Shared,
+        index: u64,
+        batch: Result<Batch>,
+    ) -> Option<Result<Batch>> {
+        let place = index.checked_sub(self.head);
+        let place = place.map(|offset| (offset / shared.options.rows_per_batch() as u64) as usize);
+        let held = batch.as_ref().map_or(0, Batch::held_bytes);
+        let Some(progress) = place.and_then(|place| self.batches.get_mut(place)) else {
+            return Some(batch);
+        };
+        progress.bytes += held;
+        progress.finished = Some(batch);
+        self.used += held;
+        self.tally.assembled();
+        if place == Some(0) {
+            self.wake_consumer();
+        }
+        None
     }
 }
