@@ -212,7 +212,7 @@ mod tests {
         let mean = Mean::of(Duration::from_micros(1));
         let file = FileRequests { mean, ..FileRequests::default() };
         let slow = || {
-            thread::sleep(2 * FAST);
+            thread::sleep(10 * FAST);
             Ok(1)
         };
         for _ in 0..4 * SAMPLED {
