@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -223,19 +222,6 @@ def compare(wheels: Path, job: str, data: Path, n_ratios: int) -> list[tuple[flo
     return ratios
 
 
-def interval(rounds: list[list[float]]) -> tuple[float, float]:
-    """Where the median lies in 95 % of samples drawn anew: rounds, and ratios of each."""
-    drawn = random.Random(0)
-    medians = [
-        statistics.median(
-            x for of in drawn.choices(rounds, k=len(rounds)) for x in drawn.choices(of, k=len(of))
-        )
-        for _ in range(1000)
-    ]
-    cuts = statistics.quantiles(medians, n=40)
-    return cuts[0], cuts[-1]
-
-
 def run(wheels: Path, jobs: list[str], data: Path, rounds: int, n_ratios: int) -> None:
     check(wheels, jobs, data)
     print("checked: equal elements, measured and not measured", flush=True)
@@ -246,7 +232,7 @@ def run(wheels: Path, jobs: list[str], data: Path, rounds: int, n_ratios: int) -
         for clock in (0, 1):
             of = [[ratio[clock] for ratio in ratios] for ratios in compared]
             cost = statistics.median(x for ratios in of for x in ratios) - 1
-            low, high = interval(of)
+            low, high = report.interval(of)
             texts.append(f"{cost:+.2%} ({low - 1:+.2%} to {high - 1:+.2%})")
         lines.append([LABELS[job], *texts])
         verdicts.append(f"{'met   ' if cost < MARK else 'MISSED'}  {LABELS[job]}: {texts[-1]}")

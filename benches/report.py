@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import os
 import platform
+import random
 import resource
 import shlex
 import statistics
@@ -111,6 +112,19 @@ def spread(values: Sequence[float]) -> str:
     """The median, and how far the extremes lie from it."""
     middle = statistics.median(values)
     return f"{middle:.1f} ({min(values) / middle - 1:+.0%} {max(values) / middle - 1:+.0%})"
+
+
+def interval(rounds: list[list[float]]) -> tuple[float, float]:
+    """Where the median lies in 95 % of samples drawn anew: rounds, and ratios of each."""
+    drawn = random.Random(0)
+    medians = [
+        statistics.median(
+            x for of in drawn.choices(rounds, k=len(rounds)) for x in drawn.choices(of, k=len(of))
+        )
+        for _ in range(1000)
+    ]
+    cuts = statistics.quantiles(medians, n=40)
+    return cuts[0], cuts[-1]
 
 
 def verdict(label: str, ratio: float, mark: float) -> str:

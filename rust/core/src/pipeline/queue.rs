@@ -172,7 +172,7 @@ impl Queue {
                     return None;
                 }
                 Claim::Now(taken) => break taken,
-                Claim::Wait(why) => state = state.until_room(why),
+                Claim::Wait(why) => state = state.sleep(why),
             }
         };
         let index = state.next_row;

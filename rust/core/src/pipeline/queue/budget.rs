@@ -1,6 +1,6 @@
 //! Bytes of the budget: who may take them, and who waits for them.
 
-use super::{Locked, Queue, Shared};
+use super::{Locked, Queue, Shared, Why};
 
 impl Queue {
     /// Waits until `bytes` more fit the budget, or row `index` is the one that all wait for, and
@@ -53,7 +53,7 @@ impl Queue {
                 state.tally.uses(taken);
                 return (state, taken);
             }
-            state = state.until_it_fits();
+            state = state.sleep(Why::NoRoomForRow);
         }
     }
 

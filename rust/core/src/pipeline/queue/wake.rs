@@ -90,25 +90,18 @@ impl Locked<'_> {
         self.calls.consumer = true;
     }
 
-    /// Sleeps until there may be a row to claim, counted among those who sleep for this reason.
-    pub(super) fn until_room(mut self, why: Why) -> Self {
+    /// A reader sleeps until this may have changed, counted among those who sleep for it.
+    pub(super) fn sleep(mut self, why: Why) -> Self {
         self.tally.sleeps(why);
         self.calls.make();
         let Self { state, calls } = self;
-        let state = calls.queue.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let condition = match why {
+            Why::LookAhead | Why::NoRoomForBatch => &calls.queue.room,
+            Why::NoRoomForRow => &calls.queue.budget,
+        };
+        let state = condition.wait(state).unwrap_or_else(PoisonError::into_inner);
         let mut woken = Self { state, calls };
         woken.tally.wakes(why);
-        woken
-    }
-
-    /// Sleeps until bytes were freed, counted likewise.
-    pub(super) fn until_it_fits(mut self) -> Self {
-        self.tally.sleeps(Why::NoRoomForRow);
-        self.calls.make();
-        let Self { state, calls } = self;
-        let state = calls.queue.budget.wait(state).unwrap_or_else(PoisonError::into_inner);
-        let mut woken = Self { state, calls };
-        woken.tally.wakes(Why::NoRoomForRow);
         woken
     }
 
