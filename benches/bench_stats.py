@@ -2,10 +2,11 @@
 
 Builds two wheels, one as users get it and one with the feature `no-stats`, which measures nothing,
 and has both do the same jobs, each in a process of its own: short slices of work in turns, so that
-what else the machine does meets both alike. Four slices make a ratio, in the order ABBA, so that
-a drift meets both alike too. Told is the median of all ratios of several pairs of processes, with
-the interval in which it lies for 95 % of the samples that could have been drawn instead: of pairs
-of processes, since where their memory lies makes some faster, and of the ratios of each.
+what else the machine does meets both alike. A slice ends when its look-ahead is full again. Four
+slices make a ratio, in the order ABBA, so that a drift meets both alike too. Told is the median of
+all ratios of several pairs of processes, with the interval in which it lies for 95 % of the samples
+that could have been drawn instead: of pairs of processes, since where their memory lies makes some
+faster, and of the ratios of each.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ import report
 REPOSITORY = Path(__file__).parent.parent
 BUILDS = {"as it is": (), "no-stats": ("--features", "no-stats")}
 MARK = 0.01
+# In this time, in seconds, threads that have anything to do use a tenth of it at least.
+QUIET = 0.002
 Job = Callable[[Path], Any]
 
 
@@ -141,9 +144,24 @@ def serve(job: str, folder: Path) -> None:
         began, cpu = time.perf_counter(), time.process_time()
         for _ in range(int(line)):
             next(iterator)
-        took = (time.perf_counter() - began, time.process_time() - cpu)
-        print(json.dumps(took), flush=True)
+        ended, cpu_then = at_rest()
+        print(json.dumps((ended - began, cpu_then - cpu)), flush=True)
     iterator.close()
+
+
+def at_rest() -> tuple[float, float]:
+    """Waits until no thread works any more; when that was, and the process's CPU time then.
+
+    A slice so begins and ends with the look-ahead full: what was read ahead in the last one's time
+    is neither given to this one nor done in the time of the other build.
+    """
+    ended, cpu = time.perf_counter(), time.process_time()
+    while True:
+        time.sleep(QUIET)
+        now, cpu_now = time.perf_counter(), time.process_time()
+        if cpu_now - cpu < QUIET / 10:
+            return ended, cpu
+        ended, cpu = now, cpu_now
 
 
 def build(folder: Path) -> None:
