@@ -104,13 +104,14 @@ def columns(folder: Path, batch_size: int | None) -> Any:
     )
 
 
-# How many elements are compared, and the seconds of a slice: of crops a batch more or less shows.
-JOBS: dict[str, tuple[Job, int, float]] = {
-    "crops": (crops, 4, 0.5),
-    "short": (short, 200, 0.05),
-    "encoded": (encoded, 20, 0.05),
-    "batches": (lambda folder: columns(folder, 64), 200, 0.05),
-    "single": (lambda folder: columns(folder, None), 2000, 0.05),
+# How many elements are compared, the seconds of a slice, and the ratios of a pair of processes: of
+# crops a batch more or less shows, and what differs between processes is most of the spread.
+JOBS: dict[str, tuple[Job, int, float, int]] = {
+    "crops": (crops, 4, 0.5, 8),
+    "short": (short, 200, 0.05, 40),
+    "encoded": (encoded, 20, 0.05, 40),
+    "batches": (lambda folder: columns(folder, 64), 200, 0.05, 40),
+    "single": (lambda folder: columns(folder, None), 2000, 0.05, 40),
 }
 LABELS = {
     "crops": "crops of 5 s from Vorbis, 2 threads",
@@ -123,7 +124,7 @@ LABELS = {
 
 def digest(job: str, folder: Path) -> dict[str, Any]:
     """What the first elements are, and whether they were measured."""
-    make, n_elements, _ = JOBS[job]
+    make, n_elements, *_ = JOBS[job]
     iterator = iter(make(folder))
     seen = hashlib.sha256()
     for _ in range(n_elements):
@@ -221,18 +222,24 @@ class Served:
         self._process.communicate()
 
 
-def compare(wheels: Path, job: str, data: Path, n_ratios: int) -> list[tuple[float, float]]:
+def compare(wheels: Path, job: str, data: Path) -> list[tuple[float, float]]:
     """Time and CPU time of one build against the other's, in one process of each, in turns."""
     builds = [Served(wheels, name, job, data) for name in BUILDS]
-    n_elements, seconds = 1, JOBS[job][2]
-    for build in builds * 2:  # the start, and what a slice is
-        while (took := build.take(n_elements)[0]) < seconds:
-            n_elements = max(n_elements + 1, round(n_elements * min(seconds / took, 8)))
+    first, second = builds
+    # What a slice is, by the first one, after the start; the second one comes to the same place, so
+    # that both have the same elements in their slices.
+    first.take(1)
+    slices = [1, 1]
+    while (took := first.take(slices[-1])[0]) < JOBS[job][2]:
+        factor = min(JOBS[job][2] / took, 8)
+        slices.append(max(slices[-1] + 1, round(slices[-1] * factor)))
+    for n_elements in slices:
+        second.take(n_elements)
     ratios: list[tuple[float, float]] = []
-    for k in range(n_ratios):
+    for k in range(JOBS[job][3]):
         took = [[0.0, 0.0], [0.0, 0.0]]
         for which in (0, 1, 1, 0) if k % 2 else (1, 0, 0, 1):
-            for clock, seconds in enumerate(builds[which].take(n_elements)):
+            for clock, seconds in enumerate(builds[which].take(slices[-1])):
                 took[which][clock] += seconds
         ratios.append((took[0][0] / took[1][0], took[0][1] / took[1][1]))
     for build in builds:
@@ -240,12 +247,12 @@ def compare(wheels: Path, job: str, data: Path, n_ratios: int) -> list[tuple[flo
     return ratios
 
 
-def run(wheels: Path, jobs: list[str], data: Path, rounds: int, n_ratios: int) -> None:
+def run(wheels: Path, jobs: list[str], data: Path, rounds: int) -> None:
     check(wheels, jobs, data)
     print("checked: equal elements, measured and not measured", flush=True)
     lines, verdicts = [], []
     for job in jobs:
-        compared = [compare(wheels, job, data, n_ratios) for _ in range(rounds)]
+        compared = [compare(wheels, job, data) for _ in range(rounds)]
         texts = []
         for clock in (0, 1):
             of = [[ratio[clock] for ratio in ratios] for ratios in compared]
@@ -263,9 +270,9 @@ def run(wheels: Path, jobs: list[str], data: Path, rounds: int, n_ratios: int) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="short runs")
+    parser.add_argument("--quick", action="store_true", help="five pairs of processes")
     parser.add_argument("--job", choices=JOBS, action="append", help="this job, and not all")
-    parser.add_argument("--rounds", type=int, help="pairs of processes")
+    parser.add_argument("--rounds", type=int, help="so many pairs of processes (24)")
     parser.add_argument("--wheels", type=Path, help="where the builds are made and kept")
     parser.add_argument("--build", action="store_true", help="only make the builds")
     parser.add_argument("--digest", nargs=2, help=argparse.SUPPRESS)
@@ -280,12 +287,12 @@ def main() -> None:
     else:
         data = report.data_folder(None)
         data.mkdir(exist_ok=True)
-        rounds, n_ratios = (5, 20) if options.quick else (10, 40)
+        rounds = options.rounds or (5 if options.quick else 24)
         with tempfile.TemporaryDirectory() as folder:
             wheels = (options.wheels or Path(folder)).absolute()
             build(wheels)
             if not options.build:
-                run(wheels, options.job or list(JOBS), data, options.rounds or rounds, n_ratios)
+                run(wheels, options.job or list(JOBS), data, rounds)
 
 
 if __name__ == "__main__":
