@@ -33,6 +33,9 @@ mod _core {
     use super::pipeline::{Pipeline, element_spec};
     #[pymodule_export]
     use super::shards::{path_kinds, read_header, usable_cpus};
+    #[cfg(feature = "stats-switch")]
+    #[pymodule_export]
+    use super::stats::measure;
     use pyo3::prelude::*;
 
     #[pymodule_init]

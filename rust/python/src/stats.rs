@@ -8,6 +8,14 @@ use pyo3::{
     types::{PyDict, PyList},
 };
 
+/// Turns the statistics of all pipelines on or off: only in a build that is there to tell what they
+/// cost.
+#[cfg(feature = "stats-switch")]
+#[pyfunction]
+pub(crate) fn measure(is_on: bool) {
+    gristmill_core::stats::switch(is_on);
+}
+
 /// A dictionary of dictionaries of numbers, which `gristmill.stats` makes its classes of.
 pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);

@@ -95,14 +95,14 @@ impl Tally {
 
     /// Bytes in flight have grown to this.
     pub(super) fn uses(&mut self, bytes: usize) {
-        if stats::ON {
+        if stats::on() {
             self.peak = self.peak.max(bytes);
         }
     }
 
     /// A batch is ready for the consumer.
     pub(super) fn assembled(&mut self) {
-        if stats::ON {
+        if stats::on() {
             self.n_assembled += 1;
         }
         self.n_ready += 1;
@@ -110,7 +110,7 @@ impl Tally {
 
     /// The consumer takes a batch of so many rows, or the error in its place.
     pub(super) fn taken(&mut self, read_rows: usize, n_rows: Option<usize>) {
-        if let Some(n_rows) = n_rows.filter(|_| stats::ON) {
+        if let Some(n_rows) = n_rows.filter(|_| stats::on()) {
             self.n_taken += 1;
             self.n_rows += n_rows as u64;
             self.sum_read_rows += read_rows as u64;

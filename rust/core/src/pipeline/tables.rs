@@ -136,7 +136,7 @@ impl Tables {
     /// The table of this record batch, if it is loaded.
     pub(super) fn cached(&self, key: Key) -> Option<Arc<Table>> {
         let mut inner = self.lock();
-        inner.asked += u64::from(stats::ON);
+        inner.asked += u64::from(stats::on());
         inner.clock += 1;
         let now = inner.clock;
         let entry = inner.entries.get_mut(&key)?;

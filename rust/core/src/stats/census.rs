@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{ON, now};
+use super::{now, on};
 
 /// Counts who is in a place and adds up the time: the integral of their number.
 ///
@@ -35,7 +35,7 @@ impl Census {
 
     /// So many are in.
     pub(crate) fn set(&mut self, n: usize, now: Instant) {
-        if ON {
+        if on() {
             let fewer = (self.n as i64).saturating_sub(n as i64);
             self.sum_ns = self.sum_ns.saturating_add(fewer.saturating_mul(self.ns(now)));
         }
@@ -49,7 +49,7 @@ impl Census {
 
     /// Thread time spent in until `now`.
     pub(crate) fn total(&self, now: Instant) -> Duration {
-        let inside = if ON { (self.n as i64).saturating_mul(self.ns(now)) } else { 0 };
+        let inside = if on() { (self.n as i64).saturating_mul(self.ns(now)) } else { 0 };
         Duration::from_nanos(self.sum_ns.saturating_add(inside).max(0) as u64)
     }
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Mean, ON, Percentiles, StageTimes, Timer};
+use super::{Mean, Percentiles, StageTimes, Timer, on};
 
 /// Of a loop whose rounds are fast, one in so many is timed: a prime number, so that no batch that
 /// is made of rows further on falls in with it.
@@ -65,7 +65,7 @@ impl Consumer {
 
     /// The consumer comes and asks, perhaps for the same element as before.
     pub(crate) fn asks(&self, clock: impl FnOnce() -> Instant) {
-        if !ON || self.is_skipping.load(Relaxed) {
+        if !on() || self.is_skipping.load(Relaxed) {
             return;
         }
         let mut inner = self.lock();
@@ -88,7 +88,7 @@ impl Consumer {
 
     /// There is no element for it: it falls asleep.
     pub(crate) fn sleeps(&self, now: Instant) {
-        if ON {
+        if on() {
             let mut inner = self.lock();
             if self.is_settled.swap(false, Relaxed) {
                 inner.wait = Duration::ZERO;
@@ -99,7 +99,7 @@ impl Consumer {
 
     /// It is awake.
     pub(crate) fn wakes(&self, now: Instant) {
-        if ON {
+        if on() {
             let mut inner = self.lock();
             if let Some(from) = inner.asleep_from.take() {
                 inner.wait += now.saturating_duration_since(from);
@@ -109,7 +109,7 @@ impl Consumer {
 
     /// It has an element's rows.
     pub(crate) fn takes(&self, clock: impl FnOnce() -> Instant) {
-        if !ON || self.is_settled.load(Relaxed) {
+        if !on() || self.is_settled.load(Relaxed) {
             return;
         }
         let mut inner = self.lock();
@@ -127,7 +127,7 @@ impl Consumer {
 
     /// The rows have become an element.
     pub(crate) fn has_it(&self, clock: impl FnOnce() -> Instant) {
-        if !ON {
+        if !on() {
             return;
         }
         if self.is_skipping.load(Relaxed) {
@@ -156,7 +156,7 @@ impl Consumer {
 
     /// There are no more.
     pub(crate) fn ends(&self, clock: impl FnOnce() -> Instant) {
-        if ON {
+        if on() {
             self.lock().ended.get_or_insert_with(clock);
         }
     }

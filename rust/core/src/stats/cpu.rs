@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::ON;
+use super::on;
 
 /// Time that threads had a CPU, and time that they were ready to run and had none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl CpuTimes {
 
     /// Registers the calling thread; hand the result to [`Self::leave`] before the thread ends.
     pub(crate) fn enter(&self) -> Option<PathBuf> {
-        if !ON {
+        if !on() {
             return None;
         }
         // The link reads `PID/task/TID`; the number itself takes an unsafe call.

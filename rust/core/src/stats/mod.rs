@@ -17,6 +17,7 @@ mod paced;
 mod requests;
 mod sleepers;
 mod snapshot;
+mod switch;
 mod timer;
 
 use std::{
@@ -25,6 +26,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "stats-switch")]
+pub use self::switch::switch;
 pub(crate) use self::{
     census::Census,
     consumer::Consumer,
@@ -35,6 +38,7 @@ pub(crate) use self::{
     requests::{FileRequests, Requests, Sent, Timed},
     sleepers::Sleepers,
     snapshot::SeatTimes,
+    switch::on,
     timer::Timer,
 };
 pub use self::{
@@ -45,10 +49,6 @@ pub use self::{
         StorageTimes, ThreadTimes,
     },
 };
-
-/// Whether anything is measured: not in a build with the feature `no-stats`, which is there to be
-/// compared with one that measures. What it leaves out is decided when compiling.
-pub(crate) const ON: bool = !cfg!(feature = "no-stats");
 
 /// One row in so many is timed where a batch is taken as a whole: a prime number.
 const SAMPLED_OF_MANY: u64 = 127;
@@ -93,13 +93,13 @@ impl Default for Stats {
 /// of the batch.
 pub(crate) fn sampled_of_many(indices: &Range<u64>) -> Option<u64> {
     let next = indices.start.checked_next_multiple_of(SAMPLED_OF_MANY);
-    next.filter(|next| ON && *next < indices.end)
+    next.filter(|next| on() && *next < indices.end)
 }
 
 /// The clock, for what only measuring needs it.
 pub(crate) fn now() -> Instant {
     static STOPPED: OnceLock<Instant> = OnceLock::new();
-    if ON { Instant::now() } else { *STOPPED.get_or_init(Instant::now) }
+    if on() { Instant::now() } else { *STOPPED.get_or_init(Instant::now) }
 }
 
 /// The time since `began`, likewise.

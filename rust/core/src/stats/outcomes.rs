@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::ON;
+use super::on;
 
 /// Counts the rows of one shard by what became of them, each time that one is decoded.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub struct ShardRows {
 impl Outcomes {
     /// A row could be used.
     pub(crate) fn good(&self, is_damaged: bool) {
-        if ON {
+        if on() {
             self.decoded.fetch_add(1, Relaxed);
             if is_damaged {
                 self.damaged.fetch_add(1, Relaxed);
@@ -43,7 +43,7 @@ impl Outcomes {
 
     /// A row could not be used, which took so long to find.
     pub(crate) fn bad(&self, took: Duration) {
-        if ON {
+        if on() {
             self.decoded.fetch_add(1, Relaxed);
             self.bad.fetch_add(1, Relaxed);
         }
@@ -52,7 +52,7 @@ impl Outcomes {
 
     /// Another row had to be read in the place of one of this shard, which took so long.
     pub(crate) fn bad_took(&self, took: Duration) {
-        if ON {
+        if on() {
             self.bad_ns.fetch_add(took.as_nanos() as u64, Relaxed);
         }
     }

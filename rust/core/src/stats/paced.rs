@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{ON, Percentiles, Timer};
+use super::{Percentiles, Timer, on};
 
 /// What takes less than this on average is sampled: two clock readings, and filing what lies between
 /// them, are then a thousandth of what takes longer.
@@ -57,7 +57,7 @@ pub(crate) struct Paced {
 impl Paced {
     /// Whether the one of this number is timed.
     pub(crate) fn is_timed(&self, number: u64) -> bool {
-        ON && (!self.mean.is_fast() || number.is_multiple_of(STRIDE))
+        on() && (!self.mean.is_fast() || number.is_multiple_of(STRIDE))
     }
 
     /// Adds one that was.

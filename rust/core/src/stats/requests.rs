@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Line, Mean, ON, Timer, now, since};
+use super::{Line, Mean, Timer, now, on, since};
 
 /// Of a file whose requests are fast, since they find their bytes in memory, one request in so many
 /// is timed and stands for those since the one before: timing each would take a twentieth of what
@@ -55,7 +55,7 @@ impl Sent {
     /// A request for `wanted` bytes is about to be sent, which are counted as read: see
     /// [`Self::unread`].
     pub(crate) fn send(&mut self, wanted: usize, file: &FileRequests) -> Timed {
-        if !ON {
+        if !on() {
             return None;
         }
         self.count(wanted);
@@ -69,7 +69,7 @@ impl Sent {
 
     /// A request for `wanted` bytes of whichever file.
     pub(crate) fn count(&mut self, wanted: usize) {
-        if ON {
+        if on() {
             self.requests += 1;
             self.bytes += wanted as u64;
         }
@@ -77,7 +77,7 @@ impl Sent {
 
     /// So many of the bytes did not come.
     pub(crate) fn unread(&mut self, bytes: usize) {
-        if ON {
+        if on() {
             self.bytes = self.bytes.saturating_sub(bytes as u64);
         }
     }
@@ -129,7 +129,7 @@ impl Requests {
 
     /// A file is opened.
     pub(crate) fn opens(&self) {
-        if ON {
+        if on() {
             self.opened.fetch_add(1, Relaxed);
         }
     }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{ON, paced::FAST};
+use super::{on, paced::FAST};
 
 /// Where threads fall asleep and wake so often, the clock is read for one in so many of that.
 const CHANGES: u32 = 8;
@@ -65,7 +65,7 @@ impl<const N: usize> Sleepers<N> {
     }
 
     fn change(&mut self, clock: impl FnOnce() -> Instant) {
-        if !ON {
+        if !on() {
             return;
         }
         self.changes += 1;

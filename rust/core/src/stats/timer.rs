@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{ON, Percentiles};
+use super::{Percentiles, on};
 
 /// Buckets to a power of two: a percentile is off by at most a sixteenth of itself.
 const PER_OCTAVE: usize = 8;
@@ -35,7 +35,7 @@ impl Timer {
 
     /// Adds one duration that stands for `n` of the same length.
     pub(crate) fn record_as(&self, duration: Duration, n: u64) {
-        if !ON || n == 0 {
+        if !on() || n == 0 {
             return;
         }
         let ns = duration.as_nanos() as u64;
