@@ -14,7 +14,6 @@ import functools
 import hashlib
 import json
 import os
-import tempfile
 import weakref
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ import gristmill as gm
 from gristmill._grain import ElementSpec
 
 MAX_ROWS = 10_000
-FOLDER = Path(os.environ.setdefault("GRAIN_PLUGIN_FOLDER", tempfile.mkdtemp(prefix="grain-")))
+FOLDER = Path(os.environ["GRAIN_PLUGIN_FOLDER"])
 COUNTS = {"replaced": 0, "kept": 0}
 # In the order in which they are closed: threads read from worker processes, not the other way.
 STARTED: dict[type, weakref.WeakSet[Any]] = {
