@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import statistics
@@ -142,9 +143,9 @@ def digest(job: str, folder: Path, is_on: bool) -> dict[str, Any]:
 
 
 def measure(is_on: bool) -> None:
-    from gristmill import _core
-
-    _core.measure(is_on)  # type: ignore[attr-defined]
+    """Turns the statistics on or off, from the next element on."""
+    # The stub is that of the users' build, which has no switch.
+    importlib.import_module("gristmill._core").measure(is_on)
 
 
 class Slices:
@@ -167,9 +168,14 @@ class Slices:
         return ended - began, cpu_then - cpu
 
     def with_switch(self, is_on: bool) -> tuple[float, float]:
+        """What a slice takes with statistics or without, checked by what they count."""
         measure(is_on)
         self.take(max(1, self.n_elements // SETTLING))
-        return self.take(self.n_elements)
+        counted = self.iterator.stats().elements
+        took = self.take(self.n_elements)
+        counted = self.iterator.stats().elements - counted
+        assert counted == (self.n_elements if is_on else 0), (is_on, counted, self.n_elements)
+        return took
 
 
 def compare(job: str, folder: Path) -> list[tuple[float, float]]:
