@@ -1,5 +1,5 @@
-//! What the pipeline measures of itself, always: for half a percent of the time of rows that
-//! take microseconds, and for nothing that can be told of crops.
+//! What the pipeline measures of itself, always: for less than a percent of the time of rows
+//! that take microseconds, and for nothing that can be told of crops.
 //!
 //! Time spent asleep is kept by counting sleepers under the queue's lock, which is held at that
 //! moment anyway ([`Census`], [`Sleepers`]); the time spent working is the rest of a thread's life.
