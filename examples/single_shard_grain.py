@@ -14,8 +14,8 @@ import numpy as np
 from absl import flags
 
 import gristmill as gm
-from gristmill.cli.demo_data import write_shards
-from gristmill.cli.demo_sound import Recipe
+from gristmill.demonstration.data import write_shards
+from gristmill.demonstration.sound import Recipe
 
 
 def make_source(path: str, rng: np.random.Generator) -> gm.ArrowIterDataset:

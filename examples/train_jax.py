@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import gristmill as gm
-from gristmill.cli.demo_data import write_shards
-from gristmill.cli.demo_sound import Recipe
+from gristmill.demonstration.data import write_shards
+from gristmill.demonstration.sound import Recipe
 
 RATE_HZ = 32_000
 N_CLASSES = 4

@@ -44,11 +44,22 @@ def test_a_missing_extra_is_one_sentence(monkeypatch):
     from gristmill.cli.commands import main
 
     monkeypatch.setattr(
-        "gristmill.cli.commands.find_spec", lambda name: None if name == "jax" else 1
+        "gristmill.demonstration.run.find_spec", lambda name: None if name == "jax" else 1
     )
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 2
     assert "needs jax: pip install 'gristmill[demo]'" in result.output
+    with pytest.raises(ImportError, match=r"needs jax: pip install 'gristmill\[demo\]'"):
+        gm.demo()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rows": 7}, {"steps": 3}, {"batch_size": 0}, {"seed": -1}, {"seed": 2**32}]
+)
+def test_numbers_out_of_range_are_refused_before_anything_is_made(wrong, tmp_path):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        gm.demo(tmp_path / "data", **wrong)
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +89,35 @@ def test_demo_trains_and_resumes(demo):
 
 
 @pytest.mark.timeout(300)
+def test_the_function_says_what_the_command_says(demo, tmp_path):
+    made, steps = [], []
+    report = gm.demo(
+        tmp_path / "data",
+        rows=24,
+        steps=12,
+        batch_size=8,
+        on_row=lambda done, total: made.append((done, total)),
+        on_step=steps.append,
+    )
+    assert made == [(n + 1, 32) for n in range(32)]
+    assert [training.steps for training in steps] == list(range(1, 13))
+    assert steps[-1] == report.training
+    assert report.training.samples == 96
+    assert 0 < report.training.first_batch_seconds < report.training.waiting_seconds
+    assert report.training.waiting_seconds < report.training.seconds < report.seconds
+    assert report.made
+    data, told, _ = demo
+    assert {path.name: path.read_bytes() for path in data.glob("*.arrow")} == {
+        path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.arrow")
+    }
+    said = json.loads(json.dumps(report.to_dict()))
+    assert said.keys() == told.keys()
+    for part in ("version", "shards", "resume", "held_out"):
+        assert said[part] == told[part]
+    assert said["train"]["loss"] == pytest.approx(told["train"]["loss"])
+
+
+@pytest.mark.timeout(300)
 def test_demo_finds_its_shards_again(demo):
     data, summary, _ = demo
     before = {path.name: path.stat().st_mtime_ns for path in data.glob("*.arrow")}
@@ -85,6 +125,7 @@ def test_demo_finds_its_shards_again(demo):
     assert done.returncode == 0, done.stderr
     assert {path.name: path.stat().st_mtime_ns for path in data.glob("*.arrow")} == before
     assert done.stdout.startswith("Found 2 shards of 24 recordings")
+    assert max(map(len, done.stdout.replace(str(data), "").splitlines())) <= 80
     assert "equal bit for bit" in done.stdout
     assert not done.stderr
     # The same seed gives the same batches, so the same training, on however many threads.

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 _SECONDS_BETWEEN_LINES = 5.0
+_WIDTH = 80
 
 
 class Progress:
@@ -119,6 +121,12 @@ class Console:
             encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
             shown = text.encode(encoding, "replace").decode(encoding)
             _print(shown)
+
+    def paragraph(self, text: str, mark: str = "") -> None:
+        """Prints sentences in lines of at most 80 columns, the first with a mark before it."""
+        self.say(
+            textwrap.fill(text, _WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
+        )
 
     def table(self, title: str, rows: list[tuple[str, str]]) -> None:
         """Prints names and values in two columns."""

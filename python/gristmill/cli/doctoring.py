@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,7 +14,6 @@ if TYPE_CHECKING:  # `--help` needs no codecs
     from gristmill.cli.console import Console
     from gristmill.doctoring import BenchReport, Diagnosis, ReadRun
 
-_WIDTH = 80
 _MB = 1e6
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -41,7 +39,7 @@ def _crop_options(command: _Command) -> _Command:
     return command
 
 
-@click.command()
+@click.command(short_help="Measures storage and decoding, and says what will limit training.")
 @paths_argument
 @_crop_options
 @click.option(
@@ -100,7 +98,7 @@ def doctor(
         console.summary(found.to_dict())
 
 
-@click.command()
+@click.command(short_help="Takes batches of crops as fast as they come.")
 @paths_argument
 @_crop_options
 @click.option(
@@ -179,7 +177,7 @@ def _show_bench(report: BenchReport, console: Console) -> None:
         share = report.bad_rows / max(report.stats.rows, 1)
         console.say(f"  {share:.1%} of the rows cannot be decoded; gristmill scan names them")
     console.say()
-    _wrapped(str(report.verdict), console)
+    console.paragraph(str(report.verdict))
 
 
 def _show_diagnosis(found: Diagnosis, console: Console) -> None:
@@ -217,7 +215,7 @@ def _show_diagnosis(found: Diagnosis, console: Console) -> None:
     console.say()
     console.say("Diagnosis")
     for sentence in found.conclusion.sentences:
-        _wrapped(sentence, console, "- ")
+        console.paragraph(sentence, "- ")
     console.say()
     console.say("Settings")
     console.say(f"  {found.conclusion.settings}")
@@ -230,7 +228,3 @@ def _read_line(run: ReadRun, row_bytes: float) -> str:
     times = (run.p50_seconds, run.p90_seconds, run.p99_seconds)
     latencies = "".join(f"{1e3 * time:>10,.1f}" for time in times)
     return f"{n:>7}  {where:>12} {rate / _MB:>8,.0f} {rate / max(row_bytes, 1):>8,.0f}{latencies}"
-
-
-def _wrapped(text: str, console: Console, mark: str = "") -> None:
-    console.say(textwrap.fill(text, _WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark)))

@@ -61,7 +61,7 @@ def inspect(
             sys.exit(FINDINGS)
 
 
-@click.command()
+@click.command(short_help="Writes row indexes ahead of time.")
 @paths_argument
 @click.option(
     "--index-dir",

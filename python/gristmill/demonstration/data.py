@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from gristmill.cli.demo_encode import FORMATS, encode
-from gristmill.cli.demo_sound import CLASSES, Recipe, draw
+from gristmill.demonstration.encode import FORMATS, encode
+from gristmill.demonstration.sound import CLASSES, Recipe, draw
 
 FEATURES: dict[str, Any] = {
     "audio": {"_type": "Audio"},

@@ -1,0 +1,11 @@
+"""A whole training run in a minute: `gristmill demo`.
+
+`sound` draws recordings, `encode` turns them into files, `data` writes those to shards, `model` is
+a small classifier in JAX, and `training` trains it, stops and resumes. Only `run` and `report` are
+imported with the package: the others want JAX, pyarrow and soundfile.
+"""
+
+from gristmill.demonstration.report import DemoReport, DemoTraining
+from gristmill.demonstration.run import demo
+
+__all__ = ["DemoReport", "DemoTraining", "demo"]
