@@ -169,6 +169,31 @@ def test_a_forked_child_has_its_own(numbered: list[Path]) -> None:
     it.close()
 
 
+@pytest.mark.parametrize("run", [40, 400])
+def test_a_loop_that_takes_runs_has_pauses(numbered: list[Path], run: int) -> None:
+    it = iter(dataset(numbered, audio=None, columns=["label"], batch_size=None, epochs=None))
+    for _ in range(4):
+        for _ in range(run):
+            next(it)
+        time.sleep(0.2)
+    # It is not yet back from the fourth.
+    assert it.stats().pauses.count == 3
+    assert it.stats().pauses.seconds == pytest.approx(0.6, rel=0.25)
+    for _ in range(20):
+        next(it)
+    assert it.stats().pauses.count == 4
+    it.close()
+
+
+def test_a_loop_of_even_steps_has_no_pauses(numbered: list[Path]) -> None:
+    it = iter(dataset(numbered, audio=None, columns=["label"], epochs=None))
+    for _ in range(30):
+        next(it)
+        time.sleep(0.02)
+    assert it.stats().pauses == gm.Stats().pauses
+    it.close()
+
+
 def test_plain_values_and_text(ended: gm.Stats) -> None:
     plain = ended.to_dict()
     assert json.loads(json.dumps(plain)) == plain

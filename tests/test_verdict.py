@@ -11,6 +11,7 @@ import pytest
 import gristmill as gm
 from gristmill import verdict as v
 from gristmill.stats import (
+    PauseStats,
     ReaderWaitStats,
     Settings,
     ShardStats,
@@ -38,6 +39,7 @@ def stats(
     reading: float = 0.0,
     planning: float = 0.0,
     storage: StorageStats | None = None,
+    pauses: tuple[int, float] = (0, 0.0),
     shards: tuple[ShardStats, ...] = (),
     **settings: Any,
 ) -> gm.Stats:
@@ -73,6 +75,7 @@ def stats(
         ),
         storage=storage or StorageStats(requests, 10**8, reading * readers, 1e-3, 1e-9),
         reader_waits=ReaderWaitStats(look_ahead * readers, budget * readers),
+        pauses=PauseStats(pauses[0], pauses[1] * loop),
         readers=ThreadStats(4, readers),
         decoders=ThreadStats(
             2,
@@ -97,6 +100,13 @@ def rows(name: str, decoded: int, bad: int, busy_s: float = 0.0) -> ShardStats:
     return replace(shard(name, 1), decoded_rows=decoded, bad_rows=bad, bad_busy_seconds=busy_s)
 
 
+# Ten pauses that are 40 % of the loop, whose own time is 49 %, and eleven runs of 455 rows.
+RUNS: dict[str, Any] = {
+    "elements": 5000,
+    "pauses": (10, 0.4),
+    "look_ahead": 0.9,
+    "batch_size": None,
+}
 SOUND = tuple(rows(f"{k}.arrow", 1000, 2) for k in range(5))
 NORMAL = tuple(shard(f"{k}.arrow", 1) for k in range(5))
 LATENCY = StorageStats(1000, 10**8, 36.0, 30e-3, 1e-9)
@@ -135,6 +145,16 @@ ALIKE_LARGE = StorageStats(1000, 10**9, 36.0)
         ({"decoding": 0.9, "usable_cpus": 4}, "decode"),
         ({"decoding": 0.9, "usable_cpus": 2, "machine_cpus": 2}, "decode"),
         ({"decoding": 0.9, "queued": 0.5, "usable_cpus": 2, "is_worker": True}, "oversubscribed"),
+        ({**RUNS}, "shuffle-window"),
+        ({**RUNS, "elements": 2818}, "shuffle-window"),  # 256 a run
+        ({**RUNS, "elements": 2800}, "look-ahead"),  # 255
+        ({**RUNS, "pauses": (1, 0.4)}, "look-ahead"),
+        ({**RUNS, "pauses": (10, 0.24)}, "look-ahead"),
+        ({**RUNS, "batch_size": 8}, "look-ahead"),
+        ({**RUNS, "prefetch_batches": 226}, "shuffle-window"),  # 453 rows ahead
+        ({**RUNS, "prefetch_batches": 227}, "look-ahead"),  # 455
+        ({**RUNS, "decoding": 0.81}, "decode"),
+        ({**RUNS, "look_ahead": 0.4, "reading": 0.6, "storage": LATENCY}, "storage-latency"),
         ({"budget": 0.5, "look_ahead": 0.2, "reading": 0.3}, "memory-budget"),
         ({"budget": 0.2, "look_ahead": 0.5, "reading": 0.3}, "look-ahead"),
         ({"reading": 0.9, "storage": LATENCY}, "storage-latency"),
@@ -217,6 +237,29 @@ def test_the_advice_is_enough_and_no_more() -> None:
     single = v.decide(stats(deliver=0.4, batch_size=None))
     assert to(single, "batch_size") == 64
     assert v.decide(stats(waiting=0.01)).advice == ()
+
+
+def test_what_takes_rows_in_runs_is_told() -> None:
+    found = v.decide(stats(**RUNS))
+    assert found.text == (
+        "A shuffle window is the limit: it takes rows in runs of about 455 and then none for "
+        "400.0 ms, in which prefetch_batches=4 lets few of the next run be made; the decode "
+        "threads idle 70% of the time. Leave the window out and shuffle here: "
+        "shuffle=gm.Shuffle(seed). Or try prefetch_batches=228, with the memory_budget for it."
+    )
+    assert found.advice[0].option == "shuffle"
+    assert to(found, "prefetch_batches") == 228
+    assert found.figures["run_rows"] == 455
+    assert found.figures["pause_seconds"] == pytest.approx(0.4)
+    batches = v.decide(stats(**{**RUNS, "elements": 704}))
+    assert to(batches, "prefetch_batches") == 32
+    assert to(batches, "batch_size") == 64
+    assert batches.text == (
+        "The look-ahead is the limit: what joins batches or shuffles behind this iterator takes "
+        "rows in runs of about 64 and then none for 400.0 ms, in which prefetch_batches=4 lets few "
+        "of the next run be made; the decode threads idle 70% of the time. Try "
+        "prefetch_batches=32, or batch_size here."
+    )
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     command = [compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl", "-lpthread"]
     subprocess.run(command, check=True)
     names = [*SPEEDS, "bad-shard", "python", "consumer", "resample", "cpu-quota", "decode"]
+    names.append("shuffle-window")  # the last, since it imports Grain
     return run_cases(folder, *names, preload=library)
 
 
@@ -86,6 +87,19 @@ def test_a_shard_with_half_its_rows_bad(measured: dict[str, Any]) -> None:
     assert after["verdict"]["case"] != "bad-shard"
     assert after["stats"]["bad_rows"] == 0
     assert cpu_per_row(after, "delivered") < 0.8 * cpu_per_row(before, "delivered")
+
+
+def test_a_window_that_grain_shuffles(measured: dict[str, Any]) -> None:
+    before, after, ahead = measured["shuffle-window"]
+    show("shuffle-window", before, after)
+    show("shuffle-window, with a longer look-ahead", before, ahead)
+    assert before["alone"]["case"] == "shuffle-window", before["str"]
+    figures = before["alone"]["figures"]
+    assert figures["run_rows"] == 320
+    assert figures["pause_seconds"] > 0.5  # 19 or 20 steps of 30 ms
+    for advised in (after, ahead):
+        assert advised["verdict"]["case"] != "shuffle-window", advised["str"]
+        assert advised["rows_per_second"] > 1.2 * before["rows_per_second"]
 
 
 def test_columns_that_become_python_objects(measured: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,11 @@ def measure(paths: Any, *, step_s: float = 0.0, **options: Any) -> Measured:
     del element
     stats = iterator.stats()
     iterator.close()
+    return told(stats)
+
+
+def told(stats: gm.Stats) -> Measured:
+    """The figures and both verdicts."""
     # As it would be on a machine where nobody else wants the CPUs.
     alone = replace(
         stats,
@@ -228,6 +233,47 @@ def cpu_quota(folder: Path) -> list[Measured]:
     return [before, measure(folder / "vorbis.arrow", **job)]
 
 
+class Watched(gm.ArrowIterDataset):
+    """Keeps its iterators, which those that are built on them do not show."""
+
+    made: ClassVar[list[gm.ArrowIterator]] = []
+
+    def __iter__(self) -> gm.ArrowIterator:
+        self.made.append(super().__iter__())
+        return self.made[-1]
+
+
+def shuffle_window(folder: Path) -> list[Measured]:
+    import grain
+
+    rows, batch_size, step_s = 320, 16, 0.03
+    n_batches = 4 * rows // batch_size
+
+    def run(*, window: bool, shuffle: gm.Shuffle | None = None, ahead: int = 16) -> Measured:
+        read = gm.ReadOptions(num_threads=1, prefetch_batches=ahead)
+        job = {**audio(2.0), "shuffle": shuffle}
+        dataset: Any = Watched(folder / "vorbis.arrow", epochs=None, read=read, **job)
+        if window:
+            shuffled = grain.experimental.WindowShuffleIterDataset
+            dataset = shuffled(dataset, window_size=rows, seed=1)
+        batches = iter(dataset.batch(batch_size))
+        next(batches)
+        began = time.monotonic()
+        for _ in range(n_batches):
+            time.sleep(step_s)
+            next(batches)
+        speed = n_batches * batch_size / (time.monotonic() - began)
+        iterator = Watched.made.pop()
+        stats = iterator.stats()
+        iterator.close()
+        return {**told(stats), "rows_per_second": speed}
+
+    before = run(window=True)
+    here = before["verdict"]["advice"][0]["option"] == "shuffle"
+    after = run(window=not here, shuffle=gm.Shuffle(1) if here else None)
+    return [before, after, run(window=True, ahead=advised(before, "prefetch_batches", 16))]
+
+
 class VerdictFile(logging.Handler):
     """Writes the verdict of each line that the logger `gristmill` gets."""
 
@@ -315,6 +361,7 @@ CASES: dict[str, Callable[[Path], list[Measured]]] = {
     "storage-latency": storage_latency,
     "memory-budget": memory_budget,
     "look-ahead": look_ahead,
+    "shuffle-window": shuffle_window,
     "slow-shard": slow_shard,
     "bad-shard": bad_shard,
     "python": python,

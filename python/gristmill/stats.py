@@ -146,6 +146,22 @@ class ReaderWaitStats:
 
 
 @dataclass(frozen=True)
+class PauseStats:
+    """When the consumer did something else for ten times as long as it does on average, or longer.
+
+    A loop that takes a step for each element has none. One that fills a shuffle window or a batch
+    takes elements in runs, and pauses behind each; so does one that evaluates now and then.
+
+    Attributes:
+        count: How often. The last one counts when the consumer is back.
+        seconds: How long in all, to within a sixteenth.
+    """
+
+    count: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class ThreadStats:
     """One kind of threads. Decode threads are shared by all iterators of a process.
 
@@ -252,6 +268,7 @@ class Stats:
     queues: QueueStats = field(default_factory=QueueStats)
     memory: MemoryStats = field(default_factory=MemoryStats)
     reader_waits: ReaderWaitStats = field(default_factory=ReaderWaitStats)
+    pauses: PauseStats = field(default_factory=PauseStats)
     readers: ThreadStats = field(default_factory=ThreadStats)
     decoders: ThreadStats = field(default_factory=ThreadStats)
     shards: tuple[ShardStats, ...] = ()
@@ -308,6 +325,7 @@ _PARTS: dict[str, type] = {
     "queues": QueueStats,
     "memory": MemoryStats,
     "reader_waits": ReaderWaitStats,
+    "pauses": PauseStats,
     "readers": ThreadStats,
     "decoders": ThreadStats,
 }

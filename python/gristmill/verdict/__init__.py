@@ -1,7 +1,7 @@
 """What limits an iterator, and what would help: `it.verdict()`, a pure function of its stats.
 
-`questions` asks what limits, `decode` and `read` word the answers on decoding and on reading, and
-`measures` has the thresholds. `docs/diagnosis.md` shows each case.
+`questions` asks what limits; `decode`, `read`, `runs` and `bad` word the answers; `measures` has
+the thresholds. `docs/diagnosis.md` shows each case.
 """
 
 from gristmill.verdict.model import Advice, Case, Verdict

@@ -53,6 +53,13 @@ are alike, hardly one would be blamed by chance, however few rows were seen."""
 BAD_WORK = 0.2
 """Bad rows of a shard that take this much of the decode threads' time limit the loop: without them
 the same threads would do a quarter more."""
+PAUSES = 2
+"""Pauses of the consumer before it is said to take rows in runs."""
+PAUSING = 0.5
+"""And they are so much of its own time: otherwise what it does between them is the larger part."""
+WINDOW_ROWS = 256
+"""Runs longer than this are a shuffle window's: batches that are put together behind single rows
+are shorter, and windows that are worth having are longer."""
 SMALL_REQUEST_BYTES = 256 << 10
 """Where the fit cannot tell: mean requests below this are latency on every network file system
 that we know of (at 20 MB/s and more, and a millisecond or more)."""
@@ -133,6 +140,25 @@ def _surely_bad(shard: ShardStats) -> float:
     share = shard.bad_rows / n
     spread = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
     return max((share + z * z / (2 * n) - spread) / (1 + z * z / n), 0.0)
+
+
+def run_rows(stats: Stats) -> int | None:
+    """Rows that the consumer takes from one pause to the next; `None` where it has no such habit.
+
+    Of single rows only: between batches there are steps, and pauses are what comes now and then.
+    """
+    pauses = stats.pauses
+    if stats.settings.batch_size is not None or pauses.count < PAUSES:
+        return None
+    if pauses.seconds < PAUSING * stats.stages.consumer.busy_seconds:
+        return None
+    # The loop is in a pause now, or in what comes before it, which is not counted yet.
+    return round(stats.elements / (pauses.count + 1))
+
+
+def rows_ahead(stats: Stats) -> int:
+    """Single rows that may be under way or waiting: `prefetch_batches` for each decode thread."""
+    return stats.settings.prefetch_batches * max(stats.settings.num_threads, 1) + 1
 
 
 def request_seconds(shard: ShardStats) -> float:

@@ -16,6 +16,7 @@ class Case(enum.StrEnum):
     STORAGE_BANDWIDTH = "storage-bandwidth"
     STORAGE_LATENCY = "storage-latency"
     MEMORY_BUDGET = "memory-budget"
+    SHUFFLE_WINDOW = "shuffle-window"
     LOOK_AHEAD = "look-ahead"
     SLOW_SHARD = "slow-shard"
     BAD_SHARD = "bad-shard"

@@ -18,9 +18,12 @@ from gristmill.verdict.measures import (
     figures_of,
     needed_speedup,
     request_seconds,
+    rows_ahead,
+    run_rows,
     share_of,
 )
 from gristmill.verdict.model import Advice, Case, Verdict
+from gristmill.verdict.runs import in_runs
 from gristmill.verdict.wording import count_text, mb_text, ms_text
 
 
@@ -88,7 +91,9 @@ def _memory(stats: Stats, share: float) -> Verdict:
 
 
 def _look_ahead(stats: Stats, share: float) -> Verdict:
-    n = stats.settings.prefetch_batches
+    run, n = run_rows(stats), stats.settings.prefetch_batches
+    if run is not None and run > rows_ahead(stats):
+        return in_runs(stats, run, share)
     to = max(n * TWICE, 4)
     text = (
         f"The look-ahead is the limit: readers wait {share:.0%} of the time because as many "

@@ -18,6 +18,11 @@ def ms_text(seconds: float) -> str:
     return f"{1e3 * seconds:.{2 if seconds < 1e-3 else 1}f} ms"
 
 
+def seconds_text(seconds: float) -> str:
+    """Seconds, or milliseconds below one."""
+    return f"{seconds:.1f} s" if seconds >= 1 else ms_text(seconds)
+
+
 def mb_text(n_bytes: float) -> str:
     """Megabytes of 10^6, with a digit after the point below ten."""
     return f"{n_bytes / 1e6:,.{1 if n_bytes < 1e7 else 0}f} MB"

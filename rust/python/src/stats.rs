@@ -47,6 +47,10 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<
     memory.set_item("peak_bytes", stats.memory.peak)?;
     memory.set_item("budget_bytes", stats.memory.budget)?;
     all.set_item("memory", memory)?;
+    let pauses = PyDict::new(py);
+    pauses.set_item("count", stats.pauses.count)?;
+    pauses.set_item("seconds", seconds(stats.pauses.total))?;
+    all.set_item("pauses", pauses)?;
     let waits = PyDict::new(py);
     waits.set_item("look_ahead_seconds", seconds(stats.waits.look_ahead))?;
     waits.set_item("memory_budget_seconds", seconds(stats.waits.memory_budget))?;

@@ -226,6 +226,7 @@ impl Shared {
             resample: stage(&stats.resample),
             assemble: paced(&stats.assemble),
             deliver: stats.consumer.deliveries(),
+            pauses: stats.consumer.pauses(),
             usable_cpus: usable_cpus(),
             waits: ReaderWaits { tables: waited, ..ReaderWaits::default() },
             ..Snapshot::default()
@@ -233,11 +234,11 @@ impl Shared {
         self.queue.describe(now, counters, &mut snapshot);
         snapshot.consumer = stats.consumer.times(now, snapshot.elements);
         snapshot.assemble.busy = stats.assemble.busy(snapshot.assemble.count);
-        snapshot.memory = Memory {
-            used: snapshot.memory.used.saturating_add(self.other_bytes()),
-            budget: self.options.memory_budget,
-            ..snapshot.memory
-        };
+        let used = snapshot.memory.used.saturating_add(self.other_bytes());
+        // Buffers may have grown since rows were charged last.
+        self.queue.tally(|tally| tally.uses(used));
+        let (peak, budget) = (snapshot.memory.peak.max(used), self.options.memory_budget);
+        snapshot.memory = Memory { used, peak, budget };
         snapshot.caches = Caches {
             table_hits: asked.saturating_sub(table_loads),
             table_loads,

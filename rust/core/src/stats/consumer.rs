@@ -9,11 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Mean, Percentiles, StageTimes, Timer, on};
+use super::{Mean, Pauses, Percentiles, StageTimes, Timer, on};
 
 /// Of a loop whose rounds are fast, one in so many is timed: a prime number, so that no batch that
 /// is made of rows further on falls in with it.
 const STRIDE: u64 = 17;
+/// Work of the consumer's own that takes so many times the mean is a pause.
+const PAUSE: u32 = 10;
 
 /// Follows the one thread that takes elements.
 ///
@@ -29,6 +31,8 @@ pub(crate) struct Consumer {
     making: Mean,
     /// What a round of the loop takes.
     round: Mean,
+    /// What the consumer did of its own between two elements that were timed.
+    own: Timer,
     /// The next element is not timed.
     is_skipping: AtomicBool,
     /// Elements since the last one that was timed.
@@ -55,6 +59,8 @@ struct Inner {
     /// Since `began`: asleep, and at the making of elements but the first.
     waiting: Duration,
     making: Duration,
+    /// What these two were together when an element was asked for and timed, the last time.
+    counted: Duration,
     has_first: bool,
 }
 
@@ -78,8 +84,12 @@ impl Consumer {
             && let Some(before) = inner.asked_before.replace(now)
         {
             let rounds = self.skipped.load(Relaxed) + 1;
-            self.round.add(now.saturating_duration_since(before) / rounds as u32);
+            let took = now.saturating_duration_since(before);
+            self.round.add(took / rounds as u32);
+            let not_its_own = (inner.waiting + inner.making).saturating_sub(inner.counted);
+            self.own.record(took.saturating_sub(not_its_own));
         }
+        inner.counted = inner.waiting + inner.making;
         inner.asked = Some(now);
         if self.is_settled.load(Relaxed) {
             inner.wait = Duration::ZERO;
@@ -159,6 +169,13 @@ impl Consumer {
         if on() {
             self.lock().ended.get_or_insert_with(clock);
         }
+    }
+
+    /// When it did something else for long. It need not have come back from the last one.
+    pub(crate) fn pauses(&self) -> Pauses {
+        let mean = self.own.sum() / self.own.count().clamp(1, u32::MAX.into()) as u32;
+        let (count, total) = self.own.from((mean * PAUSE).max(Duration::from_nanos(1)));
+        Pauses { count, total }
     }
 
     /// How long the first element was waited for.
@@ -274,6 +291,40 @@ mod tests {
         assert_eq!((deliver.count, deliver.busy), (3, ms(19)));
         l.consumer.ends(|| l.now);
         assert_eq!(l.consumer.times(l.now + ms(500), 3).busy, ms(84));
+    }
+
+    #[test]
+    fn a_loop_that_comes_in_runs_has_pauses() {
+        // A window is filled, slowly or out of what is ready, and then used up.
+        for (n, wait, making) in
+            [(300, ms(2), us(5)), (300, Duration::ZERO, us(5)), (40, ms(2), us(5))]
+        {
+            let mut l = Loop::new();
+            for _ in 0..8 {
+                for k in 0..n {
+                    l.round(wait, making, if k + 1 == n { ms(500) } else { us(3) });
+                }
+            }
+            // It has not come back from the last one.
+            let pauses = l.consumer.pauses();
+            assert_eq!(pauses.count, 7, "{n} {wait:?}");
+            assert!(pauses.total.abs_diff(7 * ms(500)) <= 7 * ms(500) / 16, "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn a_loop_of_steps_that_are_alike_has_none() {
+        for (waits, busy) in
+            [(ms(2), ms(100)), (Duration::ZERO, ms(100)), (ms(2), us(5)), (us(10), us(5))]
+        {
+            let mut l = Loop::new();
+            for k in 0..2000_u32 {
+                // Steps differ, and some have to wait.
+                l.round(waits * (k % 3), us(20), busy * (1 + k % 5));
+            }
+            assert_eq!(l.consumer.pauses(), Pauses::default(), "{waits:?} {busy:?}");
+        }
+        assert_eq!(Consumer::default().pauses(), Pauses::default());
     }
 
     #[test]

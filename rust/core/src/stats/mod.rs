@@ -45,7 +45,7 @@ pub use self::{
     cpu::CpuTime,
     outcomes::ShardRows,
     snapshot::{
-        Caches, Depths, Memory, Percentiles, ReaderWaits, ShardReads, Snapshot, StageTimes,
+        Caches, Depths, Memory, Pauses, Percentiles, ReaderWaits, ShardReads, Snapshot, StageTimes,
         StorageTimes, ThreadTimes,
     },
 };

@@ -89,6 +89,15 @@ pub struct Memory {
     pub budget: usize,
 }
 
+/// When the consumer did something else for ten times as long as it does on average, or longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// How often.
+    pub count: u64,
+    /// How long in all, to within a sixteenth.
+    pub total: Duration,
+}
+
 /// Why reader threads were asleep.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReaderWaits {
@@ -173,6 +182,8 @@ pub struct Snapshot {
     pub deliver: StageTimes,
     /// The consumer: work between elements, waiting for them; percentiles are of its waits.
     pub consumer: StageTimes,
+    /// Its long absences.
+    pub pauses: Pauses,
     /// The storage.
     pub storage: StorageTimes,
     /// Tables and files.

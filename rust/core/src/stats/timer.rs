@@ -55,6 +55,19 @@ impl Timer {
         Duration::from_nanos(self.sum_ns.load(Relaxed))
     }
 
+    /// How many were at least so long, and their sum, both by the middles of their buckets.
+    pub(crate) fn from(&self, shortest: Duration) -> (u64, Duration) {
+        let (mut count, mut ns) = (0_u64, 0_u64);
+        for (bucket, n) in self.buckets.iter().enumerate() {
+            let (n, middle) = (n.load(Relaxed), middle_of(bucket));
+            if u128::from(middle) >= shortest.as_nanos() {
+                count += n;
+                ns = ns.saturating_add(n.saturating_mul(middle));
+            }
+        }
+        (count, Duration::from_nanos(ns))
+    }
+
     /// The durations below which half, 90 % and 99 % lie; zero where there are none.
     pub(crate) fn percentiles(&self) -> Percentiles {
         self.percentiles_with(0)
@@ -134,6 +147,27 @@ mod tests {
                 let error = (found.as_nanos() as f64 - wanted).abs();
                 prop_assert!(error <= wanted / 16.0 + 0.5, "{found:?} for {wanted}");
             }
+        }
+
+        #[test]
+        fn long_ones_are_counted_and_added_up(
+            ns in prop::collection::vec(0_u64..1 << 40, 1..300), shortest in 0_u64..1 << 40
+        ) {
+            let timer = Timer::default();
+            for n in &ns {
+                timer.record(Duration::from_nanos(*n));
+            }
+            // Those in the bucket of the shortest may count or not.
+            let sum_from = |bucket: usize| {
+                let long = ns.iter().filter(|n| bucket_of(**n) >= bucket);
+                (long.clone().count() as u64, long.sum::<u64>() as f64)
+            };
+            let (most, longest) = sum_from(bucket_of(shortest));
+            let (least, at_least) = sum_from(bucket_of(shortest) + 1);
+            let (count, sum) = timer.from(Duration::from_nanos(shortest));
+            let sum = sum.as_nanos() as f64;
+            prop_assert!(least <= count && count <= most);
+            prop_assert!(at_least * 15.0 / 16.0 - 300.0 <= sum && sum <= longest * 17.0 / 16.0 + 300.0);
         }
     }
 }
