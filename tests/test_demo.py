@@ -79,7 +79,6 @@ def test_demo_trains_and_resumes(demo):
     assert summary["train"]["samples"] == 96
     assert 0 <= summary["train"]["wait_share"] <= 1
     assert summary["resume"]["step"] == 5  # step 6 would end an epoch
-    assert summary["resume"]["equal"]
     assert summary["resume"]["batches_compared"] == 7
     assert summary["held_out"]["rows"] == 8
     assert summary["verdict"]["case"] in {case.value for case in gm.Case}
@@ -115,6 +114,22 @@ def test_the_function_says_what_the_command_says(demo, tmp_path):
     for part in ("version", "shards", "resume", "held_out"):
         assert said[part] == told[part]
     assert said["train"]["loss"] == pytest.approx(told["train"]["loss"])
+
+
+@pytest.mark.timeout(300)
+def test_a_resumed_run_that_differs_is_an_error(demo, tmp_path, monkeypatch):
+    from gristmill.demonstration import training
+
+    def load(directory, like):
+        model, state = restore(directory, like)
+        return model, {**state, "next_index": state["next_index"] + 8}
+
+    restore = training._load
+    monkeypatch.setattr(training, "_load", load)
+    data = tmp_path / "data"
+    shutil.copytree(demo[0], data)
+    with pytest.raises(gm.GristmillError, match="after the stop at step 5, the resumed run saw"):
+        gm.demo(data, rows=24, steps=12, batch_size=8)
 
 
 @pytest.mark.timeout(300)

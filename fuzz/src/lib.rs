@@ -4,9 +4,8 @@
 //! is part of `make test`; the program `fuzz-run`, which feeds mutants by the million; and libFuzzer
 //! (`fuzz_targets/`), where there is a nightly compiler. See `README.md`.
 
-// A broken property is reported by the messages of `Verdict`; what is left to panic here is a
-// finding as well.
-// A panic here is a finding, or a fault of the target itself: both are to stop it.
+// A broken property is reported by the messages of `Verdict`. A panic is a finding as well, or a
+// fault of the target itself: both are to stop it.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
 #![allow(clippy::missing_errors_doc)] // the error of a `Verdict` is the property that broke
 

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+WIDTH = 80
+"""Columns that text is kept within."""
 FINDINGS = 1
 """Exit status of a command that did its work and found something bad; 0 is all well."""
 FAILED = 3
@@ -61,6 +63,11 @@ def failures_told(command: str = "") -> Generator[None]:
     except (GristmillError, ValueError) as error:
         click.echo(f"{name}: {error}", err=True)
         sys.exit(FAILED)
+
+
+def cut(text: str, width: int) -> str:
+    """The text, or its beginning and three dots where it is wider."""
+    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def _drop_output() -> None:

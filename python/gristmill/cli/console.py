@@ -10,8 +10,9 @@ from typing import Any
 
 from tqdm import tqdm
 
+from gristmill.cli.common import WIDTH
+
 _SECONDS_BETWEEN_LINES = 5.0
-_WIDTH = 80
 
 
 class Progress:
@@ -122,11 +123,9 @@ class Console:
             shown = text.encode(encoding, "replace").decode(encoding)
             _print(shown)
 
-    def paragraph(self, text: str, mark: str = "") -> None:
-        """Prints sentences in lines of at most 80 columns, the first with a mark before it."""
-        self.say(
-            textwrap.fill(text, _WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
-        )
+    def paragraph(self, text: str, first: str = "", rest: str = "") -> None:
+        """Prints text in lines of at most 80 columns, with this before the first and the rest."""
+        self.say(textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=rest))
 
     def table(self, title: str, rows: list[tuple[str, str]]) -> None:
         """Prints names and values in two columns."""

@@ -215,7 +215,7 @@ def _show_diagnosis(found: Diagnosis, console: Console) -> None:
     console.say()
     console.say("Diagnosis")
     for sentence in found.conclusion.sentences:
-        console.paragraph(sentence, "- ")
+        console.paragraph(sentence, "- ", "  ")
     console.say()
     console.say("Settings")
     console.say(f"  {found.conclusion.settings}")

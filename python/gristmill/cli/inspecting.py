@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +12,9 @@ import click
 from gristmill.cli.common import (
     FAILED,
     FINDINGS,
+    WIDTH,
     column_option,
+    cut,
     failures_told,
     output_options,
     paths_argument,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:  # `--help` needs no codecs
     from gristmill.inspection import AudioSample, Inspection
 
 _MOST_LISTED = 20
-_WIDTH = 80
 
 
 @click.command()
@@ -118,7 +118,7 @@ def show_unreadable(shards: Sequence[UnreadableShard], console: Console) -> None
         what = shard.message.removeprefix(shard.shard)
         what = what if what != shard.message else f": {what}"
         text = f"{Path(shard.shard).name}{since}{what}"
-        console.say(textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="    "))
+        console.paragraph(text, "  ", "    ")
     if len(shards) > _MOST_LISTED:
         console.say(f"  and {len(shards) - _MOST_LISTED} more")
 
@@ -186,11 +186,11 @@ def _show_classes(
     console.say()
     console.say(f"Classes of {name}: {len(classes):,}")
     if counts is None:
-        console.say(f"  {_cut(', '.join(classes), _WIDTH - 2)}")
+        console.say(f"  {cut(', '.join(classes), WIDTH - 2)}")
         return
     ranked = sorted(zip(classes, counts, strict=True), key=lambda pair: -pair[1])
     shown = ranked if len(ranked) <= 10 else [*ranked[:5], *ranked[-3:]]
-    bars = [(_cut(label, 30), count) for label, count in shown]
+    bars = [(cut(label, 30), count) for label, count in shown]
     console.bars(bars, width=30)
     if len(ranked) > len(shown):
         console.say(f"  (the 5 with most rows and the 3 with fewest, of {len(ranked):,})")
@@ -240,7 +240,7 @@ def _shares(counts: Any) -> str:
     text = ""
     for name, count in counts.items():
         more = f"{', ' if text else ''}{name} {count / total:.0%}"
-        if len(text) + len(more) > _WIDTH - 30:
+        if len(text) + len(more) > WIDTH - 30:
             return f"{text}, ..."
         text += more
     return text or "-"
@@ -248,7 +248,3 @@ def _shares(counts: Any) -> str:
 
 def _count(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gristmill.cli.common import FINDINGS, column_option, failures_told, output_options
+from gristmill.cli.common import FINDINGS, WIDTH, column_option, cut, failures_told, output_options
 
 if TYPE_CHECKING:  # `--help` needs no codecs
     from gristmill.cli.console import Console, Progress
@@ -187,5 +187,4 @@ def _line(finding: Finding) -> str:
         parts.append(f"{finding.frames_missing / finding.frames_promised:.1%} missing")
     if row.path:
         parts.append(row.path)
-    text = "  " + "  ".join(parts)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return cut("  " + "  ".join(parts), WIDTH)

@@ -65,7 +65,7 @@ class DemoReport:
         stop_step: The step after which training was stopped and resumed.
         state: The iterator's state there.
         batches_compared: Batches after it that were equal, bit for bit, to those of a run that
-            was not stopped.
+            was not stopped. Where one is not, there is an error and no report.
         held_out_rows: Recordings that were kept apart.
         accuracy: Share of them that the model names rightly.
         chance: What guessing would have, on average.
@@ -111,7 +111,6 @@ class DemoReport:
                 "step": self.stop_step,
                 "state": self.state,
                 "batches_compared": self.batches_compared,
-                "equal": True,
             },
             "held_out": {
                 "rows": self.held_out_rows,

@@ -66,7 +66,7 @@ def train_and_resume(job: Job, on_row: OnRow | None, on_step: OnStep | None) -> 
     training = DemoTraining(job.batch_size)
     n_compared = min(_COMPARED, job.steps - stop)
     with closing(iter(_training_dataset(shards.train, job))) as batches:
-        model, training, _ = _train(model, batches, stop, training, on_step)
+        model, training, _ = _train(model, batches, stop, training, on_step, n_compared=0)
         _save(checkpoint, model, batches.get_state())
         # What an uninterrupted run would have seen next, for comparison only.
         uninterrupted = [_digest(next(batches)) for _ in range(n_compared)]
@@ -75,10 +75,11 @@ def train_and_resume(job: Job, on_row: OnRow | None, on_step: OnStep | None) -> 
     model, state = _load(checkpoint, new_model(job.seed, len(CLASSES)))
     with closing(iter(_training_dataset(shards.train, job))) as batches:
         batches.set_state(state)
-        model, training, resumed = _train(model, batches, job.steps - stop, training, on_step)
+        left = job.steps - stop
+        model, training, resumed = _train(model, batches, left, training, on_step, n_compared)
         verdict = batches.verdict()
 
-    if resumed[:n_compared] != uninterrupted:
+    if resumed != uninterrupted:
         message = f"after the stop at step {stop}, the resumed run saw other batches"
         raise ResumeDiffersError(message)
     correct, held_out_rows = _evaluate(model, shards.held_out, job)
@@ -151,14 +152,15 @@ def _train(
     n_steps: int,
     training: DemoTraining,
     on_step: OnStep | None,
+    n_compared: int,
 ) -> tuple[Model, DemoTraining, list[str]]:
-    """Takes steps, keeping time; returns the digests of the first batches too."""
+    """Takes steps, keeping time; returns the digests of the first `n_compared` batches too."""
     digests: list[str] = []
     for _ in range(n_steps):
         began = time.perf_counter()
         batch = next(batches)
         waited = time.perf_counter() - began
-        if len(digests) < _COMPARED:
+        if len(digests) < n_compared:
             digests.append(_digest(batch))
         model, loss = train_step(model, batch["audio"], batch["label"])
         training = replace(
