@@ -14,9 +14,13 @@ import gristmill as gm
 READ = gm.ReadOptions(num_threads=1, memory_budget="64MiB")
 
 
-def write(path: Path, column: pa.Array) -> Path:
+def write(path: Path, column: pa.Array, compression: str | None = None) -> Path:
     batch = pa.record_batch([column], names=["x"])
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, batch.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, batch.schema, options=options) as writer,
+    ):
         writer.write_batch(batch)
     assert path.stat().st_size < 300_000
     return path
@@ -80,3 +84,50 @@ def test_a_run_of_a_billion_rows_is_read_row_by_row(tmp_path: Path) -> None:
     batch = next(iter(gm.ArrowIterDataset(tmp_path / "a.arrow", batch_size=1_000)))
     assert batch["x"].dtype == np.int64
     assert batch["x"].tolist() == [7] * 1_000
+
+
+def views_of_one_string(n: int, n_bytes: int) -> pa.Array:
+    """`n` string views of the same text."""
+    view = np.zeros((n, 4), "<u4")  # length, first four bytes, buffer, offset
+    view[:, 0] = n_bytes
+    view[:, 1] = int.from_bytes(b"aaaa", "little")
+    buffers = [None, pa.py_buffer(view.tobytes()), pa.py_buffer(b"a" * n_bytes)]
+    return pa.Array.from_buffers(pa.string_view(), n, buffers)
+
+
+def in_lists(column: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
+
+
+def in_a_struct(column: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([pa.nulls(len(column)), column], names=["a", "b"])
+
+
+def in_a_dictionary(column: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), in_lists(column))
+
+
+@pytest.mark.parametrize("around", [None, in_lists, in_a_struct, in_a_dictionary])
+def test_views_that_share_their_text_are_not_checked_one_by_one(
+    tmp_path: Path, around: Any
+) -> None:
+    """4 TB of text to check for being UTF-8, from a shard of a few kilobytes."""
+    column = views_of_one_string(400_000, 10_000_000)
+    path = write(tmp_path / "a.arrow", column if around is None else around(column), "zstd")
+    with pytest.raises(
+        gm.LimitError, match="string views .* refer to 4000000000000"
+    ):
+        next(iter(gm.ArrowIterDataset(path, read=READ)))
+    few = views_of_one_string(40, 10_000)
+    path = write(tmp_path / "b.arrow", few if around is None else around(few), "zstd")
+    assert next(iter(gm.ArrowIterDataset(path, read=READ)))
+
+
+def test_dictionaries_count_for_the_budget(tmp_path: Path) -> None:
+    values = pa.array(["a" * 40_000_000, "b" * 40_000_000])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 10, pa.int32()), values)
+    path = write(tmp_path / "a.arrow", column, "zstd")
+    with pytest.raises(gm.LimitError, match=r"dictionaries .* 67108864 bytes; raise memory_budget"):
+        next(iter(gm.ArrowIterDataset(path, read=READ)))
+    larger = gm.ReadOptions(num_threads=1, memory_budget="512MiB")
+    assert next(iter(gm.ArrowIterDataset(path, read=larger)))["x"] == "a" * 40_000_000

@@ -7,7 +7,7 @@ use crate::{
     batch::{Layout, Source, VALID, check_supported},
     error::{Error, Result},
     order::{Fingerprint, Order, Rows, Step},
-    shard::{Files, Projection, Shard, audio_columns, open_all},
+    shard::{Files, Projection, Shard, audio_columns, check_class_names, open_all},
     stats::{Outcomes, ShardReads},
 };
 
@@ -81,14 +81,17 @@ impl Dataset {
             _ => projection,
         };
 
+        let delivered = schema.fields().iter().map(|field| field.name().as_str());
+        let delivered: Vec<_> = delivered
+            .filter(|name| columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == name)))
+            .collect();
+        check_class_names(&shards, &delivered)?;
+
         let order = order_of(&shards, options)?;
         let keys: Vec<u64> = shards.iter().map(Shard::key).collect();
         let fingerprint = Fingerprint::new(&order, &keys, options.crop_seed);
 
-        let names = schema.fields().iter().map(|field| field.name());
-        let names = names
-            .filter(|name| columns.as_ref().is_none_or(|columns| columns.contains(name)))
-            .cloned();
+        let names = delivered.iter().map(|name| (*name).to_owned());
         let layout = Layout {
             columns: sources(names, &projection, &blobs, decoded),
             with_row_id: options.with_row_id,

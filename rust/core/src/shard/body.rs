@@ -6,19 +6,19 @@
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, cast::AsArray};
 use arrow_buffer::Buffer;
 use arrow_ipc::{
     BodyCompressionArgs, BodyCompressionMethod, CompressionType, FieldNode, RecordBatchArgs,
     reader::RecordBatchDecoder,
 };
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use flatbuffers::FlatBufferBuilder;
 
 use super::{
     guard,
-    layout::{BatchLayout, FieldSpan, Node},
+    layout::{BatchLayout, FieldSpan, Node, Views},
     source::Source,
 };
 use crate::{Error, Result, batch::Recycler};
@@ -32,17 +32,36 @@ const ALIGN: u64 = 64;
 /// The most that the compressed columns of one record batch may grow to.
 const MAX_DECOMPRESSED: u64 = 1 << 30;
 
+/// The most text that the string views of one record batch may refer to, all together. Each view is
+/// checked to be UTF-8 by itself, so views that share their text cost time without needing bytes.
+const MAX_VIEWED: u64 = 1 << 30;
+
+/// Bytes of a view; the first four are the length of its text.
+const VIEW_BYTES: i32 = 16;
+
 /// The columns to decode, as indices into a [`BatchLayout`].
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     nodes: Vec<Node>,
     buffers: Vec<Range<u64>>,
     variadic: Vec<i64>,
+    string_views: Vec<Views>,
 }
 
 impl Selection {
     /// Adds a whole field.
-    pub(super) fn add_field(&mut self, layout: &BatchLayout, span: &FieldSpan) -> Result<()> {
+    pub(super) fn add_field(
+        &mut self,
+        layout: &BatchLayout,
+        field: &Field,
+        span: &FieldSpan,
+    ) -> Result<()> {
+        self.string_views.extend(layout.string_views(field, span)?);
+        self.add_span(layout, span)
+    }
+
+    /// Adds a field that holds no views.
+    pub(super) fn add_span(&mut self, layout: &BatchLayout, span: &FieldSpan) -> Result<()> {
         for index in span.nodes.clone() {
             self.nodes.push(layout.node(index)?);
         }
@@ -189,9 +208,43 @@ impl CompactBody {
         layout.compression.map_or(Ok(as_it_is), |codec| self.check_decompressed(codec, selection))
     }
 
+    /// Refuses string views that together refer to more text than [`MAX_VIEWED`].
+    fn check_views(&self, layout: &BatchLayout, selection: &Selection) -> Result<()> {
+        let mut total = 0_u64;
+        for Views { n, buffer } in &selection.string_views {
+            // Fixed-size values are decoded as they lie, compressed or not.
+            let one = Selection {
+                nodes: vec![Node { length: *n, null_count: 0 }],
+                buffers: vec![0..0, buffer.clone()],
+                ..Selection::default()
+            };
+            let field = Field::new("views", DataType::FixedSizeBinary(VIEW_BYTES), false);
+            let schema = Arc::new(Schema::new(vec![field]));
+            let views = self.decode_rows(*n, layout, &one, schema, &HashMap::new())?;
+            let views = views.columns().first().and_then(|c| c.as_fixed_size_binary_opt());
+            let lengths = views.into_iter().flat_map(|views| {
+                let bytes = views.value_data().chunks_exact(VIEW_BYTES as usize);
+                bytes.filter_map(|view| Some(u32::from_le_bytes(*view.first_chunk()?)))
+            });
+            total = total.saturating_add(lengths.map(u64::from).sum());
+        }
+        if total > MAX_VIEWED {
+            return Err(Error::limit(format!(
+                "the string views of a record batch refer to {total} bytes of text, where \
+                 {MAX_VIEWED} are the most; write the shard with smaller record batches, or leave \
+                 the column out"
+            )));
+        }
+        Ok(())
+    }
+
     /// Decodes the selected columns, which `schema` names in the same order.
     ///
     /// What compressed buffers claim must have been checked, by [`CompactBody::decompressed`].
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt`; `Limit` where string views refer to more than 1 GiB of text.
     pub(super) fn decode(
         &self,
         layout: &BatchLayout,
@@ -199,7 +252,19 @@ impl CompactBody {
         schema: SchemaRef,
         dictionaries: &HashMap<i64, ArrayRef>,
     ) -> Result<RecordBatch> {
-        let header = self.header(layout, selection)?;
+        self.check_views(layout, selection)?;
+        self.decode_rows(layout.n_rows, layout, selection, schema, dictionaries)
+    }
+
+    fn decode_rows(
+        &self,
+        n_rows: usize,
+        layout: &BatchLayout,
+        selection: &Selection,
+        schema: SchemaRef,
+        dictionaries: &HashMap<i64, ArrayRef>,
+    ) -> Result<RecordBatch> {
+        let header = self.header(n_rows, layout, selection)?;
         let batch = flatbuffers::root::<arrow_ipc::RecordBatch<'_>>(&header)
             .map_err(|e| Error::corrupt(format!("the record batch is too large to decode: {e}")))?;
         let decode = || {
@@ -210,8 +275,13 @@ impl CompactBody {
         guard::contain("the record batch", decode)
     }
 
-    /// A record batch header for the selected columns in this body.
-    fn header(&self, layout: &BatchLayout, selection: &Selection) -> Result<Vec<u8>> {
+    /// A record batch header for `n_rows` rows of the selected columns in this body.
+    fn header(
+        &self,
+        n_rows: usize,
+        layout: &BatchLayout,
+        selection: &Selection,
+    ) -> Result<Vec<u8>> {
         let place = |range: &Range<u64>| {
             let length = (range.end - range.start) as i64;
             Ok(arrow_ipc::Buffer::new(self.place(range)? as i64, length))
@@ -228,7 +298,7 @@ impl CompactBody {
             arrow_ipc::BodyCompression::create(&mut fbb, &BodyCompressionArgs { codec, method })
         });
         let args = RecordBatchArgs {
-            length: layout.n_rows as i64,
+            length: n_rows as i64,
             nodes: Some(fbb.create_vector(&nodes)),
             buffers: Some(fbb.create_vector(&buffers)),
             compression,

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::{Field, Fields, Schema};
 use arrow_select::concat::concat;
 
@@ -43,16 +43,21 @@ struct Lookup<'i, 's> {
     states: &'s mut HashMap<i64, State>,
     /// The dictionaries being read, each needed by the one before it.
     path: Vec<i64>,
+    /// What all of them may take together, in bytes, and what is left of that.
+    limit: usize,
+    left: u64,
 }
 
 impl DictionaryCache {
-    /// The dictionaries that these fields need in this record batch.
+    /// The dictionaries that these fields need in this record batch, of no more than `limit` bytes
+    /// together.
     pub(super) fn needed(
         &self,
         source: &Source,
         index: &MessageIndex,
         fields: &Fields,
         entry: &BatchEntry,
+        limit: usize,
     ) -> Result<HashMap<i64, ArrayRef>> {
         let mut ids = Vec::new();
         fields.iter().for_each(|field| schema::dictionary_ids(field, &mut ids));
@@ -61,7 +66,8 @@ impl DictionaryCache {
         }
         // Whoever else waits here needs the same dictionaries.
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lookup = Lookup { source, index, states: &mut states, path: Vec::new() };
+        let (path, left) = (Vec::new(), limit as u64);
+        let mut lookup = Lookup { source, index, states: &mut states, path, limit, left };
         lookup.all(&ids, entry.frame.message)
     }
 }
@@ -86,19 +92,24 @@ impl<'i> Lookup<'i, '_> {
         let chain = self.chain(id, before)?;
         let messages: Vec<u64> = chain.iter().map(|d| d.batch.frame.message).collect();
         let known = self.states.get(&id).filter(|s| messages.starts_with(&s.messages));
-        let (done, mut values) =
-            known.map_or((0, None), |s| (s.messages.len(), Some(Arc::clone(&s.values))));
+        let (done, mut parts) =
+            known.map_or((0, Vec::new()), |s| (s.messages.len(), vec![Arc::clone(&s.values)]));
+        for known in &parts {
+            self.takes(known.get_array_memory_size() as u64)?;
+        }
         self.path.push(id);
         for dictionary in chain.into_iter().skip(done) {
             let frame = &dictionary.batch.frame;
             let next = self.read(dictionary);
-            let next = next.map_err(|e| e.in_message(frame.message).at_byte(frame.start))?;
-            values = Some(match values {
-                None => next,
-                Some(values) => append(&values, &next)?,
-            });
+            parts.push(next.map_err(|e| e.in_message(frame.message).at_byte(frame.start))?);
         }
         self.path.pop();
+        // All at once: appended one by one, many small deltas would copy the dictionary each.
+        let values = match parts.as_slice() {
+            [] => None,
+            [one] => Some(Arc::clone(one)),
+            parts => Some(append(parts)?),
+        };
         if let Some(values) = &values {
             self.states.insert(id, State { messages, values: Arc::clone(values) });
         }
@@ -124,6 +135,19 @@ impl<'i> Lookup<'i, '_> {
         Ok(seen.into_iter().skip(whole).collect())
     }
 
+    /// Counts bytes that a dictionary takes, before they are read or decompressed.
+    fn takes(&mut self, n_bytes: u64) -> Result<()> {
+        let left = self.left.checked_sub(n_bytes);
+        self.left = left.ok_or_else(|| {
+            Error::limit(format!(
+                "the dictionaries of one record batch take more than the memory budget of {} \
+                 bytes; raise memory_budget, or ask for fewer columns",
+                self.limit
+            ))
+        })?;
+        Ok(())
+    }
+
     fn read(&mut self, dictionary: &DictionaryEntry) -> Result<ArrayRef> {
         let DictionaryEntry { id, batch, .. } = dictionary;
         let value_type = schema::dictionary_values(self.index.schema.fields(), *id)
@@ -140,12 +164,13 @@ impl<'i> Lookup<'i, '_> {
             BatchLayout::new(&data, body_len, message.version())
         })?;
         let mut selection = Selection::default();
-        for span in layout.spans(&fields)? {
-            selection.add_field(&layout, &span)?;
+        for (field, span) in fields.iter().zip(layout.spans(&fields)?) {
+            selection.add_field(&layout, field, &span)?;
         }
+        self.takes(selection.ranges().map(|range| range.end - range.start).sum())?;
         let body = CompactBody::read(self.source, batch.body.start, selection.ranges())?;
         let schema = Arc::new(Schema::new(fields));
-        body.decompressed(&layout, &selection)?;
+        self.takes(body.decompressed(&layout, &selection)?.bytes)?;
         let decoded = body.decode(&layout, &selection, schema, &nested)?;
         decoded
             .columns()
@@ -155,9 +180,10 @@ impl<'i> Lookup<'i, '_> {
     }
 }
 
-fn append(values: &ArrayRef, delta: &ArrayRef) -> Result<ArrayRef> {
+fn append(parts: &[ArrayRef]) -> Result<ArrayRef> {
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
     guard::contain("a delta dictionary", || {
-        concat(&[values.as_ref(), delta.as_ref()])
+        concat(&parts)
             .map_err(|e| Error::corrupt(format!("a delta does not fit its dictionary: {e}")))
     })
 }

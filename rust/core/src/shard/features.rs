@@ -1,7 +1,12 @@
 //! What Hugging Face `datasets` writes about columns into the schema's metadata.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use arrow_schema::Schema;
 use serde_json::Value;
+
+use super::Shard;
+use crate::{Error, Result};
 
 /// The key of that metadata.
 const KEY: &str = "huggingface";
@@ -11,11 +16,9 @@ const KEY: &str = "huggingface";
 ///
 /// Metadata that is missing or does not parse gives none: it is a hint, and nothing depends on it.
 pub fn audio_columns(schema: &Schema) -> Vec<(String, Option<u32>)> {
-    let Some(metadata) = schema.metadata().get(KEY) else { return Vec::new() };
-    let Ok(metadata) = serde_json::from_str::<Value>(metadata) else { return Vec::new() };
-    let features = metadata.get("info").and_then(|info| info.get("features"));
+    let Some(features) = features(schema) else { return Vec::new() };
     let audio = |name: &String| {
-        let feature = features?.get(name)?;
+        let feature = features.get(name)?;
         if feature.get("_type")?.as_str()? != "Audio" {
             return None;
         }
@@ -23,6 +26,113 @@ pub fn audio_columns(schema: &Schema) -> Vec<(String, Option<u32>)> {
         Some((name.clone(), rate.and_then(|rate| u32::try_from(rate).ok())))
     };
     schema.fields().iter().filter_map(|field| audio(field.name())).collect()
+}
+
+/// The features of the schema, by column; `None` where there are none that parse.
+fn features(schema: &Schema) -> Option<Value> {
+    let metadata = serde_json::from_str::<Value>(schema.metadata().get(KEY)?).ok()?;
+    metadata.get("info")?.get("features").cloned()
+}
+
+/// The class names of a `ClassLabel`, by the dotted path of the feature: a label is an index into
+/// them.
+type ClassNames = BTreeMap<String, Vec<String>>;
+
+/// The class names of all `ClassLabel` features in these columns, at any depth.
+fn class_names(schema: &Schema, columns: &[&str]) -> ClassNames {
+    let mut found = ClassNames::new();
+    let features = features(schema);
+    for name in columns {
+        if let Some(feature) = features.as_ref().and_then(|features| features.get(name)) {
+            add_class_names(feature, (*name).to_owned(), &mut found);
+        }
+    }
+    found
+}
+
+/// Features are objects: a value has a `_type`, a list has its `feature` or is an array of one, and
+/// any other object is a struct. The JSON parser bounds the depth.
+fn add_class_names(feature: &Value, path: String, found: &mut ClassNames) {
+    match feature {
+        Value::Object(fields) => match fields.get("_type").and_then(Value::as_str) {
+            Some("ClassLabel") => {
+                if let Some(Value::Array(names)) = fields.get("names") {
+                    let name = |name: &Value| name.as_str().map(str::to_owned);
+                    found.extend(names.iter().map(name).collect::<Option<_>>().map(|n| (path, n)));
+                }
+            }
+            Some(_) => {
+                if let Some(items) = fields.get("feature") {
+                    add_class_names(items, path, found);
+                }
+            }
+            None => {
+                for (name, field) in fields {
+                    add_class_names(field, format!("{path}.{name}"), found);
+                }
+            }
+        },
+        Value::Array(items) => {
+            for item in items {
+                add_class_names(item, path.clone(), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Refuses shards whose labels in these columns mean different classes. A shard without names for
+/// a column fits any.
+///
+/// # Errors
+///
+/// `Schema` with the class names of both shards.
+pub(crate) fn check_class_names(shards: &[Shard], columns: &[&str]) -> Result<()> {
+    let mut first: BTreeMap<String, (&Arc<str>, Vec<String>)> = BTreeMap::new();
+    let mut last_metadata = None;
+    for shard in shards {
+        let metadata = shard.schema().metadata().get(KEY);
+        if metadata.is_none() || metadata == last_metadata {
+            continue;
+        }
+        last_metadata = metadata;
+        for (column, names) in class_names(shard.schema(), columns) {
+            match first.get(&column) {
+                Some((other, others)) if *others != names => {
+                    let reason = format!(
+                        "its class labels mean different classes: {other} has {}, {} has {}; give \
+                         shards that list the same classes in the same order",
+                        listed(others, &names),
+                        shard.name(),
+                        listed(&names, others),
+                    );
+                    return Err(Error::schema(column, reason));
+                }
+                Some(_) => {}
+                None => drop(first.insert(column, (shard.name(), names))),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How many classes of two different lists are shown from the first difference on.
+const SHOWN: usize = 8;
+
+/// The classes as a message shows them: all of a short list, of a long one those from the first
+/// that differs from `other`.
+fn listed(names: &[String], other: &[String]) -> String {
+    let differs = names.iter().zip(other).take_while(|(a, b)| a == b).count();
+    let from = if names.len() <= SHOWN { 0 } else { differs };
+    let shown = names.iter().enumerate().skip(from).take(SHOWN);
+    let mut parts: Vec<String> = shown.map(|(id, name)| format!("{id}: {name:?}")).collect();
+    if from > 0 {
+        parts.insert(0, "...".to_owned());
+    }
+    if from + SHOWN < names.len() {
+        parts.push("...".to_owned());
+    }
+    format!("{} ({})", names.len(), parts.join(", "))
 }
 
 #[cfg(test)]
@@ -50,10 +160,27 @@ mod tests {
     }
 
     #[test]
+    fn class_names_are_found_at_any_depth() {
+        let json = r#"{"info": {"features": {
+            "label": {"names": ["a", "b"], "_type": "ClassLabel"},
+            "audio": {"_type": "Audio"},
+            "noise": {"feature": {"names": ["x"], "_type": "ClassLabel"}, "_type": "List"},
+            "event": {"kinds": [{"names": ["y"], "_type": "ClassLabel"}], "at": {"_type": "Value"}},
+            "count": {"num_classes": 3, "_type": "ClassLabel"}}}}"#;
+        let columns = ["label", "audio", "noise", "event", "count", "gone"];
+        let found = class_names(&schema(json), &columns);
+        let of = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let expected =
+            [("event.kinds", of(&["y"])), ("label", of(&["a", "b"])), ("noise", of(&["x"]))];
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), expected.map(|(k, v)| (k.to_owned(), v)));
+    }
+
+    #[test]
     fn metadata_of_any_other_shape_gives_none() {
         let deep = "[".repeat(100_000);
         for json in ["", "{", "null", r#"{"info": []}"#, r#"{"info": {"features": 7}}"#, &deep] {
             assert_eq!(audio_columns(&schema(json)), vec![]);
+            assert!(class_names(&schema(json), &["label"]).is_empty());
         }
     }
 }

@@ -34,6 +34,15 @@ pub(super) struct FieldSpan {
     pub(super) variadic: Range<usize>,
 }
 
+/// The views of one array of strings.
+#[derive(Clone, Debug)]
+pub(super) struct Views {
+    /// How many there are.
+    pub(super) n: usize,
+    /// Where they lie in the body.
+    pub(super) buffer: Range<u64>,
+}
+
 /// A record batch's header, each number checked against the others.
 #[derive(Debug)]
 pub(super) struct BatchLayout {
@@ -85,7 +94,7 @@ impl BatchLayout {
 
     /// The share of each field; together they use up the header, and each has the batch's rows.
     pub(super) fn spans(&self, fields: &Fields) -> Result<Vec<FieldSpan>> {
-        let mut walk = Walk { layout: self, at: FieldSpan::default() };
+        let mut walk = Walk::new(self, FieldSpan::default());
         let spans: Vec<_> = fields.iter().map(|f| walk.field(f)).collect::<Result<_>>()?;
         let FieldSpan { nodes, buffers, variadic } = walk.at;
         let used = (nodes.end, buffers.end, variadic.end);
@@ -120,8 +129,23 @@ impl BatchLayout {
             buffers: 0..parent.buffers.start + 1,
             variadic: 0..parent.variadic.start,
         };
-        let mut walk = Walk { layout: self, at };
+        let mut walk = Walk::new(self, at);
         children.iter().map(|f| walk.field(f)).collect()
+    }
+
+    /// The arrays of string views in a field with this share.
+    pub(super) fn string_views(&self, field: &Field, span: &FieldSpan) -> Result<Vec<Views>> {
+        let at = FieldSpan {
+            nodes: 0..span.nodes.start,
+            buffers: 0..span.buffers.start,
+            variadic: 0..span.variadic.start,
+        };
+        let mut walk = Walk::new(self, at);
+        walk.field(field)?;
+        let views = |&(node, buffer): &(usize, usize)| {
+            Ok(Views { n: self.node(node)?.length, buffer: self.buffer(buffer)? })
+        };
+        walk.string_views.iter().map(views).collect()
     }
 
     pub(super) fn node(&self, index: usize) -> Result<Node> {
@@ -183,9 +207,15 @@ pub(super) fn compression(batch: &arrow_ipc::RecordBatch<'_>) -> Result<Option<C
 struct Walk<'a> {
     layout: &'a BatchLayout,
     at: FieldSpan,
+    /// The node and the buffer of views of each array of string views on the way.
+    string_views: Vec<(usize, usize)>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(layout: &'a BatchLayout, at: FieldSpan) -> Self {
+        Self { layout, at, string_views: Vec::new() }
+    }
+
     fn field(&mut self, field: &Field) -> Result<FieldSpan> {
         let start = self.at.clone();
         self.skip(field.data_type())?;
@@ -206,6 +236,10 @@ impl Walk<'_> {
 
     fn skip(&mut self, data_type: &DataType) -> Result<()> {
         use DataType as T;
+        if *data_type == T::Utf8View {
+            // The views follow the validity bitmap.
+            self.string_views.push((self.at.nodes.end, self.at.buffers.end + 1));
+        }
         self.at.nodes.end += 1;
         self.at.buffers.end += match data_type {
             T::Null | T::RunEndEncoded(..) => 0,

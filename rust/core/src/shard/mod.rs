@@ -40,6 +40,7 @@ use arrow_schema::SchemaRef;
 pub use blob::{Blob, BlobRun};
 pub(crate) use counted::{Counted, Live};
 pub use features::audio_columns;
+pub(crate) use features::check_class_names;
 pub use files::{Files, ReadCounters};
 pub use items::ItemsInFile;
 pub use kind::{PathKind, path_kinds};

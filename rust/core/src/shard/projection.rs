@@ -217,13 +217,15 @@ impl Projection {
             }
             match (&small.children, field.data_type()) {
                 (Some(kept), DataType::Struct(children)) => {
-                    let children = layout.child_spans(span, children)?;
+                    let spans = layout.child_spans(span, children)?;
                     into.add_struct(layout, span)?;
-                    for child in kept.iter().filter_map(|index| children.get(*index)) {
-                        into.add_field(layout, child)?;
+                    for (child, span) in
+                        kept.iter().filter_map(|k| children.get(*k).zip(spans.get(*k)))
+                    {
+                        into.add_field(layout, child, span)?;
                     }
                 }
-                _ => into.add_field(layout, span)?,
+                _ => into.add_field(layout, field, span)?,
             }
         }
         Ok(all_left)

@@ -153,7 +153,8 @@ impl Table {
         let layout = entry.with_header(source, |message| entry.parse(message))?;
         let wanted = Wanted::new(&layout, schema, entry, projection)?;
         let dictionaries = &shard.dictionaries;
-        let values = dictionaries.needed(source, &shard.index, wanted.schema.fields(), entry)?;
+        let fields = wanted.schema.fields();
+        let values = dictionaries.needed(source, &shard.index, fields, entry, limit)?;
         check_limit(wanted.ranges().map(|range| range.end - range.start).sum(), limit)?;
         let body = CompactBody::read(source, body_start, wanted.ranges())?;
         let grown = body.decompressed(&layout, &wanted.selection)?;
@@ -246,7 +247,7 @@ impl Wanted {
             if let Some(parent) = &blob.parent {
                 selection.add_struct(layout, parent)?;
             }
-            selection.add_field(layout, &blob.leaf)?;
+            selection.add_span(layout, &blob.leaf)?;
         }
         if layout.compression.is_some() {
             fields.extend(projection.blob_fields(schema));
@@ -267,8 +268,8 @@ fn check_limit(n_bytes: u64, limit: usize) -> Result<()> {
     }
     Err(crate::Error::limit(format!(
         "the columns of one record batch take {n_bytes} bytes, more than the memory budget of \
-         {limit} (of a compressed one, its bytes before and after); raise memory_budget, ask for fewer columns, or write the shard with smaller \
-         record batches"
+         {limit} (of a compressed one, its bytes before and after); raise memory_budget, ask for \
+         fewer columns, or write the shard with smaller record batches"
     )))
 }
 
