@@ -136,12 +136,11 @@ def rates_of(what: str, paths: list[Path]) -> list[float]:
     return [total / (time.perf_counter() - begin), first]
 
 
-def audio_rows(path: Path, *, mmap: bool = False, binary: Any = "bytes") -> Iterator[int]:
+def audio_rows(path: Path, *, binary: Any = "bytes") -> Iterator[int]:
     import gristmill as gm
 
     options: dict[str, Any] = {"columns": ["audio"], "binary": binary, "epochs": None}
-    read = gm.ReadOptions(mmap=mmap)
-    for batch in gristmill(path, shuffle=gm.Shuffle(1), read=read, **options):
+    for batch in gristmill(path, shuffle=gm.Shuffle(1), **options):
         yield sum(map(len, batch["audio"]["bytes"]))
 
 
@@ -170,13 +169,8 @@ def audio_bytes(path: Path) -> Iterator[int]:
             yield sum(map(len, batch))
 
 
-def tokens_gristmill(
-    arrow: Path, _: Path, *, mmap: bool = False, ragged: Any = "object"
-) -> Iterator[int]:
-    import gristmill as gm
-
-    read = gm.ReadOptions(mmap=mmap)
-    for batch in gristmill(arrow, read=read, epochs=None, ragged=ragged):
+def tokens_gristmill(arrow: Path, _: Path, *, ragged: Any = "object") -> Iterator[int]:
+    for batch in gristmill(arrow, epochs=None, ragged=ragged):
         yield len(batch["tokens"])
 
 
@@ -219,13 +213,11 @@ def tokens_pread(arrow: Path, _: Path) -> Iterator[int]:
 JOBS: dict[str, Callable[..., Iterator[int]]] = {
     "audio": audio_rows,
     "audio, numpy": partial(audio_rows, binary="numpy"),
-    "audio, mmap": partial(audio_rows, mmap=True),
     "pread, bytes": audio_bytes,
     "pread, 64 buffers": partial(audio_pread, n_buffers=BATCH),
     "pread, one buffer": audio_pread,
     "tokens": tokens_gristmill,
     "tokens, one array": partial(tokens_gristmill, ragged="error"),
-    "tokens, mmap": partial(tokens_gristmill, mmap=True),
     "to_pylist": tokens_pylist,
     "Grain Parquet": tokens_grain,
     "copy": copies,

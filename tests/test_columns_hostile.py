@@ -114,9 +114,7 @@ def test_views_that_share_their_text_are_not_checked_one_by_one(
     """4 TB of text to check for being UTF-8, from a shard of a few kilobytes."""
     column = views_of_one_string(400_000, 10_000_000)
     path = write(tmp_path / "a.arrow", column if around is None else around(column), "zstd")
-    with pytest.raises(
-        gm.LimitError, match="string views .* refer to 4000000000000"
-    ):
+    with pytest.raises(gm.LimitError, match=r"string views .* refer to 4000000000000 bytes"):
         next(iter(gm.ArrowIterDataset(path, read=READ)))
     few = views_of_one_string(40, 10_000)
     path = write(tmp_path / "b.arrow", few if around is None else around(few), "zstd")

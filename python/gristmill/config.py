@@ -196,9 +196,6 @@ class ReadOptions:
             10 s. Then `OSError` names the shard, the byte and the cause.
         page_cache: Whether what was read stays in the operating system's page cache. `False` for
             data sets larger than memory on machines where others need it.
-        mmap: Whether shards are copied out of memory maps instead of being read by position: for
-            page-cached files on local disks, of which nobody changes or removes one meanwhile. A
-            shard that is cut short while it is copied may end the process.
         log_every_seconds: How often the logger `gristmill` gets a line with the rate and the
             verdict, at level INFO; `None` is once a minute at level DEBUG.
     """
@@ -210,7 +207,6 @@ class ReadOptions:
     index_dir: str | os.PathLike[str] | None = "auto"
     retries: int = 5
     page_cache: bool = True
-    mmap: bool = False
     log_every_seconds: float | None = None
 
     def __post_init__(self) -> None:

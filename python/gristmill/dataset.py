@@ -248,7 +248,6 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "index_dir": self._read.resolved_index_dir,
             "retries": self._read.retries,
             "page_cache": self._read.page_cache,
-            "mmap": self._read.mmap,
             "start_epoch": start.epoch,
             "start_index": start.next_index,
             "fingerprint": start.fingerprint or None,

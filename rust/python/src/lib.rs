@@ -1,7 +1,7 @@
 //! The extension module `gristmill._core`: registration only.
 //!
 //! Every entry point releases the GIL through [`detach`] and maps errors through [`errors`].
-//! `unsafe` is confined to [`buffer`], [`bytes`], [`mapping`] and [`pages`].
+//! `unsafe` is confined to [`buffer`], [`bytes`] and [`pages`].
 
 mod audio;
 mod buffer;
@@ -9,7 +9,6 @@ mod bytes;
 mod convert;
 mod detach;
 mod errors;
-mod mapping;
 mod options;
 mod order;
 mod pages;

@@ -14,7 +14,7 @@ use pyo3::{
     types::PyDict,
 };
 
-use crate::{mapping::mapper, shards::index_dir};
+use crate::shards::index_dir;
 
 /// `(start, stop, step, sequential)` of a slice.
 type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
@@ -161,7 +161,6 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         index_dir: index_dir(get(kwargs, "index_dir")?),
         retries: get(kwargs, "retries")?,
         page_cache: get(kwargs, "page_cache")?,
-        mapper: get::<bool>(kwargs, "mmap")?.then(mapper),
     };
     let fingerprint = match get::<Option<String>>(kwargs, "fingerprint")? {
         Some(text) => Some(Fingerprint::parse(&text).ok_or_else(|| {

@@ -7,7 +7,7 @@ use arrow_schema::FieldRef;
 
 use super::{
     AlignedBuf, Batch, BufferPool, Column, Dtype, Limit, PooledBuf, Recycler, Styles, Value,
-    gather::{Gather, InFile},
+    gather::Gather,
     gathered::Fault,
     row::{BlobValue, Fate, Row},
     runs::{Origin, Runs},
@@ -161,34 +161,25 @@ fn in_row(error: Error, row: Option<&Row>, shards: &[Shard]) -> Error {
 /// Columns, or an error and the row that it is about.
 type Gathered<T> = std::result::Result<T, (Error, Option<usize>)>;
 
-/// The column of these rows, each an array and an index in it, and what comes beside it. `in_file`
-/// tells where the items of a row's lists are, if not in the array.
-pub(super) fn gather_rows<'a>(
+/// The column of these rows, each an array and an index in it, and what comes beside it.
+pub(super) fn gather_rows(
     name: &str,
     rows: &[(&ArrayRef, usize)],
     gather: Gather<'_>,
-    in_file: impl Fn(usize) -> Option<InFile<'a>>,
 ) -> Gathered<Vec<(String, Column)>> {
     let Some((first, _)) = rows.first() else { return Ok(Vec::new()) };
-    let (mut parts, mut in_files) = (Vec::<ArrayRef>::new(), Vec::new());
+    let mut parts = Vec::<ArrayRef>::new();
     let mut runs = Runs::default();
-    for (k, (array, place)) in rows.iter().enumerate() {
+    for (array, place) in rows {
         // The last one is the likely one: rows in file order share their record batch.
         let known = parts.iter().rposition(|part| Arc::ptr_eq(part, array));
         let part = known.unwrap_or_else(|| {
             parts.push(Arc::clone(array));
-            in_files.push(in_file(k));
             parts.len() - 1
         });
         runs.push(Origin::Part(part), *place, 1);
     }
-    // Lists whose items are in the file look like lists of nothing.
-    let data_type = match in_files.first() {
-        Some(Some(in_file)) => &in_file.items.data_type,
-        _ => first.data_type(),
-    };
-    let gather = Gather { in_files: &in_files, ..gather };
-    let gathered = gather.column(name, data_type, &parts, &runs);
+    let gathered = gather.column(name, first.data_type(), &parts, &runs);
     let gathered = gathered.map_err(|fault| match fault {
         Fault::At { path, at, reason } => (Error::schema(path, reason), Some(at)),
         Fault::Whole(error) => (error, None),
@@ -225,12 +216,7 @@ fn table_columns(
         places => {
             let style = made.layout.styles.of(name);
             let gather = Gather { style, buffers: Some(made.buffers), ..Gather::plain(&limit) };
-            let in_file = |row: usize| {
-                let row = rows.get(row)?;
-                let shard = made.shards.get(row.id.shard as usize)?;
-                row.table.items(k).map(|items| InFile { shard, items })
-            };
-            gather_rows(name, places, gather, in_file)
+            gather_rows(name, places, gather)
                 .map_err(|(error, at)| in_row(error, at.and_then(|at| rows.get(at)), made.shards))
         }
     }

@@ -20,10 +20,7 @@ use super::{
     style::{Ragged, Style},
     value::{Value, value},
 };
-use crate::{
-    error::Error,
-    shard::{ItemsInFile, Shard},
-};
+use crate::error::Error;
 
 /// Whether a list of these has no array of its own, but dictionaries.
 pub(super) fn is_record(data_type: &DataType) -> bool {
@@ -42,21 +39,12 @@ pub(super) struct Gather<'a> {
     pub(super) limit: &'a Limit,
     /// Where large columns get their memory; `None` for the allocator.
     pub(super) buffers: Option<&'a Arc<Recycler>>,
-    /// By part, the items of its lists, where they are still in their file.
-    pub(super) in_files: &'a [Option<InFile<'a>>],
-}
-
-/// Items of lists that are still in their file.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct InFile<'a> {
-    pub(super) shard: &'a Shard,
-    pub(super) items: &'a ItemsInFile,
 }
 
 impl<'a> Gather<'a> {
     /// Of values in memory, without a style, into memory of the allocator's.
     pub(super) fn plain(limit: &'a Limit) -> Self {
-        Self { style: Style::default(), limit, buffers: None, in_files: &[] }
+        Self { style: Style::default(), limit, buffers: None }
     }
 
     /// The column of these values.
@@ -144,9 +132,7 @@ impl<'a> Gather<'a> {
                 }
                 Origin::Part(part) => {
                     let array = part_of(parts, part, run)?;
-                    if let Some(Some(InFile { shard, items })) = self.in_files.get(part) {
-                        shard.read_items(items, run.start, into)?;
-                    } else if dtype.is_bits() {
+                    if dtype.is_bits() {
                         let bits = array.as_boolean().values().slice(run.start, run.len);
                         into.iter_mut().zip(&bits).for_each(|(to, bit)| *to = u8::from(bit));
                     } else {

@@ -148,7 +148,7 @@ pub fn batch_of(
 ) -> Result<Vec<(String, Column)>> {
     let gather = gather::Gather { style, ..gather::Gather::plain(limit) };
     let rows: Vec<_> = rows.iter().map(|(array, place)| (array, *place)).collect();
-    assemble::gather_rows(name, &rows, gather, |_| None).map_err(|(error, row)| match row {
+    assemble::gather_rows(name, &rows, gather).map_err(|(error, row)| match row {
         Some(row) => error.in_row(row as u64),
         None => error,
     })

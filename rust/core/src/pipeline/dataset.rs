@@ -74,12 +74,6 @@ impl Dataset {
         let project = if is_all_decoded { Projection::without_siblings } else { Projection::new };
         let projection = project(schema, columns.as_deref(), &blobs).map_err(named)?;
         check_supported(&projection.small_schema(), &options.styles).map_err(named)?;
-        let projection = match options.batch_size {
-            Some(n_rows) if blobs.is_empty() && options.plan.is_file_order() => {
-                projection.leaving_items(n_rows)
-            }
-            _ => projection,
-        };
 
         let delivered = schema.fields().iter().map(|field| field.name().as_str());
         let delivered: Vec<_> = delivered

@@ -1,13 +1,13 @@
 //! What a pipeline is asked to do.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use crate::{
     audio::AudioSpec,
     batch::{Binary, Styles},
     error::{Error, Result},
     order::Plan,
-    shard::{Files, IndexDir, Mapper},
+    shard::{Files, IndexDir},
     threads::usable_cpus,
 };
 
@@ -58,8 +58,6 @@ pub struct Options {
     pub retries: u32,
     /// Whether what was read stays in the operating system's page cache.
     pub page_cache: bool,
-    /// Maps the shards, where they are to be read through memory maps.
-    pub mapper: Option<Arc<dyn Mapper>>,
 }
 
 /// Which column is decoded.
@@ -164,7 +162,6 @@ impl Options {
             .with_index_dir(self.index_dir.clone())
             .with_retries(self.retries)
             .with_page_cache(self.page_cache)
-            .with_mapper(self.mapper.clone())
     }
 
     /// With what depends on the machine as it is now. Asked anew it would be a few files of the

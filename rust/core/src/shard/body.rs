@@ -80,18 +80,6 @@ impl Selection {
         Ok(())
     }
 
-    /// Adds a list column without its items: as many nulls take their place.
-    pub(super) fn add_shell(&mut self, layout: &BatchLayout, span: &FieldSpan) -> Result<()> {
-        let items = layout.node(span.nodes.start + 1)?;
-        self.nodes.push(layout.node(span.nodes.start)?);
-        self.nodes.push(Node { null_count: items.length, ..items });
-        // The items have a validity bitmap and their bytes.
-        for index in span.buffers.start..span.buffers.end.saturating_sub(2) {
-            self.buffers.push(layout.buffer(index)?);
-        }
-        Ok(())
-    }
-
     /// The ranges of the body that this needs.
     pub(super) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.buffers.iter().cloned()

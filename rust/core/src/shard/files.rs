@@ -11,7 +11,6 @@ use std::{
 };
 
 use super::{
-    mapped::{MappedFiles, Mapper},
     retry::Retry,
     sidecar::IndexDir,
     storage::{Handle, Mounted, Storage},
@@ -167,15 +166,6 @@ impl Files {
     #[must_use]
     pub fn with_page_cache(mut self, keeps: bool) -> Self {
         self.keeps_cache = keeps;
-        self
-    }
-
-    /// Reads these files through maps, where there is a mapper and it can map them.
-    #[must_use]
-    pub fn with_mapper(mut self, mapper: Option<Arc<dyn Mapper>>) -> Self {
-        if let Some(mapper) = mapper {
-            self.storage = Arc::new(MappedFiles(mapper));
-        }
         self
     }
 

@@ -18,10 +18,8 @@ mod files;
 mod framing;
 mod guard;
 mod index;
-mod items;
 mod kind;
 mod layout;
-mod mapped;
 mod open;
 mod projection;
 mod retry;
@@ -42,9 +40,7 @@ pub(crate) use counted::{Counted, Live};
 pub use features::audio_columns;
 pub(crate) use features::check_class_names;
 pub use files::{Files, ReadCounters};
-pub use items::ItemsInFile;
 pub use kind::{PathKind, path_kinds};
-pub use mapped::{Mapped, Mapper};
 pub use open::{open_ahead, open_all};
 pub use projection::Projection;
 pub use sidecar::IndexDir;
@@ -271,16 +267,5 @@ impl Shard {
         let mut bytes = buffers.take((range.end - range.start) as usize);
         self.source.read_exact_at(range.start, bytes.buf_mut().as_bytes_mut())?;
         Ok(bytes)
-    }
-
-    /// Fills `into` with the bytes of a list column's items from the `first` on.
-    ///
-    /// # Errors
-    ///
-    /// As [`Shard::read_blob`]; `Corrupt` where there are not so many.
-    pub fn read_items(&self, items: &ItemsInFile, first: usize, into: &mut [u8]) -> Result<()> {
-        let range = items.range(first, into.len()).map_err(|e| e.in_shard(self.name()))?;
-        self.source.check_range(&range)?;
-        self.source.read_exact_at(range.start, into)
     }
 }

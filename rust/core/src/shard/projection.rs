@@ -7,7 +7,6 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use super::{
     blob::BlobSpan,
     body::Selection,
-    items::Left,
     layout::{BatchLayout, FieldSpan},
     schema,
 };
@@ -23,8 +22,6 @@ pub struct Projection {
     small: Vec<Small>,
     small_schema: SchemaRef,
     blobs: Vec<BlobColumnRef>,
-    /// Of lists of numbers, the items stay in the file for batches of so many rows.
-    rows_together: Option<usize>,
 }
 
 /// A column of [`Table::columns`](super::Table::columns).
@@ -129,17 +126,9 @@ impl Projection {
             small,
             small_schema: Arc::new(Schema::empty()),
             blobs,
-            rows_together: None,
         };
         projection.small_schema = Arc::new(Schema::new(projection.small_fields(schema)));
         Ok(projection)
-    }
-
-    /// The same columns, for batches of `rows_together` rows that follow each other in the file: of
-    /// lists of numbers, the items stay in the file, see [`Table::items`](super::Table::items).
-    #[must_use]
-    pub(crate) fn leaving_items(self, rows_together: usize) -> Self {
-        Self { rows_together: Some(rows_together), ..self }
     }
 
     /// The fields of [`Table::columns`](super::Table::columns).
@@ -194,27 +183,16 @@ impl Projection {
         self.blobs.iter().filter_map(field).collect()
     }
 
-    /// The small columns' share of a record batch whose body begins at `body_start`; and those of
-    /// them, by their place in the projection, whose items stay in the file.
+    /// Adds the small columns' share of a record batch to `into`.
     pub(super) fn select_small(
         &self,
         layout: &BatchLayout,
         fields: &Fields,
         spans: &[FieldSpan],
-        body_start: u64,
         into: &mut Selection,
-    ) -> Result<Vec<(usize, Left)>> {
-        let mut all_left = Vec::new();
-        for (place, small) in self.small.iter().enumerate() {
+    ) -> Result<()> {
+        for small in &self.small {
             let (field, span) = column(fields, spans, small.column)?;
-            let left = self.rows_together.and_then(|rows_together| {
-                Left::new(field, layout, span, body_start, rows_together)
-            });
-            if let Some(left) = left {
-                into.add_shell(layout, span)?;
-                all_left.push((place, left));
-                continue;
-            }
             match (&small.children, field.data_type()) {
                 (Some(kept), DataType::Struct(children)) => {
                     let spans = layout.child_spans(span, children)?;
@@ -228,7 +206,7 @@ impl Projection {
                 _ => into.add_field(layout, field, span)?,
             }
         }
-        Ok(all_left)
+        Ok(())
     }
 
     /// The blob columns' nodes and buffers in a record batch.

@@ -14,7 +14,6 @@ use super::{
     counted::Counted,
     framing, guard,
     index::{BatchEntry, MessageIndex},
-    items::ItemsInFile,
     layout::BatchLayout,
     projection::Projection,
 };
@@ -28,7 +27,6 @@ pub struct Table {
     /// Memory that this holds, in bytes; dictionaries, shared by tables, are not counted.
     pub n_bytes: usize,
     blobs: Vec<Arc<BlobColumn>>,
-    items: Vec<(usize, ItemsInFile)>,
     /// Counts the bytes for as long as anything holds on to them. The last field: it is dropped
     /// when the others have been.
     pub(crate) counted: Option<Arc<Counted>>,
@@ -60,17 +58,11 @@ impl Table {
         self.blobs.get(blob)?.numbered_run(number)
     }
 
-    /// The items of the lists of this column, where they stayed in the file: in
-    /// [`Self::columns`] it has lists of as many nothings.
-    pub fn items(&self, column: usize) -> Option<&ItemsInFile> {
-        self.items.iter().find(|(k, _)| *k == column).map(|(_, items)| items)
-    }
-
     /// One without rows that says it is this large.
     #[cfg(test)]
     pub(crate) fn of_size(n_bytes: usize) -> Self {
         let columns = RecordBatch::new_empty(Arc::new(Schema::empty()));
-        Self { columns, n_bytes, blobs: Vec::new(), items: Vec::new(), counted: None }
+        Self { columns, n_bytes, blobs: Vec::new(), counted: None }
     }
 
     /// The number of rows.
@@ -81,9 +73,6 @@ impl Table {
     /// These rows of the columns, copied, so that they keep nothing of this table. They have no
     /// blobs.
     pub(crate) fn rows(&self, rows: &[u64]) -> Result<Self> {
-        if !self.items.is_empty() {
-            return Err(crate::Error::config("rows are copied from whole tables only"));
-        }
         let columns = if self.columns.num_columns() == 0 {
             self.columns.slice(0, rows.len().min(self.n_rows()))
         } else {
@@ -97,7 +86,7 @@ impl Table {
             columns.columns().iter().filter(|column| column.as_any_dictionary_opt().is_none());
         // With the arrays themselves: of a row of many small columns they are most of it.
         let n_bytes = own.map(Array::get_array_memory_size).sum();
-        Ok(Self { columns, n_bytes, blobs: Vec::new(), items: Vec::new(), counted: None })
+        Ok(Self { columns, n_bytes, blobs: Vec::new(), counted: None })
     }
 
     /// What [`Table::load`] will take; `None` where only reading tells.
@@ -183,7 +172,7 @@ impl Table {
         let columns = decoded.project(&small).map_err(|e| crate::Error::corrupt(e.to_string()))?;
         let kept = if grown.keeps_body { body.len() } else { 0 };
         let n_bytes = kept + grown.bytes as usize + own_bytes;
-        Ok(Self { columns, n_bytes, blobs, items: wanted.items, counted: None })
+        Ok(Self { columns, n_bytes, blobs, counted: None })
     }
 }
 
@@ -204,8 +193,6 @@ struct Wanted {
     selection: Selection,
     schema: SchemaRef,
     n_small: usize,
-    /// The small columns whose items stay in the file.
-    items: Vec<(usize, ItemsInFile)>,
     blobs: Vec<BlobSpan>,
     /// Validity and offsets of blobs whose rows the shard's index does not have.
     index_ranges: Vec<Range<u64>>,
@@ -223,16 +210,7 @@ impl Wanted {
         let mut fields = projection.small_fields(schema);
         let n_small = fields.len();
         let mut selection = Selection::default();
-        let mut items = Vec::new();
-        let body_start = entry.body.start;
-        let left =
-            projection.select_small(layout, schema.fields(), &spans, body_start, &mut selection)?;
-        for (place, left) in left {
-            if let Some(field) = fields.get_mut(place) {
-                *field = left.field;
-            }
-            items.push((place, left.items));
-        }
+        projection.select_small(layout, schema.fields(), &spans, &mut selection)?;
         let blobs = projection.blob_spans(layout, schema.fields(), &spans)?;
         let mut index_ranges = Vec::new();
         for blob in &blobs {
@@ -253,7 +231,7 @@ impl Wanted {
             fields.extend(projection.blob_fields(schema));
         }
         let schema = Arc::new(Schema::new(fields));
-        Ok(Self { selection, schema, n_small, items, blobs, index_ranges })
+        Ok(Self { selection, schema, n_small, blobs, index_ranges })
     }
 
     /// In the body.
