@@ -12,8 +12,7 @@ fi
 
 if cargo clippy --version >/dev/null 2>&1; then
     cargo clippy --locked --workspace --all-targets -- -D warnings
-    # What statistics cost is measured with this build.
-    cargo clippy --locked --package gristmill-python --features stats-switch -- -D warnings
+    cargo clippy --locked --package gristmill-core --all-targets --features shuttle -- -D warnings
 else
     echo "skipped: clippy is not part of this toolchain (rustup component add clippy)"
 fi

@@ -7,7 +7,6 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::ArrowError;
 use gristmill_core::{
     Error, ErrorKind,
-    batch::Recycler,
     shard::{Blob, Files, Projection, Shard, Table},
 };
 
@@ -120,7 +119,7 @@ fn check_blobs(
     columns: Option<&RecordBatch>,
     blobs: &[String],
 ) -> Result<(), String> {
-    let (n_rows, buffers) = (table.n_rows(), Recycler::new(1 << 20));
+    let n_rows = table.n_rows();
     for (blob, name) in blobs.iter().enumerate() {
         ensure!(table.blob(blob, n_rows).is_none(), "{name} has a row behind {n_rows}");
         let column = columns.and_then(|batch| batch.column_by_name(name));
@@ -129,9 +128,10 @@ fn check_blobs(
                 None => None,
                 Some(Blob::Bytes(buffer)) => Some(buffer.to_vec()),
                 Some(Blob::Range(range)) => {
-                    let bytes = shard.read_blob(range, &buffers);
-                    let bytes = bytes.map_err(|e| format!("{name}, {row}: {e}"))?;
-                    Some(bytes.as_ref().to_vec())
+                    let mut bytes = vec![0; (range.end - range.start) as usize];
+                    let read = shard.read_blob(&range, &mut bytes);
+                    read.map_err(|e| format!("{name}, {row}: {e}"))?;
+                    Some(bytes)
                 }
             };
             if let Some(column) = column {

@@ -39,6 +39,12 @@ pub enum ErrorKind {
     Decode(DecodeError),
     /// A limit would have been exceeded. Raise the limit, or leave the row out.
     Limit(String),
+    /// The system had no memory of this many bytes to give. Lower the budget, or ask for less at a
+    /// time.
+    OutOfMemory {
+        /// How many were asked for.
+        bytes: usize,
+    },
     /// The options contradict each other or the data. Change the options.
     Config(String),
     /// A worker thread panicked. This is a bug: report it with the message.
@@ -147,6 +153,11 @@ impl fmt::Display for ErrorKind {
             Self::Corrupt(reason) | Self::Limit(reason) | Self::Config(reason) => {
                 f.write_str(reason)
             }
+            Self::OutOfMemory { bytes } => write!(
+                f,
+                "the system has no memory for {bytes} more bytes; lower memory_budget, or batch_size, \
+                 or give the process more"
+            ),
             Self::Schema { column, reason } if column.is_empty() => f.write_str(reason),
             Self::Schema { column, reason } => write!(f, "column '{column}': {reason}"),
             Self::Decode(e) => e.fmt(f),

@@ -6,10 +6,10 @@
 //! 2. [`shard`]: where that row's bytes are, and positional reads of just those;
 //! 3. [`audio`]: from encoded bytes to the crop, at the target rate;
 //! 4. [`batch`]: into its slot of an aligned buffer;
-//! 5. [`pipeline`]: the threads and the bounded queues between these; those that decode are of the
-//!    [`pool`] that all pipelines of a process share.
+//! 5. [`engine`]: the threads, and the queue between these.
 //!
-//! [`stats`] is what all of them measure of themselves on the way.
+//! All of them take their bytes from one budget, in [`memory`]; [`metrics`] is what they measure of
+//! themselves on the way.
 //!
 //! There is no Python here and no `unsafe`. Every parse of outside bytes ends in data or in an
 //! [`Error`] that names shard, row and byte.
@@ -17,12 +17,14 @@
 
 pub mod audio;
 pub mod batch;
+pub mod engine;
 pub mod error;
+pub mod hash;
+pub mod memory;
+pub mod metrics;
 pub mod order;
-pub mod pipeline;
-pub mod pool;
 pub mod shard;
-pub mod stats;
+mod sync;
 mod threads;
 
 pub use error::{Error, ErrorKind, Position, Result};

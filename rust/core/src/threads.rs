@@ -7,16 +7,24 @@ use std::{
     thread,
 };
 
+#[cfg(feature = "shuttle")]
+use shuttle::thread::JoinHandle;
+#[cfg(not(feature = "shuttle"))]
+use std::thread::JoinHandle;
+
 /// Starts a named thread. A panic in it ends only this thread and comes out of `join`.
 ///
 /// # Errors
 ///
 /// What the operating system says when it has no thread to give.
-pub(crate) fn spawn<F, T>(name: impl Into<String>, run: F) -> io::Result<thread::JoinHandle<T>>
+pub(crate) fn spawn<F, T>(name: impl Into<String>, run: F) -> io::Result<JoinHandle<T>>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    #[cfg(feature = "shuttle")]
+    return shuttle::thread::Builder::new().name(name.into()).spawn(run);
+    #[cfg(not(feature = "shuttle"))]
     thread::Builder::new().name(name.into()).spawn(run)
 }
 

@@ -9,7 +9,7 @@ use gristmill_core::{
         self, AudioInfo, AudioSpec, Channels, Checked, Codec, Crop, DecodeError, DecodeReport,
         Decoder, Depth, Limits, Pad, Reason, Resampler, SampleType,
     },
-    batch::{AlignedBuf, PooledBuf},
+    memory::{AlignedBuf, Buffer},
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyDict};
 
@@ -75,7 +75,7 @@ pub(crate) fn decode(
         spec.validate().map_err(Error::config)?;
         DECODER.with_borrow_mut(|decoder| {
             let plan = decoder.plan(&data, &spec, 0)?;
-            let mut buf = AlignedBuf::zeroed(plan.n_bytes());
+            let mut buf = AlignedBuf::zeroed(plan.n_bytes())?;
             let report = decoder.render_bytes(&data, &plan, buf.as_bytes_mut())?;
             let shape = match channels {
                 Channels::Mono => vec![plan.n_frames()],
@@ -84,7 +84,7 @@ pub(crate) fn decode(
             Ok((buf, shape, plan.info().codec, report))
         })
     })?;
-    let samples = samples_to_array(py, PooledBuf::free_standing(buf), dtype, &shape)?;
+    let samples = samples_to_array(py, Buffer::free_standing(buf), dtype, &shape)?;
     Ok((samples, report_to_py(py, codec, report)?))
 }
 

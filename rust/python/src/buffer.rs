@@ -4,7 +4,7 @@
 
 use std::{ffi::c_int, fmt};
 
-use gristmill_core::batch::PooledBuf;
+use gristmill_core::memory;
 use pyo3::{exceptions::PyBufferError, ffi, prelude::*};
 
 /// Bytes from the core, exported through the buffer protocol without a copy.
@@ -14,7 +14,7 @@ use pyo3::{exceptions::PyBufferError, ffi, prelude::*};
 #[pyclass(frozen, module = "gristmill._core")]
 pub(crate) struct Buffer {
     /// Owns the memory; not looked at again until it is dropped.
-    _owner: PooledBuf,
+    _owner: memory::Buffer,
     start: Start,
     len: usize,
 }
@@ -30,8 +30,8 @@ unsafe impl Sync for Start {}
 
 impl Buffer {
     /// Takes over `owner`, whose bytes Python may from now on read and write.
-    pub(crate) fn new(mut owner: PooledBuf) -> Self {
-        let bytes = owner.buf_mut().as_bytes_mut();
+    pub(crate) fn new(mut owner: memory::Buffer) -> Self {
+        let bytes = owner.as_bytes_mut();
         let (start, len) = (Start(bytes.as_mut_ptr()), bytes.len());
         Self { _owner: owner, start, len }
     }

@@ -8,7 +8,7 @@
 
 use std::{ops::Range, ptr, sync::Arc};
 
-use gristmill_core::{batch::PooledBuf, pipeline::share_out};
+use gristmill_core::{engine::share_out, memory::Buffer};
 use pyo3::{ffi, prelude::*, types::PyBytes};
 use rustix::{
     mm::{Advice, madvise},
@@ -28,7 +28,7 @@ const WORTH_A_THREAD: usize = 4 << 20;
 /// piece.
 struct Piece {
     to: *mut u8,
-    row: Arc<PooledBuf>,
+    row: Arc<Buffer>,
     part: Range<usize>,
 }
 
@@ -39,7 +39,7 @@ unsafe impl Send for Piece {}
 impl Piece {
     fn fill(self) {
         let Self { to, row, part } = self;
-        let from = PooledBuf::as_ref(&row).get(part).unwrap_or_default();
+        let from = Buffer::as_ref(&row).get(part).unwrap_or_default();
         let page = page_size();
         let before = to.addr().next_multiple_of(page) - to.addr();
         let whole = from.len().saturating_sub(before) / page * page;
@@ -59,12 +59,12 @@ impl Piece {
 /// The rows as `bytes`, filled by up to `n_threads` threads while the GIL is free.
 pub(crate) fn large_bytes(
     py: Python<'_>,
-    rows: Vec<PooledBuf>,
+    rows: Vec<Buffer>,
     n_threads: usize,
 ) -> PyResult<Vec<Bound<'_, PyBytes>>> {
     let (mut made, mut pieces, mut n_bytes) = (Vec::with_capacity(rows.len()), Vec::new(), 0);
     for row in rows {
-        let len = PooledBuf::as_ref(&row).len();
+        let len = Buffer::as_ref(&row).len();
         // SAFETY: without a source the object's bytes are whatever was there. Nobody sees them: until
         // they are filled below, the one reference to the object is in `made`, which is no object of
         // Python's; the garbage collector does not track `bytes` either. On an early return they die

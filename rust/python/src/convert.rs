@@ -2,7 +2,8 @@
 
 use gristmill_core::{
     audio::SampleType,
-    batch::{AlignedBuf, Batch, Binary, Column, Described, Dtype, PooledBuf, Value},
+    batch::{Batch, Binary, Column, Described, Dtype, Value},
+    memory::{self, AlignedBuf},
 };
 use pyo3::{
     intern,
@@ -14,6 +15,7 @@ use pyo3::{
 use crate::{
     buffer::Buffer,
     bytes::{LARGE, large_bytes},
+    errors::into_py_err,
 };
 
 /// How values are handed over.
@@ -132,7 +134,7 @@ fn decimal(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 /// An array of samples over memory of the core.
 pub(crate) fn samples_to_array<'py>(
     py: Python<'py>,
-    buf: PooledBuf,
+    buf: memory::Buffer,
     sample_type: SampleType,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -161,11 +163,11 @@ fn numpy<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 
 fn from_buffer<'py>(
     py: Python<'py>,
-    buf: PooledBuf,
+    buf: memory::Buffer,
     dtype: impl IntoPyObject<'py>,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
-    if buf.buf().as_bytes().is_empty() {
+    if buf.as_bytes().is_empty() {
         return numpy(py, "empty")?.call1((shape.to_vec(), dtype));
     }
     let flat = numpy(py, "frombuffer")?.call1((Buffer::new(buf), dtype))?;
@@ -182,9 +184,9 @@ pub(crate) fn from_bytes<'py>(
     dtype: &str,
     n: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut buf = AlignedBuf::zeroed(bytes.len());
+    let mut buf = AlignedBuf::zeroed(bytes.len()).map_err(|error| into_py_err(py, &error))?;
     buf.as_bytes_mut().copy_from_slice(bytes);
-    from_buffer(py, PooledBuf::free_standing(buf), dtype, &[n])
+    from_buffer(py, memory::Buffer::free_standing(buf), dtype, &[n])
 }
 
 /// An array of arrays: one list after another of the items.

@@ -13,7 +13,7 @@ mod options;
 mod order;
 mod pages;
 mod pipeline;
-mod pool;
+mod runtime;
 mod shards;
 mod stats;
 
@@ -32,9 +32,6 @@ mod _core {
     use super::pipeline::{Pipeline, element_spec};
     #[pymodule_export]
     use super::shards::{path_kinds, read_header, usable_cpus};
-    #[cfg(feature = "stats-switch")]
-    #[pymodule_export]
-    use super::stats::measure;
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use gristmill_core::{
     audio::{AudioSpec, Channels, Crop, Limits, Pad, Resampler, SampleType},
     batch::{Binary, FillValue, Ragged, Style, Styles},
+    engine::{AudioRequest, OnError, Options, Start},
     order::{Fingerprint, Lane, Plan, Shuffle, Slice, Window},
-    pipeline::{AudioRequest, OnError, Options, Start},
 };
 use pyo3::{
     exceptions::{PyKeyError, PyValueError},

@@ -1,8 +1,8 @@
 //! `gristmill._core.Order`: any part of an order, without reading data.
 
 use gristmill_core::{
+    engine::open_order,
     order::{self, Rows},
-    pipeline::open_order,
 };
 use pyo3::{
     exceptions::PyMemoryError,

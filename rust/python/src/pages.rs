@@ -13,7 +13,7 @@ use std::{
     ptr,
 };
 
-use gristmill_core::batch::{OWN_PAGES, PAGE};
+use gristmill_core::memory::{OWN_PAGES, PAGE};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// From this size on large pages are asked for: filling fresh pages of 4 KiB takes several times

@@ -8,7 +8,7 @@ use std::{
 use gristmill_core::{
     audio::Codec,
     batch::{BadRow, Batch, DamagedRow},
-    pipeline::{self, Next, OnError, describe, usable_cpus},
+    engine::{self, Next, OnError, describe, usable_cpus},
 };
 use pyo3::{prelude::*, types::PyDict};
 
@@ -16,7 +16,7 @@ use crate::{
     audio::{Report, report_to_py},
     convert::{Handing, batch_to_dict, described_to_py},
     detach::Detach,
-    options, pool, stats,
+    options, runtime, stats,
 };
 
 /// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
@@ -30,7 +30,7 @@ type OpenedFields = (u64, Option<u64>, String, (u64, u64));
 #[pyclass(frozen, module = "gristmill._core")]
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    inner: pipeline::Pipeline,
+    inner: engine::Pipeline,
     handing: Handing,
     /// Damaged rows that were delivered and not yet asked for: those of one batch, as a rule.
     damaged: Mutex<Vec<DamagedRow>>,
@@ -51,10 +51,10 @@ impl Pipeline {
             Some(kwargs) => options::parse(kwargs)?,
             None => options::parse(&PyDict::new(py))?,
         };
-        let pool = pool::of_this_process(py);
+        let runtime = runtime::of_this_process(py);
         let n_threads = options.n_threads.unwrap_or_else(usable_cpus);
         let handing = Handing { binary: options.binary, n_threads };
-        let inner = py.detach_core(move || pipeline::Pipeline::start(options, start, &pool))?;
+        let inner = py.detach_core(move || engine::Pipeline::start(options, start, &runtime))?;
         Ok(Self { inner, handing, damaged: Mutex::default(), bad: Mutex::default() })
     }
 

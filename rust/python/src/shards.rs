@@ -16,7 +16,7 @@ use crate::detach::Detach;
 /// CPUs that this process may use, by affinity and cgroup quota.
 #[pyfunction]
 pub(crate) fn usable_cpus() -> usize {
-    gristmill_core::pipeline::usable_cpus()
+    gristmill_core::engine::usable_cpus()
 }
 
 /// What lies at each path: `"folder"`, `"file"` or `None`.

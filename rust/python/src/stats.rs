@@ -2,19 +2,11 @@
 
 use std::time::Duration;
 
-use gristmill_core::stats::{Snapshot, StageTimes, ThreadTimes};
+use gristmill_core::metrics::{Snapshot, StageTimes, ThreadTimes};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyList},
 };
-
-/// Turns the statistics of all pipelines on or off: only in a build that is there to tell what they
-/// cost.
-#[cfg(feature = "stats-switch")]
-#[pyfunction]
-pub(crate) fn measure(is_on: bool) {
-    gristmill_core::stats::switch(is_on);
-}
 
 /// A dictionary of dictionaries of numbers, which `gristmill.stats` makes its classes of.
 pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<'py, PyDict>> {

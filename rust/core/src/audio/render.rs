@@ -3,6 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Instant,
 };
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     sink::Sink,
     spec::Pad,
 };
-use crate::stats;
 
 /// Scratch memory above this many samples is given back after a row.
 const MAX_KEPT_SAMPLES: usize = 4 << 20;
@@ -54,7 +54,7 @@ impl Decoder {
                 // Before the filter spreads them.
                 n_zeroed += zero_non_finite(&mut window);
             }
-            let began = stats::now();
+            let began = Instant::now();
             let kernel = self.kernel(filter);
             let len = window.len() / usize::from(plan.n_channels).max(1);
             let planes = window.chunks(len.max(1)).zip(out.chunks_mut(n_out));
@@ -62,7 +62,7 @@ impl Decoder {
                 let plane = plane.get_mut(..n_crop).unwrap_or_default();
                 resample(&kernel, frames.crop.start, x, plane, &self.cancel)?;
             }
-            self.resampling += stats::since(began);
+            self.resampling += began.elapsed();
             if window.len() <= MAX_KEPT_SAMPLES {
                 self.window = window;
             }

@@ -6,16 +6,18 @@ use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::FieldRef;
 
 use super::{
-    AlignedBuf, Batch, BufferPool, Column, Dtype, Limit, PooledBuf, Recycler, Styles, Value,
+    Batch, Column, Dtype, Limit, Space, Styles, Value,
     gather::Gather,
     gathered::Fault,
-    row::{BlobValue, Fate, Row},
+    held::held_bytes,
+    row::{BlobValue, Row, RowOutcome},
     runs::{Origin, Runs},
-    value,
+    samples, space, value,
 };
 use crate::{
     audio::SampleType,
     error::{Error, Result},
+    memory::Slots,
     shard::Shard,
 };
 
@@ -43,42 +45,45 @@ pub(crate) enum Source {
     Blob { blob: usize, fields: Option<usize> },
 }
 
-/// What decoded rows look like, and where their memory goes back to.
+/// What decoded rows look like, and where they are.
 #[derive(Debug)]
-pub(crate) struct Slots<'a> {
+pub(crate) struct Audio<'a> {
     /// The shape of each row, where rows have slots.
     pub(crate) shape: &'a [usize],
     pub(crate) sample_type: SampleType,
-    pub(crate) pool: &'a Arc<BufferPool>,
-    /// Memory of the other columns.
-    pub(crate) buffers: &'a Arc<Recycler>,
+    /// What is left of the buffer that the slots were cut from.
+    pub(crate) slots: Slots,
 }
 
 /// Joins `rows` into a batch, or a single one into an element without a batch axis, whose columns
-/// take no more than `limit_bytes` each, audio aside.
+/// take no more than `limit_bytes` each, audio aside, and their memory from `space`.
 ///
 /// # Errors
 ///
 /// [`crate::ErrorKind::Schema`] where audio of unequal shapes or nulls keep the rows from forming
-/// arrays; the first such row is named.
+/// arrays; the first such row is named. [`crate::ErrorKind::OutOfMemory`].
 pub(crate) fn assemble(
     mut rows: Vec<Row>,
     layout: &Layout,
     shards: &[Shard],
-    slots: &Slots<'_>,
-    single: bool,
-    limit_bytes: usize,
+    audio: Audio<'_>,
+    space: &Space,
+    (single, limit_bytes): (bool, usize),
 ) -> Result<Batch> {
     let n_rows = rows.len();
     let bad = rows.iter_mut().flat_map(|row| std::mem::take(&mut row.bad)).collect();
-    if rows.iter().any(|row| row.fate == Fate::Skipped) {
-        rows = without_skipped(rows, slots);
-        if rows.is_empty() {
-            let (columns, damaged) = (Vec::new(), Vec::new());
-            return Ok(Batch { n_rows, n_delivered: 0, columns, damaged, bad });
-        }
+    let sources = || layout.columns.iter().map(|(_, source)| *source);
+    let blob = sources().find_map(|source| match source {
+        Source::Audio(blob) => Some(blob),
+        _ => None,
+    });
+    let mut joined = blob.and_then(|blob| samples::join(&mut rows, blob, audio.slots));
+    rows.retain(|row| row.outcome != RowOutcome::Skipped);
+    if rows.is_empty() {
+        let (columns, damaged) = (Vec::new(), Vec::new());
+        return Ok(Batch { n_rows, n_delivered: 0, columns, damaged, bad, held: None });
     }
-    let made = Made { layout, shards, buffers: slots.buffers, single, limit_bytes };
+    let made = Made { layout, shards, space, single, limit_bytes };
     let mut columns = Vec::with_capacity(layout.columns.len() + 2);
     for (name, source) in &layout.columns {
         let column = match *source {
@@ -86,66 +91,38 @@ pub(crate) fn assemble(
                 columns.extend(table_columns(&rows, name, k, &made)?);
                 continue;
             }
-            Source::Audio(blob) => audio_column(&mut rows, name, blob, shards, slots, single)?,
+            Source::Audio(blob) => {
+                let sample_type = audio.sample_type;
+                let (buf, shape) = match joined.take() {
+                    Some(buf) => (buf, audio.shape.to_vec()),
+                    None => samples::stack(&mut rows, (name, blob), space).map_err(|fault| {
+                        let (error, at) = fault.into_error();
+                        in_row(error, at.and_then(|at| rows.get(at)), shards)
+                    })?,
+                };
+                let shape = if single { shape } else { [&[rows.len()], &*shape].concat() };
+                Column::Samples { buf, sample_type, shape }
+            }
             Source::Blob { blob, fields } => blob_column(&mut rows, name, blob, fields, &made)?,
         };
         columns.push((name.clone(), column));
     }
     if layout.with_row_id {
-        columns.extend(row_id_columns(&rows, single));
+        columns.extend(row_id_columns(&rows, &made)?);
     }
     if layout.with_valid {
-        columns.push(valid_column(&rows, single));
+        columns.push(valid_column(&rows, &made)?);
     }
     let damaged = rows.iter_mut().filter_map(|row| row.damage.take()).map(|row| *row).collect();
-    Ok(Batch { n_rows, n_delivered: rows.len(), columns, damaged, bad })
-}
-
-/// The rows that are delivered, their slots moved together at the front of the batch's buffer.
-fn without_skipped(mut rows: Vec<Row>, slots: &Slots<'_>) -> Vec<Row> {
-    let blobs = rows.first().map_or(0, |row| row.blobs.len());
-    for blob in 0..blobs {
-        let taken = rows.iter_mut().filter_map(|row| match row.blobs.get_mut(blob) {
-            Some(value @ BlobValue::Slot(_)) => Some(std::mem::replace(value, BlobValue::Null)),
-            _ => None,
-        });
-        let parts: Vec<AlignedBuf> = taken.filter_map(BlobValue::into_slot).collect();
-        let slot_bytes = parts.first().map_or(0, |slot| slot.as_bytes().len());
-        if parts.len() != rows.len() || slot_bytes == 0 {
-            continue;
-        }
-        let mut whole = AlignedBuf::join(parts);
-        let kept = |row: &Row| row.fate != Fate::Skipped;
-        let from = rows.iter().enumerate().filter(|(_, row)| kept(row)).map(|(place, _)| place);
-        let mut n_kept = 0;
-        for place in from {
-            let start = place * slot_bytes;
-            let bytes = whole.as_bytes_mut();
-            if n_kept < place && start + slot_bytes <= bytes.len() {
-                bytes.copy_within(start..start + slot_bytes, n_kept * slot_bytes);
-            }
-            n_kept += 1;
-        }
-        if n_kept == 0 {
-            drop(PooledBuf::new(whole, slots.pool));
-            continue;
-        }
-        let moved = whole.split(n_kept, slot_bytes);
-        for (row, slot) in rows.iter_mut().filter(|row| kept(row)).zip(moved) {
-            if let Some(value) = row.blobs.get_mut(blob) {
-                *value = BlobValue::Slot(slot);
-            }
-        }
-    }
-    rows.retain(|row| row.fate != Fate::Skipped);
-    rows
+    let held = Some(space.permit(held_bytes(&columns)));
+    Ok(Batch { n_rows, n_delivered: rows.len(), columns, damaged, bad, held })
 }
 
 /// What holds for all columns of an element.
 struct Made<'a> {
     layout: &'a Layout,
     shards: &'a [Shard],
-    buffers: &'a Arc<Recycler>,
+    space: &'a Space,
     single: bool,
     limit_bytes: usize,
 }
@@ -180,10 +157,7 @@ pub(super) fn gather_rows(
         runs.push(Origin::Part(part), *place, 1);
     }
     let gathered = gather.column(name, first.data_type(), &parts, &runs);
-    let gathered = gathered.map_err(|fault| match fault {
-        Fault::At { path, at, reason } => (Error::schema(path, reason), Some(at)),
-        Fault::Whole(error) => (error, None),
-    })?;
+    let gathered = gathered.map_err(Fault::into_error)?;
     let mut columns = Vec::new();
     gathered.add_to(&mut columns, name);
     Ok(columns)
@@ -215,7 +189,7 @@ fn table_columns(
         }
         places => {
             let style = made.layout.styles.of(name);
-            let gather = Gather { style, buffers: Some(made.buffers), ..Gather::plain(&limit) };
+            let gather = Gather { style, space: Some(made.space), ..Gather::plain(&limit) };
             gather_rows(name, places, gather)
                 .map_err(|(error, at)| in_row(error, at.and_then(|at| rows.get(at)), made.shards))
         }
@@ -271,102 +245,19 @@ fn take_bytes(row: &mut Row, blob: usize) -> Value {
     }
 }
 
-fn row_id_columns(rows: &[Row], single: bool) -> [(String, Column); 2] {
-    let (mut shard, mut row) =
-        (AlignedBuf::with_capacity(4 * rows.len()), AlignedBuf::with_capacity(8 * rows.len()));
-    for Row { id, .. } in rows {
-        shard.append(&(id.shard as i32).to_ne_bytes());
-        row.append(&(id.row as i64).to_ne_bytes());
-    }
-    [("shard", shard, Dtype::I32), ("row", row, Dtype::I64)].map(|(name, buf, dtype)| {
-        let buf = PooledBuf::free_standing(buf);
+fn row_id_columns(rows: &[Row], made: &Made<'_>) -> Result<[(String, Column); 2]> {
+    let space = Some(made.space);
+    let shard = space::filled(space, rows.iter().map(|row| (row.id.shard as i32).to_ne_bytes()))?;
+    let row = space::filled(space, rows.iter().map(|row| (row.id.row as i64).to_ne_bytes()))?;
+    Ok([("shard", shard, Dtype::I32), ("row", row, Dtype::I64)].map(|(name, buf, dtype)| {
         let column = Column::Values { buf, dtype, shape: vec![rows.len()] };
-        (name.to_owned(), if single { column.into_one() } else { column })
-    })
+        (name.to_owned(), if made.single { column.into_one() } else { column })
+    }))
 }
 
-fn valid_column(rows: &[Row], single: bool) -> (String, Column) {
-    let mut buf = AlignedBuf::with_capacity(rows.len());
-    for row in rows {
-        buf.append(&[u8::from(row.fate == Fate::Valid)]);
-    }
-    let column = Column::Values {
-        buf: PooledBuf::free_standing(buf),
-        dtype: Dtype::BOOL,
-        shape: vec![rows.len()],
-    };
-    (VALID.to_owned(), if single { column.into_one() } else { column })
-}
-
-fn audio_column(
-    rows: &mut [Row],
-    name: &str,
-    blob: usize,
-    shards: &[Shard],
-    slots: &Slots<'_>,
-    single: bool,
-) -> Result<Column> {
-    let sample_type = slots.sample_type;
-    let values: Vec<BlobValue> = rows
-        .iter_mut()
-        .filter_map(|row| row.blobs.get_mut(blob))
-        .map(|value| std::mem::replace(value, BlobValue::Null))
-        .collect();
-    if values.iter().all(|value| matches!(value, BlobValue::Slot(_))) {
-        let parts = values.into_iter().filter_map(|value| match value {
-            BlobValue::Slot(slot) => Some(slot),
-            _ => None,
-        });
-        let buf = PooledBuf::new(AlignedBuf::join(parts), slots.pool);
-        let shape = batched(rows.len(), slots.shape, single);
-        return Ok(Column::Samples { buf, sample_type, shape });
-    }
-    let mut owned = Vec::with_capacity(values.len());
-    for (value, row) in values.into_iter().zip(rows.iter()) {
-        match value {
-            BlobValue::Own(buf, shape) => owned.push((buf, shape)),
-            _ => return Err(in_row(Error::schema(name, "has no audio"), Some(row), shards)),
-        }
-    }
-    // A masked row has no shape of its own: in a batch it takes that of the others.
-    let valid = rows.iter().position(|row| row.fate == Fate::Valid).unwrap_or(0);
-    let shape = owned.get(valid).map(|(_, shape)| shape.clone()).unwrap_or_default();
-    let n_bytes = owned.get(valid).map_or(0, |(buf, _)| buf.as_bytes().len());
-    for ((buf, own), row) in owned.iter_mut().zip(rows.iter()) {
-        if row.fate == Fate::Masked && *own != shape {
-            (*buf, *own) = (AlignedBuf::zeroed(n_bytes), shape.clone());
-        }
-    }
-    if let Some(odd) = owned.iter().position(|(_, other)| *other != shape) {
-        let other = owned.get(odd).map(|(_, shape)| shape.clone()).unwrap_or_default();
-        let reason = format!(
-            "has shape {other:?} where the batch's first row has {shape:?}; give Audio a crop= \
-             with pad=, a sample_rate= and channels=, or take single rows (batch_size=None)"
-        );
-        return Err(in_row(Error::schema(name, reason), rows.get(odd), shards));
-    }
-    let buf = match owned.len() {
-        1 => owned.pop().map(|(buf, _)| buf).unwrap_or_default(),
-        _ => stack(&owned),
-    };
-    let shape = batched(rows.len(), &shape, single);
-    Ok(Column::Samples { buf: PooledBuf::free_standing(buf), sample_type, shape })
-}
-
-fn stack(parts: &[(AlignedBuf, Vec<usize>)]) -> AlignedBuf {
-    let n_bytes = parts.iter().map(|(buf, _)| buf.as_bytes().len()).sum();
-    let mut whole = AlignedBuf::zeroed(n_bytes);
-    let mut start = 0;
-    for (part, _) in parts {
-        let bytes = part.as_bytes();
-        if let Some(place) = whole.as_bytes_mut().get_mut(start..start + bytes.len()) {
-            place.copy_from_slice(bytes);
-        }
-        start += bytes.len();
-    }
-    whole
-}
-
-fn batched(n_rows: usize, shape: &[usize], single: bool) -> Vec<usize> {
-    if single { shape.to_vec() } else { [&[n_rows], shape].concat() }
+fn valid_column(rows: &[Row], made: &Made<'_>) -> Result<(String, Column)> {
+    let valid = rows.iter().map(|row| [u8::from(row.outcome == RowOutcome::Valid)]);
+    let buf = space::filled(Some(made.space), valid)?;
+    let column = Column::Values { buf, dtype: Dtype::BOOL, shape: vec![rows.len()] };
+    Ok((VALID.to_owned(), if made.single { column.into_one() } else { column }))
 }

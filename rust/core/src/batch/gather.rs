@@ -5,18 +5,17 @@
 //! its rows into those of its items, a dictionary into those of its values. At the bottom runs of
 //! numbers are copied as they lie into one contiguous buffer.
 
-use std::sync::Arc;
-
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_schema::DataType;
 
 use super::{
-    AlignedBuf, Column, PooledBuf, Recycler,
+    Column,
     dtype::{Dtype, ZERO},
     gathered::{Fault, Gathered},
     limit::Limit,
     lists::{self, Lists, list_item},
     runs::{Origin, Runs, part_of, referred_values},
+    space::{self, Space},
     style::{Ragged, Style},
     value::{Value, value},
 };
@@ -37,14 +36,14 @@ pub(super) fn is_record(data_type: &DataType) -> bool {
 pub(super) struct Gather<'a> {
     pub(super) style: Style,
     pub(super) limit: &'a Limit,
-    /// Where large columns get their memory; `None` for the allocator.
-    pub(super) buffers: Option<&'a Arc<Recycler>>,
+    /// Where columns get their memory; `None` for the allocator.
+    pub(super) space: Option<&'a Space>,
 }
 
 impl<'a> Gather<'a> {
     /// Of values in memory, without a style, into memory of the allocator's.
     pub(super) fn plain(limit: &'a Limit) -> Self {
-        Self { style: Style::default(), limit, buffers: None }
+        Self { style: Style::default(), limit, space: None }
     }
 
     /// The column of these values.
@@ -94,14 +93,6 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// A buffer of `n_bytes`, with anything in it.
-    fn buffer(self, n_bytes: usize) -> PooledBuf {
-        match self.buffers {
-            Some(buffers) => buffers.take(n_bytes),
-            None => PooledBuf::free_standing(AlignedBuf::zeroed(n_bytes)),
-        }
-    }
-
     /// Numbers, copied as they lie.
     fn numbers(
         self,
@@ -112,9 +103,9 @@ impl<'a> Gather<'a> {
     ) -> Result<Column, Fault> {
         let width = dtype.width;
         self.limit.take(runs.len(), width)?;
-        let mut buf = self.buffer(runs.len() * width);
+        let mut buf = space::buffer(self.space, runs.len() * width)?;
         let data: Vec<_> = parts.iter().map(Array::to_data).collect();
-        let (mut rest, mut done) = (buf.buf_mut().as_bytes_mut(), 0);
+        let (mut rest, mut done) = (buf.as_bytes_mut(), 0);
         for run in runs.iter() {
             let (into, behind) = std::mem::take(&mut rest)
                 .split_at_mut_checked(run.len * width)
@@ -207,13 +198,10 @@ impl<'a> Gather<'a> {
         let width = lists.lengths().max().unwrap_or(0);
         let mut gathered = self.items(path, item, parts, &lists, width)?;
         self.limit.take(runs.len(), Dtype::I32.width)?;
-        let mut buf = AlignedBuf::with_capacity(runs.len() * Dtype::I32.width);
-        for length in lists.lengths() {
-            let length = i32::try_from(length)
-                .map_err(|_| Error::limit("a list has more items than lengths can count"))?;
-            buf.append(&length.to_ne_bytes());
-        }
-        let buf = PooledBuf::free_standing(buf);
+        i32::try_from(width)
+            .map_err(|_| Error::limit("a list has more items than lengths can count"))?;
+        let lengths = lists.lengths().map(|length| (length as i32).to_ne_bytes());
+        let buf = space::filled(self.space, lengths)?;
         let own = Column::Values { buf, dtype: Dtype::I32, shape: vec![runs.len()] };
         gathered.lengths.insert(0, own);
         Ok(gathered)

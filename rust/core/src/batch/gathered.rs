@@ -26,6 +26,14 @@ impl From<Error> for Fault {
 }
 
 impl Fault {
+    /// As an error, and the place that it is about.
+    pub(super) fn into_error(self) -> (Error, Option<usize>) {
+        match self {
+            Self::At { path, at, reason } => (Error::schema(path, reason), Some(at)),
+            Self::Whole(error) => (error, None),
+        }
+    }
+
     /// The same fault with places counted by a level above.
     pub(super) fn lift(self, place: impl FnOnce(usize) -> usize) -> Self {
         match self {

@@ -1,25 +1,33 @@
-//! What a batch takes that no pool counts: Python's objects to be, and small columns.
+//! What a batch takes besides its buffers: values that are or become objects of Python's.
 
-use super::{Batch, Column, PooledBuf, Value};
+use super::{Batch, Column, Value};
+use crate::memory::{Buffer, Permit};
 
-impl Batch {
-    /// Bytes of its columns that are counted nowhere else. Audio and encoded rows are.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.columns.iter().map(|(name, column)| name.capacity() + column.held_bytes()).sum()
-    }
+/// Bytes of columns that no buffer's permit counts.
+pub(super) fn held_bytes(columns: &[(String, Column)]) -> usize {
+    columns.iter().map(|(name, column)| name.capacity() + column.held_bytes()).sum()
 }
 
-impl PooledBuf {
-    fn held_bytes(&self) -> usize {
-        if self.is_lent() { 0 } else { self.buf().capacity() + size_of::<Self>() }
+impl Batch {
+    /// The permit for what becomes objects of Python's: of encoded rows too, which are copied. Their
+    /// end cannot be seen.
+    pub(crate) fn take_permit(&mut self, with_blobs: bool) -> Option<Permit> {
+        let mut held = self.held.take();
+        if with_blobs && let Some(held) = &mut held {
+            for (_, column) in &mut self.columns {
+                column.each_blob(&mut |blob| {
+                    blob.permit_mut().take().into_iter().for_each(|permit| held.merge(permit));
+                });
+            }
+        }
+        held
     }
 }
 
 impl Column {
     fn held_bytes(&self) -> usize {
         let own = match self {
-            Self::Samples { .. } => 0,
-            Self::Values { buf, .. } => buf.held_bytes(),
+            Self::Samples { .. } | Self::Values { .. } => 0,
             Self::Objects { cells, .. } => cells.iter().map(Value::held_bytes).sum(),
             Self::Ragged { items, lengths, .. } => {
                 items.held_bytes() + lengths.capacity() * size_of::<Option<usize>>()
@@ -29,12 +37,32 @@ impl Column {
         };
         size_of::<Self>() + own
     }
+
+    /// Encoded rows are values of a column or of its struct, never deeper.
+    fn each_blob(&mut self, change: &mut impl FnMut(&mut Buffer)) {
+        match self {
+            Self::Objects { cells, .. } => {
+                cells.iter_mut().for_each(|cell| cell.each_blob(change));
+            }
+            Self::One(value) => value.each_blob(change),
+            Self::Struct(fields) => {
+                fields.iter_mut().for_each(|(_, field)| field.each_blob(change));
+            }
+            Self::Samples { .. } | Self::Values { .. } | Self::Ragged { .. } => {}
+        }
+    }
 }
 
 impl Value {
+    fn each_blob(&mut self, change: &mut impl FnMut(&mut Buffer)) {
+        if let Self::Blob(bytes) = self {
+            change(bytes);
+        }
+    }
+
     fn held_bytes(&self) -> usize {
         let own = match self {
-            // A blob counts as a row of its own.
+            // A blob has a permit of its own.
             Self::None | Self::Scalar(..) | Self::Blob(_) => 0,
             Self::Text(text) | Self::Decimal(text) => text.capacity(),
             Self::Bytes(bytes) => bytes.capacity(),
@@ -54,12 +82,10 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{AlignedBuf, Dtype, Recycler};
+    use crate::memory::Memory;
 
     fn held(column: Column) -> usize {
-        let columns = vec![("x".to_owned(), column)];
-        let (damaged, bad) = (Vec::new(), Vec::new());
-        Batch { n_rows: 1, n_delivered: 1, columns, damaged, bad }.held_bytes()
+        held_bytes(&[("x".to_owned(), column)])
     }
 
     #[test]
@@ -74,14 +100,32 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pool_lent_counts_there() {
-        let pool = Recycler::new(0);
-        let values = |buf| Column::Values { buf, dtype: Dtype::BOOL, shape: vec![1] };
-        let lent = held(values(pool.take(1 << 20)));
-        assert!(lent < 1_000, "{lent}");
-        let small = held(values(pool.take(3_000)));
-        assert!((3_000..5_000).contains(&small), "{small}");
-        let own = PooledBuf::free_standing(AlignedBuf::zeroed(1 << 20));
-        assert!(held(values(own)) >= 1 << 20);
+    fn encoded_rows_hold_their_permit_unless_they_are_copied() {
+        let account = Memory::default().open(1 << 20);
+        let blob = |n: usize| Value::Blob(account.buffer(n, account.take(n)).unwrap());
+        let batch = || {
+            let cells = vec![blob(9_000), Value::None];
+            let bytes = Column::Struct(vec![(
+                "bytes".to_owned(),
+                Column::Objects { cells, shape: vec![2] },
+            )]);
+            let columns = [bytes, Column::One(blob(10))].map(|column| (String::new(), column));
+            let (damaged, bad) = (Vec::new(), Vec::new());
+            let held = Some(account.take(500));
+            Batch { n_rows: 2, n_delivered: 2, columns: columns.into(), damaged, bad, held }
+        };
+        let mut lent = batch();
+        let permit = lent.take_permit(false).unwrap();
+        assert_eq!((permit.n_bytes(), account.used()), (500, 9_510));
+        drop(permit);
+        lent.columns.pop();
+        assert_eq!(account.used(), 9_000);
+        drop(lent);
+        let mut copied = batch();
+        let permit = copied.take_permit(true);
+        drop(copied);
+        assert_eq!(account.used(), 9_510);
+        drop(permit);
+        assert_eq!(account.used(), 0);
     }
 }

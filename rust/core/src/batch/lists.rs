@@ -154,7 +154,7 @@ impl Lists {
     }
 
     /// The number of items of each list; missing ones have none.
-    pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn lengths(&self) -> impl ExactSizeIterator<Item = usize> {
         self.places.iter().map(|(.., len)| *len)
     }
 

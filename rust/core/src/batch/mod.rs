@@ -1,19 +1,18 @@
 //! What is handed out: columns of rows, in buffers that are written once.
 
 mod assemble;
-mod buffer;
 mod describe;
 mod dtype;
 mod gather;
 mod gathered;
 mod held;
 mod kind;
-mod lend;
 mod limit;
 mod lists;
-mod loan;
 mod row;
 mod runs;
+mod samples;
+mod space;
 mod style;
 mod value;
 
@@ -24,17 +23,16 @@ use arrow_array::ArrayRef;
 use crate::{
     audio::{Codec, DecodeReport, SampleType},
     error::Result,
+    memory::{Buffer, Permit},
 };
 
-pub(crate) use assemble::{Layout, Slots, Source, VALID, assemble};
-pub use buffer::{ALIGNMENT, AlignedBuf, BufferPool, OWN_PAGES, PAGE};
+pub(crate) use assemble::{Audio, Layout, Source, VALID, assemble};
 pub use describe::{Described, describe_columns};
 pub use dtype::{Dtype, FillValue};
 pub use kind::check_supported;
-pub(crate) use lend::Loans;
 pub use limit::Limit;
-pub use loan::{PooledBuf, Recycler};
-pub(crate) use row::{BlobValue, Fate, Row};
+pub(crate) use row::{BlobValue, Row, RowOutcome};
+pub(crate) use space::Space;
 pub use style::{Binary, Ragged, Style, Styles};
 pub use value::{Value, value};
 
@@ -51,6 +49,8 @@ pub struct Batch {
     pub damaged: Vec<DamagedRow>,
     /// The rows that could not be used, in the order of their places.
     pub bad: Vec<BadRow>,
+    /// For its values that are in no buffer.
+    pub(crate) held: Option<Permit>,
 }
 
 /// A row whose audio could not be used.
@@ -95,7 +95,7 @@ pub enum Column {
     /// Decoded audio in row-major order.
     Samples {
         /// The samples.
-        buf: PooledBuf,
+        buf: Buffer,
         /// What they are stored as.
         sample_type: SampleType,
         /// `(rows, frames)` or `(rows, channels, frames)`; without `rows` for a single row.
@@ -104,7 +104,7 @@ pub enum Column {
     /// Numbers in row-major order.
     Values {
         /// The numbers.
-        buf: PooledBuf,
+        buf: Buffer,
         /// What they are.
         dtype: Dtype,
         /// Rows first.

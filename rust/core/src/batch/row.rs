@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{AlignedBuf, BadRow, DamagedRow, PooledBuf};
-use crate::{order::RowId, shard::Table};
+use super::{BadRow, DamagedRow};
+use crate::{
+    memory::{AlignedBuf, Buffer},
+    order::RowId,
+    shard::Table,
+};
 
 /// A row whose blobs are read and decoded.
 #[derive(Debug)]
@@ -17,12 +21,12 @@ pub(crate) struct Row {
     pub(crate) damage: Option<Box<DamagedRow>>,
     /// The rows that could not be used in this place.
     pub(crate) bad: Vec<BadRow>,
-    pub(crate) fate: Fate,
+    pub(crate) outcome: RowOutcome,
 }
 
 /// What becomes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum RowOutcome {
     /// It is delivered.
     Valid,
     /// It is delivered with zeros, or nothing, for audio.
@@ -37,11 +41,11 @@ pub(crate) enum BlobValue {
     /// Null.
     Null,
     /// Bytes as they are.
-    Bytes(PooledBuf),
+    Bytes(Buffer),
     /// Audio in its slot of the batch's buffer.
     Slot(AlignedBuf),
     /// Audio in a buffer of its own, of this shape.
-    Own(AlignedBuf, Vec<usize>),
+    Own(Buffer, Vec<usize>),
 }
 
 impl BlobValue {

@@ -13,7 +13,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 
 use super::{
-    Column, PooledBuf,
+    Column,
     dtype::Dtype,
     gather::{Gather, is_record},
     gathered::Fault,
@@ -21,7 +21,10 @@ use super::{
     lists::{items_of, list_item},
     runs::{Runs, referred, referred_values},
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    memory::Buffer,
+};
 
 /// One value, as Python is to have it.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub enum Value {
     /// Bytes.
     Bytes(Vec<u8>),
     /// Bytes in the memory that they were read into.
-    Blob(PooledBuf),
+    Blob(Buffer),
     /// A `decimal.Decimal`, as its constructor takes it.
     Decimal(String),
     /// The items of a list.
@@ -189,7 +192,7 @@ impl Column {
         match self {
             Self::Values { buf, dtype, .. } => {
                 let mut bytes = [0; 8];
-                bytes.iter_mut().zip(buf.buf().as_bytes()).for_each(|(to, from)| *to = *from);
+                bytes.iter_mut().zip(buf.as_bytes()).for_each(|(to, from)| *to = *from);
                 Value::Scalar(dtype, bytes)
             }
             Self::One(value) => value,

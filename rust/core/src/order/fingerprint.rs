@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Order, VERSION, hash::hash, shuffle::Shuffle};
+use super::{Order, VERSION, shuffle::Shuffle};
+use crate::hash::hash;
 
 /// Hashes of all that the stream depends on, in parts, so that a difference can be named.
 ///

@@ -5,7 +5,6 @@
 //! version.
 
 mod fingerprint;
-pub mod hash;
 mod lane;
 mod permutation;
 mod rows;

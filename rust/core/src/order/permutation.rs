@@ -1,6 +1,6 @@
 //! A keyed permutation of `0..n`, in constant memory and time a position.
 
-use super::hash::{below, extend, hash, mix64};
+use crate::hash::{below, extend, hash, mix64};
 
 /// Rounds of the Feistel network. Four already give a pseudo-random permutation against an
 /// adversary with ideal round functions (Luby and Rackoff, 1988); more are for the very small

@@ -5,11 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{
-    hash::{below, hash},
-    permutation::Permutation,
-    rows::Rows,
-};
+use super::{permutation::Permutation, rows::Rows};
+use crate::hash::{below, hash};
 
 /// What the windowed order draws beside the keys of a permutation, each under a word of its own:
 /// the permutation of the shards, the blocks of a stream, where a stream's blocks begin.

@@ -21,7 +21,7 @@ use super::{
     layout::{BatchLayout, FieldSpan, Node, Views},
     source::Source,
 };
-use crate::{Error, Result, batch::Recycler};
+use crate::{Error, Result, memory::Recycler};
 
 /// Ranges this close together are read as one: a request costs more than these bytes.
 const GAP: u64 = 4096;
@@ -134,7 +134,7 @@ impl CompactBody {
     ) -> Result<Self> {
         let read =
             |run: Range<u64>, into: &mut [u8]| source.read_exact_at(body_start + run.start, into);
-        Self::read_with(&source.files().bodies, ranges, read)
+        Self::read_with(&source.files().buffers, ranges, read)
     }
 
     /// As [`CompactBody::read`], into memory of `bodies`, each run by `read`, which gets its place
@@ -152,10 +152,10 @@ impl CompactBody {
             len = run.at + (run.body.end - run.body.start);
         }
         // Bounded by the body, hence by the file, except for the alignment of each run.
-        let mut data = bodies.take(len as usize);
+        let mut data = bodies.take(len as usize, None)?;
         for run in &runs {
             let end = run.at + (run.body.end - run.body.start);
-            let into = data.buf_mut().as_bytes_mut().get_mut(run.at as usize..end as usize);
+            let into = data.as_bytes_mut().get_mut(run.at as usize..end as usize);
             let into = into.ok_or_else(|| Error::corrupt("a run lies outside the compact body"))?;
             read(run.body.clone(), into)?;
         }

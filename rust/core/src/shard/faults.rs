@@ -143,7 +143,7 @@ fn threads_that_come_at_once_open_a_file_once() {
             scope.spawn(|| read(&source).unwrap());
         }
     });
-    assert_eq!(files.counters().times().n_opened(), 1);
+    assert_eq!(files.requests().counts().0, 1);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn faults_that_pass_leave_no_trace() {
     // Each of the two blocks has its own retries.
     let setup = setup(&[Fault::Errno(EIO), Fault::Short(1 << 23), Fault::Errno(EIO)], 1);
     read(&setup.source).unwrap();
-    assert_eq!(setup.files.counters().retries(), 2);
+    assert_eq!(setup.files.requests().counts().1, 2);
 }
 
 #[test]
@@ -174,14 +174,14 @@ fn faults_that_stay_name_the_shard_the_byte_and_the_cause() {
     assert_eq!(errno(&error), Some(EIO));
     assert_eq!(error.at().shard.as_deref(), Some("shard.arrow"));
     assert_eq!(error.at().byte, Some(1010));
-    assert_eq!(setup.files.counters().retries(), 1);
+    assert_eq!(setup.files.requests().counts().1, 1);
 }
 
 #[test]
 fn what_cannot_pass_is_not_tried_again() {
     let setup = setup(&[Fault::Errno(EACCES)], 100);
     assert_eq!(errno(&read(&setup.source).unwrap_err()), Some(EACCES));
-    assert_eq!(setup.files.counters().retries(), 0);
+    assert_eq!(setup.files.requests().counts().1, 0);
     read(&setup.source).unwrap();
 }
 
@@ -197,7 +197,7 @@ fn a_file_that_changes_while_it_is_read_is_refused() {
         let setup = setup(&[Fault::Short(100), fault], 9);
         let error = read(&setup.source).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Corrupt(why) if why.contains(said)), "{error}");
-        assert_eq!(setup.files.counters().retries(), 0);
+        assert_eq!(setup.files.requests().counts().1, 0);
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     schema,
     source::Source,
 };
-use crate::{Error, Result, batch::Recycler};
+use crate::{Error, Result, memory::Recycler};
 
 /// Headers kept in memory, in bytes for each shard. Those beyond are read again when needed.
 const KEPT_HEADERS: usize = 256 << 10;
@@ -258,7 +258,7 @@ impl IndexBuilder {
             return Vec::new();
         }
         let fields = self.index.schema.fields();
-        let bodies = Recycler::new(0);
+        let bodies = Arc::<Recycler>::default();
         let mut rows = Vec::new();
         for span in binary.blob_spans(layout, fields, spans).unwrap_or_default() {
             let first = span.leaf.buffers.start;

@@ -8,7 +8,6 @@
 
 mod blob;
 mod body;
-mod counted;
 mod dictionaries;
 #[cfg(test)]
 mod faults;
@@ -36,10 +35,9 @@ use arrow_ipc::CompressionType;
 use arrow_schema::SchemaRef;
 
 pub use blob::{Blob, BlobRun};
-pub(crate) use counted::{Counted, Live};
 pub use features::audio_columns;
 pub(crate) use features::check_class_names;
-pub use files::{Files, ReadCounters};
+pub use files::Files;
 pub use kind::{PathKind, path_kinds};
 pub use open::{open_ahead, open_all};
 pub use projection::Projection;
@@ -48,10 +46,8 @@ pub use table::{Table, TableSize};
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
 use crate::{
-    Error, Result,
-    batch::{PooledBuf, Recycler},
-    order::hash,
-    stats::{ShardReads, ShardRows},
+    Error, Result, hash,
+    metrics::{ShardReads, ShardRows},
 };
 
 /// One Arrow IPC stream or file, opened by its headers.
@@ -257,15 +253,14 @@ impl Shard {
         })
     }
 
-    /// The bytes of a [`Blob::Range`], in memory of `buffers`, by one request for each 4 MiB.
+    /// Reads the bytes of a [`Blob::Range`] into `into`, which has its length, by one request for
+    /// each 4 MiB.
     ///
     /// # Errors
     ///
     /// `Io`; `Corrupt` when the file was shortened or replaced; `Closed` when cancelled.
-    pub fn read_blob(&self, range: Range<u64>, buffers: &Arc<Recycler>) -> Result<PooledBuf> {
-        self.source.check_range(&range)?;
-        let mut bytes = buffers.take((range.end - range.start) as usize);
-        self.source.read_exact_at(range.start, bytes.buf_mut().as_bytes_mut())?;
-        Ok(bytes)
+    pub fn read_blob(&self, range: &Range<u64>, into: &mut [u8]) -> Result<()> {
+        self.source.check_range(range)?;
+        self.source.read_exact_at(range.start, into)
     }
 }

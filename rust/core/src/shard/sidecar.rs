@@ -23,7 +23,7 @@ use super::{
     sidecar_format::{self, Key},
     source::Source,
 };
-use crate::order::hash;
+use crate::hash;
 
 /// Follows the shard's name.
 const EXTENSION: &str = ".gmindex";

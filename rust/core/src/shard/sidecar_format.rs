@@ -23,7 +23,7 @@ use super::{
     schema,
     storage::Stamp,
 };
-use crate::order::hash;
+use crate::hash;
 
 /// The last byte is the version.
 const MAGIC: &[u8; 8] = b"GMINDEX\x01";

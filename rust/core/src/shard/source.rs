@@ -9,7 +9,7 @@ use std::{
     io,
     ops::Range,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -17,10 +17,7 @@ use super::{
     files::Files,
     storage::{Handle, Stamp},
 };
-use crate::{
-    Error, Result,
-    stats::{FileRequests, Timed},
-};
+use crate::{Error, Result, metrics::ShardRequests};
 
 /// One request asks for no more than this, so that a close is noticed between two of them.
 const BLOCK: usize = 4 << 20;
@@ -33,7 +30,7 @@ pub(super) struct Source {
     path: PathBuf,
     name: Arc<str>,
     stamp: Stamp,
-    requests: Arc<FileRequests>,
+    requests: ShardRequests,
     /// Held while the file is opened: threads that come at once wait for one descriptor.
     opening: Mutex<()>,
 }
@@ -56,7 +53,7 @@ impl Source {
         };
         let id = files.new_id();
         let (files, path) = (Arc::clone(files), path.to_owned());
-        let (requests, opening) = (Arc::default(), Mutex::default());
+        let (requests, opening) = (ShardRequests::default(), Mutex::default());
         Ok(Self { files, id, path, name, stamp, requests, opening })
     }
 
@@ -64,16 +61,9 @@ impl Source {
         &self.name
     }
 
-    /// What was read of this file: requests, bytes, and thread time inside the requests, which is
-    /// estimated where they are fast.
+    /// What was read of this file: requests, bytes, and thread time inside the requests.
     pub(super) fn reads(&self) -> (u64, u64, Duration) {
-        let (requests, bytes) = self.files.counts(self.counted());
-        (requests, bytes, self.requests.busy())
-    }
-
-    /// By what its requests are counted.
-    fn counted(&self) -> (u64, &FileRequests) {
-        (self.id, &self.requests)
+        self.requests.totals()
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -104,16 +94,8 @@ impl Source {
         }
         let file = self.files.open_file(&self.path)?;
         self.check(file.as_ref())?;
-        self.files.keep(self.id, &self.requests, &file);
+        self.files.keep(self.id, &file);
         Ok(file)
-    }
-
-    /// The file for a request for `wanted` bytes, and how that is measured.
-    fn file_for(&self, wanted: usize) -> Result<(Arc<dyn Handle>, Timed)> {
-        match self.files.cached_for(self.counted(), wanted) {
-            Some(found) => Ok(found),
-            None => Ok((self.file()?, self.files.send(self.counted(), wanted))),
-        }
     }
 
     /// Opens the file, if it is not open, so that a read need not. What goes wrong, the read tells.
@@ -176,7 +158,7 @@ impl Source {
                 retry
                     .after(error.at_byte(failed_at))
                     .map_err(|e| e.in_shard(&self.name).at_byte(failed_at))?;
-                self.files.counters().retries.fetch_add(1, Relaxed);
+                self.files.requests().retries();
             }
             at += block.len() as u64;
         }
@@ -186,12 +168,8 @@ impl Source {
     /// Fills `block` beyond the first `done` bytes, which it counts on, and checks the file.
     fn read_block(&self, offset: u64, block: &mut [u8], done: &mut usize) -> Result<()> {
         self.files.check_cancelled()?;
-        let (file, timed) = self.file_for(block.len().saturating_sub(*done))?;
-        let read = self.fill(file.as_ref(), timed, offset, block, done);
-        if read.is_err() {
-            self.files.unread(self.counted(), block.len().saturating_sub(*done));
-        }
-        read?;
+        let file = self.file()?;
+        self.fill(file.as_ref(), offset, block, done)?;
         if !self.files.keeps_cache {
             file.drop_cached(offset, block.len());
         }
@@ -199,34 +177,26 @@ impl Source {
         self.check(file.as_ref())
     }
 
-    /// The first request for the bytes is counted.
     fn fill(
         &self,
         file: &dyn Handle,
-        mut timed: Timed,
         offset: u64,
         block: &mut [u8],
         done: &mut usize,
     ) -> Result<()> {
-        let times = &self.files.counters().times;
+        let requests = self.files.requests();
         while let Some(rest) = block.get_mut(*done..).filter(|rest| !rest.is_empty()) {
             let (at, wanted) = (offset + *done as u64, rest.len());
-            match times.time(&self.requests, timed, wanted, || file.read_at(rest, at)) {
+            match requests.time(&self.requests, wanted, || file.read_at(rest, at)) {
                 Ok(0) => {
                     self.check(file)?;
                     let what = "the storage ends the file before its length";
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what).into());
                 }
-                Ok(n) if n == wanted => {
-                    *done += n;
-                    break;
-                }
                 Ok(n) => *done += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e.into()),
             }
-            // Its bytes are counted.
-            timed = self.files.send(self.counted(), 0);
         }
         Ok(())
     }

@@ -11,13 +11,12 @@ use super::{
     Shard,
     blob::{Blob, BlobColumn, BlobRun, BlobSpan},
     body::{self, CompactBody, Selection},
-    counted::Counted,
     framing, guard,
     index::{BatchEntry, MessageIndex},
     layout::BatchLayout,
     projection::Projection,
 };
-use crate::Result;
+use crate::{Result, memory::Permit};
 
 /// What one record batch holds of the projected columns. Immutable; meant to be kept and shared.
 #[derive(Clone, Debug)]
@@ -27,9 +26,9 @@ pub struct Table {
     /// Memory that this holds, in bytes; dictionaries, shared by tables, are not counted.
     pub n_bytes: usize,
     blobs: Vec<Arc<BlobColumn>>,
-    /// Counts the bytes for as long as anything holds on to them. The last field: it is dropped
-    /// when the others have been.
-    pub(crate) counted: Option<Arc<Counted>>,
+    /// For these bytes, as long as anything holds on to them. The last field: it is dropped when
+    /// the others have been.
+    pub(crate) permit: Option<Arc<Permit>>,
 }
 
 /// What the header of a record batch tells of its table.
@@ -58,13 +57,6 @@ impl Table {
         self.blobs.get(blob)?.numbered_run(number)
     }
 
-    /// One without rows that says it is this large.
-    #[cfg(test)]
-    pub(crate) fn of_size(n_bytes: usize) -> Self {
-        let columns = RecordBatch::new_empty(Arc::new(Schema::empty()));
-        Self { columns, n_bytes, blobs: Vec::new(), counted: None }
-    }
-
     /// The number of rows.
     pub fn n_rows(&self) -> usize {
         self.columns.num_rows()
@@ -86,7 +78,7 @@ impl Table {
             columns.columns().iter().filter(|column| column.as_any_dictionary_opt().is_none());
         // With the arrays themselves: of a row of many small columns they are most of it.
         let n_bytes = own.map(Array::get_array_memory_size).sum();
-        Ok(Self { columns, n_bytes, blobs: Vec::new(), counted: None })
+        Ok(Self { columns, n_bytes, blobs: Vec::new(), permit: None })
     }
 
     /// What [`Table::load`] will take; `None` where only reading tells.
@@ -172,7 +164,7 @@ impl Table {
         let columns = decoded.project(&small).map_err(|e| crate::Error::corrupt(e.to_string()))?;
         let kept = if grown.keeps_body { body.len() } else { 0 };
         let n_bytes = kept + grown.bytes as usize + own_bytes;
-        Ok(Self { columns, n_bytes, blobs, counted: None })
+        Ok(Self { columns, n_bytes, blobs, permit: None })
     }
 }
 

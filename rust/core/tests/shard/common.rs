@@ -16,7 +16,6 @@ use arrow_ipc::{
 use arrow_schema::ArrowError;
 use gristmill_core::{
     Result,
-    batch::Recycler,
     shard::{Blob, Files, Projection, Shard, Table},
 };
 
@@ -101,7 +100,11 @@ pub(crate) fn names(names: &[&str]) -> Vec<String> {
 /// One row's bytes, wherever they are.
 pub(crate) fn blob_bytes(shard: &Shard, table: &Table, blob: usize, row: usize) -> Option<Vec<u8>> {
     Some(match table.blob(blob, row)? {
-        Blob::Range(range) => shard.read_blob(range, &Recycler::new(0)).unwrap().as_ref().to_vec(),
+        Blob::Range(range) => {
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            shard.read_blob(&range, &mut bytes).unwrap();
+            bytes
+        }
         Blob::Bytes(buffer) => buffer.to_vec(),
     })
 }

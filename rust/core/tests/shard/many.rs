@@ -5,7 +5,6 @@ use std::{path::PathBuf, sync::Arc};
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use gristmill_core::{
     ErrorKind,
-    batch::Recycler,
     shard::{Files, Projection, Shard, open_all},
 };
 
@@ -106,6 +105,6 @@ fn reading_ends_when_cancelled() {
     let files = Arc::new(Files::new(4).with_cancel(Arc::clone(&cancel)));
     let shard = Shard::open(&files, &paths[0]).unwrap();
     cancel.store(true, std::sync::atomic::Ordering::Relaxed);
-    let error = shard.read_blob(0..8, &Recycler::new(0)).unwrap_err();
+    let error = shard.read_blob(&(0..8), &mut [0; 8]).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Closed));
 }

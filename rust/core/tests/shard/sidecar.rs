@@ -10,7 +10,7 @@ use std::{
 
 use arrow_array::{ArrayRef, BinaryArray, DictionaryArray, RecordBatch, types::Int8Type};
 use gristmill_core::{
-    order::hash,
+    hash,
     shard::{Blob, Files, IndexDir, Projection, Shard},
 };
 
@@ -54,7 +54,7 @@ impl Sample {
     fn open_with(&self, index_dir: IndexDir) -> (Shard, u64) {
         let files = Arc::new(Files::new(4).with_index_dir(index_dir));
         let shard = Shard::open(&files, &self.fixture.path).unwrap();
-        let requests = files.counters().requests();
+        let requests = files.reads().0;
         (shard, requests)
     }
 
@@ -101,7 +101,7 @@ fn it_lies_beside_the_shard_on_request_and_moves_with_it() {
     }
     let files = Arc::new(Files::new(4).with_index_dir(IndexDir::Beside));
     let shard = Shard::open(&files, &moved.join("shard-0000.arrow")).unwrap();
-    assert_eq!((shard.n_rows(), files.counters().requests()), (5, 0));
+    assert_eq!((shard.n_rows(), files.reads().0), (5, 0));
 }
 
 #[test]

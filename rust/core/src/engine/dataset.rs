@@ -1,0 +1,255 @@
+//! The opened shards and everything that follows from their headers.
+
+use std::{collections::HashSet, ops::Range, sync::Arc};
+
+use crate::{
+    audio::{AudioSpec, Channels, Pad, SampleType},
+    batch::{Layout, Source, VALID, check_supported},
+    error::{Error, Result},
+    metrics::{RowCounts, ShardReads},
+    order::{Fingerprint, Order, Rows, Step},
+    shard::{Files, Projection, Shard, audio_columns, check_class_names, open_all},
+};
+
+use super::{
+    bad_rows::PathColumn,
+    options::{AudioRequest, OnError, Options},
+};
+
+/// The shards, opened, and what each row becomes.
+#[derive(Debug)]
+pub(super) struct Dataset {
+    pub(super) shards: Vec<Shard>,
+    /// What became of the rows of each.
+    pub(super) outcomes: Vec<RowCounts>,
+    pub(super) order: Order,
+    pub(super) projection: Projection,
+    /// The columns whose bytes are read row by row.
+    pub(super) blobs: Vec<String>,
+    pub(super) layout: Layout,
+    /// The blob that is decoded, and how.
+    pub(super) audio: Option<(usize, AudioSpec)>,
+    /// The decoded shape, where it is the same for all rows.
+    pub(super) slot_shape: Option<Vec<usize>>,
+    pub(super) fingerprint: Fingerprint,
+    /// What rows call their audio: read for bad rows only.
+    pub(super) paths: Option<PathColumn>,
+    /// The position at which the stream was taken up: epoch, and rows of it.
+    pub(super) start: (u64, u64),
+    /// Rows of the stream that are of the first batch, and have bytes of their own.
+    first_batch: Range<u64>,
+}
+
+impl Dataset {
+    /// Reads the shards' headers, in parallel, and settles columns and order.
+    pub(super) fn open(options: &Options, files: &Arc<Files>) -> Result<Self> {
+        let shards = open_all(files, &options.paths, options.n_openers())?;
+        let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
+        let schema = first.schema();
+        let named = |e: Error| e.in_shard(first.name());
+        let wanted = |name: &str| {
+            options.columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == name))
+        };
+        let known: Vec<String> = audio_columns(schema).into_iter().map(|(name, _)| name).collect();
+        let audio = match &options.audio {
+            AudioRequest::Encoded => None,
+            AudioRequest::Auto => {
+                let whole =
+                    AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
+                known.iter().find(|name| wanted(name)).map(|name| (name.clone(), whole))
+            }
+            AudioRequest::Decode { column, spec } => {
+                let name = match column {
+                    Some(name) => name.clone(),
+                    None => found_by_features(&known).map_err(named)?,
+                };
+                Some((name, spec.clone()))
+            }
+        };
+        let decoded = audio.as_ref().map(|(name, _)| name);
+        // Naming a column in `audio` asks for it.
+        let columns = options.columns.as_ref().map(|columns| {
+            let extra = decoded.filter(|name| !columns.contains(name));
+            columns.iter().chain(extra).cloned().collect::<Vec<_>>()
+        });
+        let mut blobs: Vec<String> = known.into_iter().filter(|name| wanted(name)).collect();
+        blobs.extend(decoded.filter(|name| !blobs.contains(name)).cloned());
+        let is_all_decoded = blobs.iter().all(|name| Some(name) == decoded);
+        let project = if is_all_decoded { Projection::without_siblings } else { Projection::new };
+        let projection = project(schema, columns.as_deref(), &blobs).map_err(named)?;
+        check_supported(&projection.small_schema(), &options.styles).map_err(named)?;
+
+        let delivered = schema.fields().iter().map(|field| field.name().as_str());
+        let delivered: Vec<_> = delivered
+            .filter(|name| columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == name)))
+            .collect();
+        check_class_names(&shards, &delivered)?;
+
+        let order = order_of(&shards, options)?;
+        let keys: Vec<u64> = shards.iter().map(Shard::key).collect();
+        let fingerprint = Fingerprint::new(&order, &keys, options.crop_seed);
+
+        let names = delivered.iter().map(|name| (*name).to_owned());
+        let layout = Layout {
+            columns: sources(names, &projection, &blobs, decoded),
+            with_row_id: options.with_row_id,
+            with_valid: options.on_error == OnError::Mask,
+            styles: options.styles.clone(),
+        };
+        let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
+        options.styles.check(is_delivered).map_err(named)?;
+        let taken = layout.columns.iter().find(|(name, _)| name == "shard" || name == "row");
+        if let Some((name, _)) = taken.filter(|_| options.with_row_id) {
+            let reason = "with_row_id=True adds a column of this name; leave the shards' own out \
+                          with columns=[...], or take no row ids";
+            return Err(named(Error::schema(name, reason)));
+        }
+        if layout.with_valid && layout.columns.iter().any(|(name, _)| name == VALID) {
+            let reason = "on_error=\"mask\" adds a column of this name; leave the shards' own out \
+                          with columns=[...], or have another on_error";
+            return Err(named(Error::schema(VALID, reason)));
+        }
+        let paths = audio.as_ref().and_then(|(name, _)| PathColumn::find(schema, name));
+        let audio = audio.and_then(|(name, spec)| {
+            blobs.iter().position(|blob| *blob == name).map(|k| (k, spec))
+        });
+        let slot_shape = audio.as_ref().and_then(|(_, spec)| {
+            let (channels, frames) = spec.fixed_shape()?;
+            Some(match spec.channels {
+                Channels::Mono => vec![frames],
+                _ => vec![usize::from(channels), frames],
+            })
+        });
+        let outcomes = shards.iter().map(|_| RowCounts::default()).collect();
+        Ok(Self {
+            shards,
+            outcomes,
+            order,
+            projection,
+            blobs,
+            layout,
+            audio,
+            slot_shape,
+            fingerprint,
+            paths,
+            start: (0, 0),
+            first_batch: 0..0,
+        })
+    }
+
+    /// The stream is taken up at this row, and position; so many rows of the first batch have bytes
+    /// of their own.
+    pub(super) fn opened_at(&mut self, first: u64, n_rows: u64, position: (u64, u64)) {
+        (self.start, self.first_batch) = (position, first..first.saturating_add(n_rows));
+    }
+
+    /// Whether nothing may be read ahead of this row of the stream.
+    pub(super) fn is_in_first_batch(&self, index: u64) -> bool {
+        self.first_batch.contains(&index)
+    }
+
+    /// The row that the stream has at `index`.
+    pub(super) fn step(&self, index: u64) -> Result<Step> {
+        let step = self.order.step(index);
+        step.ok_or_else(|| Error::config("the stream ends before this row"))
+    }
+
+    /// The shard of a row.
+    pub(super) fn shard(&self, step: Step) -> Result<&Shard> {
+        let shard = self.shards.get(step.row.shard as usize);
+        shard.ok_or_else(|| Error::config("the order names a shard that is not there"))
+    }
+
+    /// What was read of each shard, and what became of its rows.
+    pub(super) fn reads(&self) -> Vec<ShardReads> {
+        let both = self.shards.iter().zip(&self.outcomes);
+        both.map(|(shard, rows)| ShardReads { rows: rows.rows(), ..shard.reads() }).collect()
+    }
+
+    /// The shards of these rows of the stream, in the order in which they are needed.
+    pub(super) fn shards_of(&self, rows: Range<u64>) -> Vec<&Shard> {
+        let mut seen = HashSet::new();
+        let steps = rows.map_while(|index| self.order.step(index));
+        let new = steps.filter(|step| seen.insert(step.row.shard));
+        new.filter_map(|step| self.shard(step).ok()).collect()
+    }
+
+    /// Whether a blob of so many bytes is a recording that is longer than its limit.
+    pub(super) fn is_too_long(&self, blob: usize, n_bytes: u64) -> bool {
+        let audio = self.audio.as_ref().filter(|(audio, _)| *audio == blob);
+        audio.is_some_and(|(_, spec)| spec.limits.check_bytes(n_bytes).is_err())
+    }
+
+    /// Bytes of one row's slot in a batch; 0 where rows have buffers of their own.
+    pub(super) fn slot_bytes(&self) -> usize {
+        self.slot_shape
+            .as_ref()
+            .map_or(0, |shape| shape.iter().product::<usize>() * self.sample_type().n_bytes())
+    }
+
+    /// What decoded samples are stored as.
+    pub(super) fn sample_type(&self) -> SampleType {
+        self.audio.as_ref().map_or(SampleType::F32, |(_, spec)| spec.sample_type)
+    }
+}
+
+fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
+    let counts: Vec<u64> = shards.iter().map(Shard::n_rows).collect();
+    for &(number, expected) in &options.expected_rows {
+        let shard = shards.get(number as usize).filter(|shard| shard.n_rows() != expected);
+        if let Some(shard) = shard {
+            return Err(Error::config(format!(
+                "the quarantine file is of other data: it was written when {} had {expected} rows, \
+                 and now it has {}; scan the data again, or name the rows as (shard, row) pairs",
+                shard.name(),
+                shard.n_rows()
+            )));
+        }
+    }
+    Order::new(Rows::new(&counts, &options.exclude)?, &options.plan)
+}
+
+/// The order of a data set, from the headers of its shards alone.
+///
+/// # Errors
+///
+/// As from opening a pipeline, columns and audio apart.
+pub fn open_order(options: &Options) -> Result<Order> {
+    options.check()?;
+    order_of(&open_all(&Arc::new(options.files()), &options.paths, options.n_openers())?, options)
+}
+
+fn found_by_features(known: &[String]) -> Result<String> {
+    match known {
+        [name] => Ok(name.clone()),
+        [] => Err(Error::schema(
+            "",
+            "no column is marked as audio in the schema's Hugging Face features; name it: \
+             gm.Audio(\"column\", ...)",
+        )),
+        many => Err(Error::schema(
+            "",
+            format!(
+                "several columns are audio ({}); name one: gm.Audio(\"column\", ...)",
+                many.join(", ")
+            ),
+        )),
+    }
+}
+
+/// Where each named column comes from.
+fn sources(
+    names: impl Iterator<Item = String>,
+    projection: &Projection,
+    blobs: &[String],
+    decoded: Option<&String>,
+) -> Vec<(String, Source)> {
+    let small = projection.small_schema();
+    let small = |name: &str| small.fields().iter().position(|field| field.name() == name);
+    let source = |name: &String| match blobs.iter().position(|blob| blob == name) {
+        Some(k) if decoded == Some(name) => Some(Source::Audio(k)),
+        Some(k) => Some(Source::Blob { blob: k, fields: small(name) }),
+        None => small(name).map(Source::Table),
+    };
+    names.filter_map(|name| source(&name).map(|source| (name, source))).collect()
+}

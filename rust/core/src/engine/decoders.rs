@@ -1,0 +1,277 @@
+//! What the decoding threads do for a stream: from a read row to its slot.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::{
+    assembler::Assembler,
+    bad_rows::{BadRows, Instead, is_of_row},
+    context::Context,
+    dataset::Dataset,
+    pool::Work,
+    row::{RawBlob, ReadRow},
+};
+use crate::{
+    audio::{Channels, Codec, DecodeError, DecodeReport, Decoder, Reason},
+    batch::{BadRow, BlobValue, DamagedRow, Row, RowOutcome},
+    error::{Error, ErrorKind, Result},
+    hash::hash,
+    memory::{Account, AlignedBuf, Buffer, Permit},
+    shard::Shard,
+};
+
+/// A thread decodes on for this long before it asks again whose turn it is, while no other iterator
+/// has work.
+const TURN: Duration = Duration::from_millis(1);
+
+/// The decoders of one stream.
+#[derive(Debug)]
+pub(super) struct Decoders {
+    context: Arc<Context>,
+    assembler: Arc<Assembler>,
+    bad_rows: BadRows,
+    /// Those that no thread uses, with what they keep between rows.
+    idle: Mutex<Vec<Decoder>>,
+}
+
+impl Work for Decoders {
+    fn n_ready(&self) -> usize {
+        self.context.queue.n_read()
+    }
+
+    fn max_threads(&self) -> usize {
+        self.context.options.n_threads()
+    }
+
+    fn run(&self, is_alone: bool) {
+        let Some(dataset) = self.context.dataset.get() else { return };
+        let mut decoder = self.lock_idle().pop().unwrap_or_else(|| {
+            let mut decoder = Decoder::default();
+            decoder.set_cancel(Arc::clone(&self.context.closed));
+            decoder
+        });
+        let began = Instant::now();
+        while !self.context.is_closed() && self.decode_next(dataset, &mut decoder) {
+            if !is_alone || began.elapsed() > TURN {
+                break;
+            }
+        }
+        self.lock_idle().push(decoder);
+    }
+
+    fn panicked(&self, message: String) {
+        self.context.queue.fail(Error::new(ErrorKind::WorkerPanicked(message)));
+    }
+}
+
+/// A row's audio.
+#[derive(Debug)]
+struct Decoded {
+    value: BlobValue,
+    /// What is wrong with it, if something is.
+    damage: Option<Box<DamagedRow>>,
+}
+
+impl Decoders {
+    pub(super) fn new(context: &Arc<Context>, assembler: Arc<Assembler>) -> Self {
+        let bad_rows = BadRows::new(context);
+        Self { context: Arc::clone(context), assembler, bad_rows, idle: Mutex::default() }
+    }
+
+    fn lock_idle(&self) -> MutexGuard<'_, Vec<Decoder>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frees what decoders keep between rows.
+    pub(super) fn clear(&self) {
+        self.lock_idle().clear();
+        self.bad_rows.clear();
+    }
+
+    /// Decodes the lowest of the rows that are read; whether there was one.
+    fn decode_next(&self, dataset: &Dataset, decoder: &mut Decoder) -> bool {
+        let next = self.context.change(|queue| queue.next_decode());
+        let Some((index, read, mut slot)) = next else { return false };
+        let began = Instant::now();
+        let (id, step) = (read.attempt.step.row, read.attempt.step);
+        let mut finishing = Finishing::of(read);
+        let decoded = self.decode(dataset, decoder, &mut finishing, &mut slot);
+        let (took, resampling) = (began.elapsed(), decoder.take_resampling());
+        let metrics = &self.context.metrics;
+        metrics.decode.record(took.saturating_sub(resampling));
+        if !resampling.is_zero() {
+            metrics.resample.record(resampling);
+        }
+        let rows = dataset.outcomes.get(id.shard as usize);
+        let row = match decoded {
+            Ok(audio) => {
+                if let Some(rows) = rows {
+                    rows.good(audio.damage.is_some());
+                }
+                finishing.row(dataset, &self.context.account, audio.value, audio.damage)
+            }
+            Err(error) => {
+                if let Some(rows) = rows.filter(|_| is_of_row(&error)) {
+                    rows.bad(took);
+                }
+                let shard = dataset.shard(step).ok().map(Shard::name);
+                let error = match shard {
+                    Some(shard) => error.in_shard(shard),
+                    None => error,
+                };
+                let error = error.in_row(id.row);
+                match self.bad_rows.instead(dataset, index, &mut finishing, error) {
+                    Ok(Instead::Another(reading)) => {
+                        drop(finishing);
+                        self.context.change(|queue| queue.read_again(index, reading, slot));
+                        return true;
+                    }
+                    Ok(Instead::Zeros) => {
+                        let value = masked(dataset, &mut slot);
+                        finishing.outcome = RowOutcome::Masked;
+                        finishing.row(dataset, &self.context.account, value, None)
+                    }
+                    Ok(Instead::Nothing) => {
+                        let value = slot.take().map_or(BlobValue::Null, BlobValue::Slot);
+                        finishing.outcome = RowOutcome::Skipped;
+                        finishing.row(dataset, &self.context.account, value, None)
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        let complete = self.context.change(|queue| queue.file_decoded(index, row));
+        if let Some(complete) = complete {
+            self.assembler.finish(dataset, complete);
+        }
+        true
+    }
+
+    /// The row's audio, in `slot` if there is one, which is left where it is on an error.
+    fn decode(
+        &self,
+        dataset: &Dataset,
+        decoder: &mut Decoder,
+        row: &mut Finishing,
+        slot: &mut Option<AlignedBuf>,
+    ) -> Result<Decoded> {
+        let Some((k, spec)) = &dataset.audio else {
+            return Ok(Decoded { value: BlobValue::Null, damage: None });
+        };
+        let step = row.read.attempt.step;
+        let id = step.row;
+        let shard = dataset.shards.get(id.shard as usize);
+        let key = shard.map_or(0, Shard::key);
+        let draw = hash(&[self.context.options.crop_seed, step.epoch, key, id.row]);
+        let blob = row.read.blobs.get(*k);
+        let Some(bytes) = blob.and_then(RawBlob::as_slice) else {
+            let too_long = blob.and_then(RawBlob::n_bytes);
+            let too_long = too_long.and_then(|n_bytes| spec.limits.check_bytes(n_bytes).err());
+            let reason = too_long.unwrap_or(Reason::Null);
+            return Err(DecodeError { codec: None, reason }.into());
+        };
+        let plan = decoder.plan(bytes, spec, draw)?;
+        let codec = plan.info().codec;
+        let (value, report) = if let Some(slot) = slot {
+            let report = decoder.render_bytes(bytes, &plan, slot.as_bytes_mut())?;
+            (None, report)
+        } else {
+            let shape = match spec.channels {
+                Channels::Mono => vec![plan.n_frames()],
+                _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
+            };
+            let mut buf = AlignedBuf::zeroed(plan.n_bytes())?;
+            let report = decoder.render_bytes(bytes, &plan, buf.as_bytes_mut())?;
+            let account = &self.context.account;
+            let decoding = row.read.decoding.get_or_insert_with(|| account.take(0));
+            let permit: Permit = decoding.split(plan.n_bytes());
+            (Some(BlobValue::Own(Buffer::holding(buf, permit), shape)), report)
+        };
+        self.check_missing(codec, &report)?;
+        let damage = (!report.damage.is_empty()).then(|| {
+            let shard = shard.map(|shard| Arc::clone(shard.name())).unwrap_or_default();
+            Box::new(DamagedRow { shard, row: id.row, codec, report })
+        });
+        let in_slot = || slot.take().map_or(BlobValue::Null, BlobValue::Slot);
+        Ok(Decoded { value: value.unwrap_or_else(in_slot), damage })
+    }
+
+    /// Refuses a row of which more is missing than may be.
+    fn check_missing(&self, codec: Codec, report: &DecodeReport) -> Result<(), DecodeError> {
+        let (wanted, missing) = (report.frames_wanted, report.frames_missing());
+        match self.context.options.max_missing {
+            Some(share) if missing as f64 > share * wanted as f64 => {
+                Err(Reason::Missing { missing, wanted }.of(codec))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A read row on its way into its batch.
+#[derive(Debug)]
+pub(super) struct Finishing {
+    pub(super) read: ReadRow,
+    pub(super) bad: Vec<BadRow>,
+    pub(super) outcome: RowOutcome,
+}
+
+impl Finishing {
+    pub(super) fn of(mut read: ReadRow) -> Self {
+        let bad = std::mem::take(&mut read.attempt.bad);
+        Self { read, bad, outcome: RowOutcome::Valid }
+    }
+
+    /// The row with all of its blobs as they are.
+    pub(super) fn encoded(self, account: &Arc<Account>) -> Result<Row> {
+        self.with_blobs(None, account, None)
+    }
+
+    /// The row with its audio.
+    fn row(
+        self,
+        dataset: &Dataset,
+        account: &Arc<Account>,
+        audio: BlobValue,
+        damage: Option<Box<DamagedRow>>,
+    ) -> Result<Row> {
+        let decoded = dataset.audio.as_ref().map(|(k, _)| *k);
+        self.with_blobs(decoded.map(|k| (k, audio)), account, damage)
+    }
+
+    fn with_blobs(
+        self,
+        mut audio: Option<(usize, BlobValue)>,
+        account: &Arc<Account>,
+        damage: Option<Box<DamagedRow>>,
+    ) -> Result<Row> {
+        let Self { read: ReadRow { attempt, table, place, blobs, .. }, bad, outcome } = self;
+        let values = blobs.into_iter().enumerate().map(|(k, blob)| {
+            if let Some((_, value)) = audio.take_if(|(decoded, _)| *decoded == k) {
+                return Ok(value);
+            }
+            match outcome {
+                RowOutcome::Skipped => Ok(BlobValue::Null),
+                _ => blob.into_value(account),
+            }
+        });
+        let blobs = values.collect::<Result<_>>()?;
+        Ok(Row { id: attempt.step.row, table, place, blobs, damage, bad, outcome })
+    }
+}
+
+/// Zeros in the slot; where rows have none, no frames.
+fn masked(dataset: &Dataset, slot: &mut Option<AlignedBuf>) -> BlobValue {
+    if let Some(mut slot) = slot.take() {
+        slot.as_bytes_mut().fill(0);
+        return BlobValue::Slot(slot);
+    }
+    let shape = match dataset.audio.as_ref().map(|(_, spec)| spec.channels) {
+        Some(Channels::Exact(n)) => vec![usize::from(n), 0],
+        Some(Channels::Keep) => vec![1, 0],
+        Some(Channels::Mono) | None => vec![0],
+    };
+    BlobValue::Own(Buffer::default(), shape)
+}

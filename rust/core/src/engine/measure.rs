@@ -1,0 +1,121 @@
+//! A snapshot of all that a stream has measured.
+
+use std::{
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
+
+use super::{
+    context::Context,
+    dataset::Dataset,
+    pool::{Client, ClientTimes},
+    row::ReadRow,
+};
+use crate::{
+    metrics::{
+        Caches, Depths, Memory, ReaderWaits, Snapshot, StageTimes, StorageTimes, ThreadTimes,
+    },
+    threads::usable_cpus,
+};
+
+/// What has been measured until now. `tables` are those that were found and loaded, and the bytes of
+/// those that are here.
+pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot {
+    let Context { options, metrics, queue, account, files, .. } = context;
+    let requests = files.requests();
+    let (n_opened, _) = requests.counts();
+    let (fit, reads) = (requests.latency(), requests.timer());
+    let now = metrics.ended.get().copied().unwrap_or_else(Instant::now);
+    let opened = metrics.opened.get();
+    let since_open =
+        opened.map_or(Duration::ZERO, |opened| now.saturating_duration_since(opened.at));
+    let (claimed, unfinished, n_read, open, ready) = queue.look(|queue| queue.depths());
+    let read_bytes = queue.look(|queue| queue.read().map(ReadRow::n_bytes).sum());
+    let [look_ahead, memory_budget, load] = metrics.idle.totals();
+    let clients = queue.clients();
+    let times = |client: Option<&Client>| client.map(Client::times).unwrap_or_default();
+    let (reading, decoding) =
+        (times(clients.map(|(readers, _)| readers)), times(clients.map(|(_, decoders)| decoders)));
+    let readers = threads(options.n_readers(), since_open, &reading);
+    let decoders = threads(options.n_threads(), since_open, &decoding);
+    let (elements, rows) = metrics.consumer.taken();
+    let (mean_ready_batches, mean_read_rows) = metrics.consumer.mean_depths();
+    let in_opening = opened.map_or((0, Duration::ZERO), |opened| (opened.requests, opened.busy));
+    let read_busy = reads.sum().saturating_sub(in_opening.1);
+    let (resample, assemble) = (metrics.resample.stage(), metrics.assemble.stage());
+    let opening = opened.map(|opened| opened.at.saturating_duration_since(metrics.began));
+    Snapshot {
+        elapsed: metrics.began.elapsed(),
+        opening,
+        first_element: metrics.consumer.first(),
+        elements,
+        rows,
+        bad_rows: metrics.n_bad.load(Relaxed),
+        plan: StageTimes {
+            count: claimed,
+            // Threads that were woken and have no CPU yet are counted here too.
+            busy: readers
+                .alive
+                .saturating_sub(readers.elsewhere + look_ahead + memory_budget + load + read_busy),
+            waiting: load,
+            percentiles: metrics.columns.percentiles(),
+        },
+        read: StageTimes {
+            count: reads.count().saturating_sub(in_opening.0),
+            busy: read_busy,
+            waiting: look_ahead + memory_budget,
+            percentiles: reads.percentiles(),
+        },
+        decode: StageTimes {
+            count: if options.is_decoding() { claimed - unfinished as u64 } else { 0 },
+            busy: decoding.busy.saturating_sub(resample.busy + assemble.busy),
+            waiting: decoders.alive.saturating_sub(decoding.busy + decoders.elsewhere),
+            percentiles: metrics.decode.percentiles(),
+        },
+        resample,
+        assemble,
+        deliver: metrics.consumer.deliveries(),
+        consumer: metrics.consumer.times(),
+        pauses: metrics.consumer.pauses(),
+        storage: StorageTimes {
+            requests: reads.count(),
+            bytes: requests.bytes(),
+            busy: reads.sum(),
+            latency: fit.and_then(|(latency_s, _)| Duration::try_from_secs_f64(latency_s).ok()),
+            seconds_per_byte: fit.map(|(_, seconds)| seconds),
+        },
+        caches: Caches {
+            table_hits: tables.0,
+            table_loads: tables.1,
+            table_bytes: tables.2,
+            file_hits: reads.count().saturating_sub(n_opened),
+            file_opens: n_opened,
+        },
+        depths: Depths {
+            unfinished_rows: unfinished,
+            read_rows: n_read,
+            read_bytes,
+            open_batches: open,
+            ready_batches: ready,
+            mean_read_rows,
+            mean_ready_batches,
+        },
+        memory: Memory {
+            used: account.used(),
+            peak: account.peak(),
+            budget: options.memory_budget,
+        },
+        usable_cpus: usable_cpus(),
+        waits: ReaderWaits { look_ahead, memory_budget, tables: load },
+        readers,
+        decoders,
+        shards: context.dataset.get().map(Dataset::reads).unwrap_or_default(),
+    }
+}
+
+fn threads(count: usize, since_open: Duration, times: &ClientTimes) -> ThreadTimes {
+    let alive = since_open * count as u32;
+    // Others may have had more than this one could have used.
+    let elsewhere = times.others.min(alive.saturating_sub(times.busy));
+    ThreadTimes { count, alive, elsewhere, cpu: times.cpu }
+}

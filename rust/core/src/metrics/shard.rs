@@ -1,0 +1,70 @@
+//! The rows of one shard that were decoded, by what became of them.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// Counts the rows of one shard, each time that one is decoded.
+#[derive(Debug, Default)]
+pub(crate) struct RowCounts {
+    decoded: AtomicU64,
+    bad: AtomicU64,
+    damaged: AtomicU64,
+    bad_ns: AtomicU64,
+}
+
+/// The rows of one shard that were decoded so far, those read ahead and those tried in the place of
+/// bad ones among them. A row counts each time that it comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardRows {
+    /// All of them.
+    pub decoded: u64,
+    /// Those that could not be used.
+    pub bad: u64,
+    /// Those that were used though something is wrong with them.
+    pub damaged: u64,
+    /// Decoders' time that went to bad ones, until that was known.
+    pub bad_busy: Duration,
+}
+
+impl RowCounts {
+    /// A row could be used.
+    pub(crate) fn good(&self, is_damaged: bool) {
+        self.decoded.fetch_add(1, Relaxed);
+        self.damaged.fetch_add(is_damaged.into(), Relaxed);
+    }
+
+    /// A row could not be used, which took so long to find.
+    pub(crate) fn bad(&self, took: Duration) {
+        self.decoded.fetch_add(1, Relaxed);
+        self.bad.fetch_add(1, Relaxed);
+        self.bad_ns.fetch_add(took.as_nanos() as u64, Relaxed);
+    }
+
+    /// What has been counted.
+    pub(crate) fn rows(&self) -> ShardRows {
+        ShardRows {
+            decoded: self.decoded.load(Relaxed),
+            bad: self.bad.load(Relaxed),
+            damaged: self.damaged.load(Relaxed),
+            bad_busy: Duration::from_nanos(self.bad_ns.load(Relaxed)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_counted_by_what_became_of_them() {
+        let outcomes = RowCounts::default();
+        outcomes.good(false);
+        outcomes.good(true);
+        outcomes.bad(Duration::from_millis(3));
+        let wanted =
+            ShardRows { decoded: 3, bad: 1, damaged: 1, bad_busy: Duration::from_millis(3) };
+        assert_eq!(outcomes.rows(), wanted);
+    }
+}
