@@ -51,6 +51,8 @@ class BadRows:
 
     def __init__(self, policy: Policy) -> None:
         """Touches no file yet."""
+        self.counts: tuple[int, int] = (0, 0)
+        """Rows whose turn has come, and the bad ones among them."""
         self._policy = policy
         self._kept: dict[tuple[str, int], BadRow] = {}
         self._n_logged = 0
@@ -60,8 +62,7 @@ class BadRows:
 
     def restart(self) -> None:
         """Begins to count anew."""
-        self._n_rows = 0
-        self._n_bad = 0
+        self.counts = (0, 0)
         self._counted: set[tuple[str, int]] = set()
 
     def check_file(self) -> None:
@@ -76,8 +77,11 @@ class BadRows:
 
     def delivered(
         self, n_rows: int, found: Iterable[tuple[tuple[Any, ...], bool]], rows_per_epoch: int
-    ) -> None:
+    ) -> tuple[int, int]:
         """The turn of `n_rows` rows has come; `found` is what the native core tells of the bad.
+
+        Returns:
+            What `counts` is once they have been handed over.
 
         Raises:
             LimitError: They are more than `max_bad_rows` allows. The rows do not count then.
@@ -91,8 +95,7 @@ class BadRows:
         if last is not None:
             self._write()
             self._check(last, n_rows, n_bad, min(_FIRST_ROWS, rows_per_epoch))
-        self._n_rows += n_rows
-        self._n_bad += n_bad
+        return self.counts[0] + n_rows, self.counts[1] + n_bad
 
     def rows(self) -> list[BadRow]:
         """One record a row, the latest last."""
@@ -141,8 +144,8 @@ class BadRows:
         most = self._policy.max_bad_rows
         if most is None:
             return
-        n_bad += self._n_bad
-        n_rows += self._n_rows
+        n_rows += self.counts[0]
+        n_bad += self.counts[1]
         if isinstance(most, int):
             is_too_many = len(self._counted) > most
             what = f"more than {most} rows"
