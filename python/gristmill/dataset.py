@@ -228,7 +228,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "audio": self._audio,
             "shuffle": self._shuffle,
             "crop_seed": next((seed for seed in seeds if seed is not None), 0),
-            "exclude": excluded.rows,
+            "exclude": excluded.native_rows(),
             "expected_rows": excluded.counts,
             "slices": list(self._part.slices),
             "lane": self._part.lane,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import grain
@@ -10,9 +11,10 @@ import grain
 from gristmill import _core
 from gristmill._grain import IDLE_STATS, recorded
 from gristmill.bad_rows import BadRows
+from gristmill.checks import shown
 from gristmill.quarantine import BadRow
 from gristmill.report import DamagedRow, DecodeReport
-from gristmill.state import Opened, Position
+from gristmill.state import ANY_DATA, Opened, Position
 from gristmill.stats import Stats, from_native
 from gristmill.telemetry import Reporter
 from gristmill.verdict import Verdict, decide
@@ -199,7 +201,14 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         """Moves to the position of `state`. Whether it fits the data, the next `next` tells.
 
         A state of another data set, version or slice raises `ValueError` there, nothing here.
+
+        Raises:
+            ValueError: `state` is no dictionary, and so from nothing of this kind.
         """
+        if not isinstance(state, Mapping):
+            raise ValueError(
+                f"a state is a dictionary, as get_state() gives it, not {shown(state)}"
+            )
         given = dict(state)
         self._stop()
         self._bad.restart()
@@ -260,7 +269,10 @@ class ArrowIterator(grain.DatasetIterator[Element]):
 
     def _set_next_index(self, index: int) -> None:
         rows = index * self._dataset.rows_per_element * self._part.stream_stride
-        self.set_state(Position.start_of(self._part)._replace(next_index=rows).to_state())
+        start = Position.start_of(self._part)
+        # It fits any data: what there is, is not known before the first `next`.
+        position = start._replace(next_index=rows, fingerprint=ANY_DATA) if rows else start
+        self.set_state(position.to_state())
 
     def __str__(self) -> str:
         return f"ArrowIterator({self._dataset})"

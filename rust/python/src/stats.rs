@@ -8,6 +8,8 @@ use pyo3::{
     types::{PyDict, PyList},
 };
 
+use crate::text::text;
+
 /// Turns the statistics of all pipelines on or off: only in a build that is there to tell what they
 /// cost.
 #[cfg(feature = "stats-switch")]
@@ -61,7 +63,7 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<
     let shards = PyList::empty(py);
     for shard in &stats.shards {
         let dict = PyDict::new(py);
-        dict.set_item("path", &*shard.name)?;
+        dict.set_item("path", text(py, &shard.name)?)?;
         dict.set_item("requests", shard.requests)?;
         dict.set_item("bytes", shard.bytes)?;
         dict.set_item("busy_seconds", seconds(shard.busy))?;
