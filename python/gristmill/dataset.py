@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import grain
 import numpy as np
 
-from gristmill import _core
+from gristmill import _core, checks
 from gristmill import exclude as _exclude
 from gristmill import paths as _paths
 from gristmill._grain import ElementSpec
@@ -24,7 +24,7 @@ from gristmill.columns import (
     native_fill,
     native_ragged,
 )
-from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
+from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle, read_options
 from gristmill.iterator import ArrowIterator, Columns, Element
 from gristmill.slicing import Part
 from gristmill.state import Position
@@ -134,35 +134,53 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         read: ReadOptions | None = None,
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        if isinstance(columns, str):
-            raise ValueError(f"columns is a list of names: columns=[{columns!r}]")
-        if not (audio is None or audio == "auto" or isinstance(audio, Audio)):
-            raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {audio!r}")
-        if isinstance(shuffle, int):
-            raise ValueError(f"shuffle is gm.Shuffle(seed) or None: gm.Shuffle({shuffle!r})")
-        for name, count in (("batch_size", batch_size), ("epochs", epochs)):
-            if count is not None and count < 1:
-                raise ValueError(f"{name} must be at least 1, not {count!r}")
+        if not (audio is None or isinstance(audio, (Audio, str))) or (
+            isinstance(audio, str) and audio != "auto"
+        ):
+            raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {checks.shown(audio)}")
+        seed = checks.as_int(shuffle)
         self._paths = _paths.as_list(paths)
-        self._columns = None if columns is None else tuple(columns)
+        self._columns = checks.names("columns", columns, write='columns=["audio"]', none=True)
         self._audio = audio
-        self._shuffle = shuffle
-        self._batch_size = batch_size
-        self._drop_remainder = drop_remainder
-        self._epochs = epochs
+        self._shuffle = checks.instance(
+            "shuffle",
+            shuffle,
+            Shuffle,
+            write=f"shuffle=gm.Shuffle(seed={42 if seed is None else seed})",
+            none=True,
+        )
+        self._batch_size = checks.integer(
+            "batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64", none=True
+        )
+        self._drop_remainder = checks.flag("drop_remainder", drop_remainder)
+        self._epochs = checks.integer(
+            "epochs", epochs, 1, 2**63 - 1, write="epochs=10, or None for ever", none=True
+        )
         self._exclude = _exclude.as_items(exclude)
         written = quarantine_path(quarantine, self._exclude)
         self._policy = Policy(on_error, max_bad_rows, written)
         self._binary = checked_binary(binary)
         self._ragged = native_ragged(ragged)
         self._fill_value = native_fill(fill_value)
-        self._with_row_id = with_row_id
-        self._read = ReadOptions() if read is None else read
-        self._allow_changed = allow_changed
+        self._with_row_id = checks.flag("with_row_id", with_row_id)
+        self._read = read_options(read)
+        self._allow_changed = checks.flag("allow_changed", allow_changed)
         self._part = Part()
+        checks.instance(
+            "shard_options",
+            shard_options,
+            grain.sharding.ShardOptions,
+            write="shard_options=grain.sharding.ShardOptions(0, 2)",
+            none=True,
+        )
         if shard_options is not None:
-            is_even = shard_options.drop_remainder or self.drops_remainder
-            self._part = Part(shard_options.shard_index, shard_options.shard_count, is_even)
+            is_even = bool(shard_options.drop_remainder) or self.drops_remainder
+            most = 2**31
+            self._part = Part(
+                checks.integer("shard_index", shard_options.shard_index, 0, most, write="0"),
+                checks.integer("shard_count", shard_options.shard_count, 1, most, write="2"),
+                is_even,
+            )
 
     def __iter__(self) -> ArrowIterator:
         return ArrowIterator(self)
@@ -179,7 +197,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         `sequential_slice`, `slice(k, None, n)` stands for the k-th of n contiguous blocks. Slices
         compose, and one that leaves no rows gives an empty data set.
         """
-        self._part = self._part.narrow(sl, sequential_slice)
+        checks.instance("sl", sl, slice, write="set_slice(slice(0, None, 2))")
+        self._part = self._part.narrow(sl, checks.flag("sequential_slice", sequential_slice))
 
     @property
     def part(self) -> Part:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gristmill.config import ReadOptions
+from gristmill.config import ReadOptions, read_options
 from gristmill.headers import OnShard, UnreadableShard, read_headers
 from gristmill.paths import Paths
 
@@ -66,7 +66,7 @@ def build_indexes(
         ValueError: `index_dir` is `None`, or there is no home to keep a cache in.
         OSError: A shard cannot be read.
     """
-    options = read or ReadOptions()
+    options = read_options(read)
     index_dir = options.resolved_index_dir
     if index_dir is None:
         raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")

@@ -20,6 +20,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
+from gristmill.checks import file_path
 from gristmill.lines import LineFile, open_regular
 
 VERSION = 1
@@ -66,7 +67,7 @@ class QuarantineFile(LineFile):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(os.fspath(path))
+        super().__init__(file_path("path", path))
         try:
             with self._locked():
                 self._write(b"")
@@ -143,7 +144,7 @@ def read_quarantine(path: str | os.PathLike[str]) -> list[BadRow]:
 
 def read_fields(path: str | os.PathLike[str]) -> Generator[dict[str, Any]]:
     """What each line says of a row, checked, in the names of the file; one line at a time."""
-    path = os.fspath(path)
+    path = str(file_path("path", path))
     with open_regular(path) as file:
         number = 0
         # Nobody writes longer lines: a file without any end of line is not read as a whole.
