@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, cast
 
 import grain
@@ -32,6 +34,7 @@ from gristmill.stats import Settings, machine_cpus
 
 _ROW_ID = ("shard", "row")
 _VALID = "valid"
+_LONGEST_PATHS = 200
 
 
 class ArrowIterDataset(grain.IterDataset[Element]):
@@ -189,6 +192,35 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         shards = self._paths[0] if len(self._paths) == 1 else f"{len(self._paths)} paths"
         return f"ArrowIterDataset({shards})"
 
+    def __repr__(self) -> str:
+        named = {
+            "columns": None if self._columns is None else list(self._columns),
+            "audio": self._audio,
+            "shuffle": self._shuffle,
+            "batch_size": self._batch_size,
+            "drop_remainder": self._drop_remainder,
+            "epochs": self._epochs,
+            "on_error": self._policy.on_error,
+            "read": self._read,
+        }
+        usual = inspect.signature(ArrowIterDataset).parameters
+        # What is as it would be anyway is left out, in the options' own values too.
+        usual_values = {**{name: usual[name].default for name in named}, "read": ReadOptions()}
+        given = [repr(self._paths[0] if len(self._paths) == 1 else list(self._paths))]
+        if len(given[0]) > _LONGEST_PATHS:
+            given = [f"[{self._paths[0]!r}, ... {len(self._paths)} paths]"]
+        given += [
+            f"{name}={_short(value)}"
+            for name, value in named.items()
+            if value != usual_values[name]
+        ]
+        if self._exclude:
+            given.append(f"exclude=[{len(self._exclude)} given]")
+        part = self._part
+        if part.hosts > 1 or part.stride > 1 or part.slices:
+            given.append(f"part={_short(part)}")
+        return f"ArrowIterDataset({', '.join(given)})"
+
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
         """Thins the rows, in place: Grain's workers share a data set by this.
 
@@ -228,6 +260,10 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         )
         with contextlib.closing(iter(once)) as batches:
             parts = [(b["shard"], b["row"], b[column]) for b in batches]
+        if parts and isinstance(parts[0][2], dict):
+            raise ValueError(
+                f"labels are one value a row, and no structs; name another column than {column!r}"
+            )
         shard, row, values = zip(*parts, strict=True) if parts else ((), (), ())
         joined = [np.concatenate(part) if part else np.empty(0, np.int64) for part in (shard, row)]
         return joined[0].astype(np.int64), joined[1], np.concatenate(values or [np.empty(0)])
@@ -314,6 +350,19 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     def rows_per_element(self) -> int:
         """Rows in a full element."""
         return self._batch_size or 1
+
+
+def _short(value: Any) -> str:
+    """A value as it may be written, of a data class only what is not as usual."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    parts: list[str] = []
+    for part in fields(value):
+        found = getattr(value, part.name)
+        usual = part.default if part.default_factory is MISSING else part.default_factory()
+        if usual is MISSING or found != usual:
+            parts.append(f"{part.name}={_short(found)}")
+    return f"{type(value).__name__}({', '.join(parts)})"
 
 
 def _spec(leaf: Any) -> Any:

@@ -129,6 +129,11 @@ class Inspection:
         """Length of all recordings together, as the sample suggests."""
         return None if self.sample is None else self.sample.mean_seconds * self.rows
 
+    def __str__(self) -> str:
+        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
+
+        return pages.inspection(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON; of each shard without its metadata."""
         shards = [asdict(replace(shard, metadata={})) for shard in self.shards]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,9 +62,7 @@ class ShuffleQuality:
         batch_rows = _checked_rows(batch_rows, n)
         by_label = None
         if labels is not None:
-            labels = np.asarray(labels)
-            if labels.ndim != 1:
-                raise ValueError("labels are one value a row, and no lists")
+            labels = _coded(labels)
         if len(row) != n or (labels is not None and len(labels) != n):
             raise ValueError("shard, row and labels have one entry for each row of the epoch")
         by_shard = _clumping(shard, batch_rows)
@@ -84,8 +83,10 @@ class ShuffleQuality:
         labels = "" if self.labels is None else f", by label {self.labels:.2f}"
         return (
             f"score {self.score:.2f}: batches of {self.batch_rows} of {self.n_rows} rows clump by "
-            f"shard {self.shards:.2f}{labels}; neighbours meet {self.neighbours:.2f} times as "
-            f"often as by chance, {self.distance:.2f} as far apart (ideal: 1.00 each)"
+            f"shard {self.shards:.2f}{labels} (ideal: 1.00 each). Not in the score: rows that are "
+            f"neighbours in a shard meet in a batch {self.neighbours:.2f} times as often as by "
+            f"chance, and are {self.distance:.2f} times as far apart; it matters where neighbours "
+            "resemble each other"
         )
 
 
@@ -135,6 +136,23 @@ def _numbers(name: str, values: Any) -> _Array:
             f"gm.global_order(...).{name} gives it, not {checks.shown(values)}"
         )
     return array
+
+
+def _coded(labels: Any) -> _Array:
+    """Labels as NumPy can sort them: objects that it cannot, such as `None`, as numbers."""
+    array = np.asarray(labels)
+    told = "labels are one value a row, such as integers or strings, and no lists"
+    if array.ndim != 1:
+        raise ValueError(f"{told}; name another column")
+    with contextlib.suppress(TypeError, ValueError):
+        np.unique(array)
+        return array
+    codes: dict[Any, int] = {}
+    try:
+        return np.array([codes.setdefault(value, len(codes)) for value in array], np.int64)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in array})
+        raise ValueError(f"{told}: these are {', '.join(kinds)}; name another column") from None
 
 
 def _checked_rows(batch_rows: Any, n: int) -> int:

@@ -73,6 +73,11 @@ class BenchReport:
         """What was read of the storage a second."""
         return self.read_bytes / self.seconds
 
+    def __str__(self) -> str:
+        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
+
+        return pages.bench(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
         return {

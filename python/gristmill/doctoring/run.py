@@ -56,6 +56,11 @@ class Diagnosis:
     conclusion: Conclusion
     seconds: float
 
+    def __str__(self) -> str:
+        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
+
+        return pages.diagnosis(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
         measured = asdict(self.measured)

@@ -340,8 +340,9 @@ impl Shared {
         let bookkeeping = size_of::<Result<Row>>().saturating_mul(self.options.rows_per_batch());
         if batch_bytes.saturating_add(bookkeeping) > self.options.memory_budget {
             return Err(Error::limit(format!(
-                "a batch of {rows_per_batch} rows takes more than the memory budget of {} bytes; \
-                 raise memory_budget or lower batch_size",
+                "a batch of {rows_per_batch} rows takes {} bytes, more than the memory budget of {} \
+                 bytes; raise memory_budget to several times that, or lower batch_size",
+                batch_bytes.saturating_add(bookkeeping),
                 self.options.memory_budget
             )));
         }
