@@ -26,7 +26,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
-    epilog=f"The documentation is in {_DOCS}",
+    epilog=f"\b\nThe documentation is in\n{_DOCS}",
 )
 @click.version_option(package_name="gristmill", prog_name="gristmill")
 def main() -> None:
