@@ -96,7 +96,7 @@ def test_of_a_data_set(tmp_path: Path) -> None:
 
 def test_too_little_for_a_batch(tmp_path: Path) -> None:
     paths = write(tmp_path)
-    with pytest.raises(ValueError, match="a batch has 2 to 60 rows"):
+    with pytest.raises(ValueError, match="batch_rows is 2 to 60"):
         gm.shuffle_quality(gm.ArrowIterDataset(paths[0], audio=None))
     with pytest.raises(gm.SchemaError, match="nothing"):
         gm.shuffle_quality(gm.ArrowIterDataset(paths, audio=None), label="nothing")

@@ -1,7 +1,9 @@
 """What is tested is the installed wheel, and the checks of `make lint` check."""
 
+import importlib.metadata
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -71,3 +73,61 @@ def test_licence_expressions(expression, allowed):
     pytest.importorskip("packaging")
     check = script("check_licences").is_allowed
     assert check(expression, {"MIT", "BSD-3-Clause"}) is allowed
+
+
+def test_the_wheel_runs_where_its_tag_says():
+    """On every glibc from the one of its tag on; `make wheel` asks for 2.28."""
+    import gristmill._core
+
+    files = importlib.metadata.files("gristmill")
+    (wheel,) = [file for file in files if file.name == "WHEEL"]
+    (tag,) = re.findall(r"^Tag: cp311-abi3-(.*)$", wheel.read_text(), re.MULTILINE)
+    (promised,) = re.findall(r"manylinux_2_(\d+)_", tag)
+    needed = re.findall(rb"GLIBC_2\.(\d+)", Path(gristmill._core.__file__).read_bytes())
+    assert max(map(int, needed)) <= int(promised)
+    assert "--compatibility manylinux_2_28" in (ROOT / "Makefile").read_text()
+
+
+def test_the_wheel_has_the_documentation():
+    import gristmill
+
+    docs = Path(gristmill.__file__).parent / "docs"
+    cited = set()
+    for module in Path(gristmill.__file__).parent.rglob("*.py*"):
+        if module.suffix in {".py", ".pyi"}:
+            cited |= set(re.findall(r"docs/([\w/-]+\.md)", module.read_text()))
+    assert cited
+    assert [page for page in cited if not (docs / page).is_file()] == []
+    # Pages are links in `python/gristmill/docs`: a new one takes a new link.
+    pages = sorted(path for path in (ROOT / "docs").rglob("*") if path.is_file())
+    shipped = [docs / page.relative_to(ROOT / "docs") for page in pages]
+    assert [page.name for page in shipped if not page.is_file()] == []
+    assert [page.read_bytes() for page in shipped] == [page.read_bytes() for page in pages]
+
+
+def test_project_urls_are_those_of_the_repository():
+    (repository,) = re.findall(
+        r'^repository = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE
+    )
+    urls = importlib.metadata.metadata("gristmill").get_all("Project-URL")
+    assert {url.split(", ")[0] for url in urls} >= {"Repository", "Documentation", "Changelog"}
+    assert all(url.split(", ")[1].startswith(repository) for url in urls)
+
+
+def test_the_command_line_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "gristmill", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "Usage: gristmill [OPTIONS]" in done.stdout
+    docs = done.stdout.partition("The documentation is in")[2]
+    assert (Path("".join(docs.split())) / "guide.md").is_file()
+
+
+def test_import_without_jax_says_nothing():
+    code = "import sys; sys.modules['jax'] = None; import gristmill"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+    # Grain by itself does: what is silenced is there.
+    code = "import sys; sys.modules['jax'] = None; import grain"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "jax profiler" in done.stderr

@@ -1,5 +1,9 @@
-"""Feeds JAX from Arrow shards of audio, at the speed of the codec."""
+"""Feeds JAX from Arrow shards of audio, at the speed of the codec.
 
+Docstrings speak of pages such as `docs/formats.md`: they are in the folder `docs` beside this file.
+"""
+
+from gristmill import _grain  # noqa: F401 # pyright: ignore[reportUnusedImport] - imports Grain
 from gristmill._core import __version__
 from gristmill.audio import AudioInfo, decode, decode_with_report, probe
 from gristmill.config import Audio, CenterCrop, RandomCrop, ReadOptions, Shuffle, StartCrop
@@ -13,8 +17,10 @@ from gristmill.errors import (
     InternalError,
     LimitError,
     SchemaError,
+    SourceNotFoundError,
     UnsupportedCodecError,
 )
+from gristmill.finding import PerSource, stats, verdict
 from gristmill.headers import ShardHeader, UnreadableShard
 from gristmill.indexes import IndexReport, build_indexes
 from gristmill.inspection import AudioSample, Inspection, inspect
@@ -55,6 +61,7 @@ __all__ = [
     "InternalError",
     "LimitError",
     "Limits",
+    "PerSource",
     "QuarantineFile",
     "RandomCrop",
     "ReadOptions",
@@ -64,6 +71,7 @@ __all__ = [
     "ShardHeader",
     "Shuffle",
     "ShuffleQuality",
+    "SourceNotFoundError",
     "StartCrop",
     "Stats",
     "UnreadableShard",
@@ -83,4 +91,6 @@ __all__ = [
     "read_quarantine",
     "scan",
     "shuffle_quality",
+    "stats",
+    "verdict",
 ]

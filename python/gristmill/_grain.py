@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import grain
+_NO_PROFILER = "Failed to load jax profiler"
+
+
+def _says_more(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_NO_PROFILER)
+
+
+# Without JAX Grain warns, when it is imported, that its profiler has none: nobody who has no JAX
+# needs to know. Its logger is absl's, which has to be made by absl itself.
+with contextlib.suppress(ImportError):
+    import absl.logging  # noqa: F401 # pyright: ignore[reportUnusedImport]
+_absl = logging.getLogger("absl")
+_absl.addFilter(_says_more)
+try:
+    import grain
+finally:
+    _absl.removeFilter(_says_more)
 
 _Next = TypeVar("_Next", bound=Callable[..., Any])
 
@@ -37,6 +55,11 @@ def recorded(next_method: _Next) -> _Next:
         return stats.record_next_duration_if_output(traced)
     except (ImportError, AttributeError):
         return next_method
+
+
+def is_of_another_process(iterator: Any) -> bool:
+    """Whether it stands for an iterator in a worker process."""
+    return any("ProcessPrefetch" in kind.__name__ for kind in type(iterator).__mro__)
 
 
 def record_reads(n_requests: int, n_bytes: int, seconds: float) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gristmill import _core
-from gristmill.config import Dtype, Resampler, check_dtype
+from gristmill import _core, checks
+from gristmill.config import Dtype, Resampler, check_channels, check_dtype
 from gristmill.limits import Limits
 from gristmill.report import DecodeReport
 
@@ -111,16 +112,19 @@ def decode_with_report(
         (132300, 4096, {'checksums': 1, 'gaps': 1})
     """
     check_dtype(dtype)
+    checks.choice("resampler", resampler, get_args(Resampler))
     samples, report = _core.decode(
         _as_bytes(data),
-        sample_rate=sample_rate,
-        channels=channels,
-        start=start,
-        seconds=seconds,
+        sample_rate=checks.integer(
+            "sample_rate", sample_rate, 1, 768_000, write="sample_rate=32_000, in Hz", none=True
+        ),
+        channels=check_channels(channels),
+        start=checks.number("start", start, 0, 1e12, write="start=1.5"),
+        seconds=checks.number("seconds", seconds, 0, 1e12, write="seconds=5", none=True),
         resampler=resampler,
         dtype=dtype,
-        strict=strict,
-        limits=limits or _DEFAULT,
+        strict=checks.flag("strict", strict),
+        limits=_limits(limits),
     )
     return samples, DecodeReport(*report)
 
@@ -132,10 +136,22 @@ def probe(data: _Data, *, limits: Limits | None = None) -> AudioInfo:
         DecodeError: The bytes are damaged or in no known format.
         LimitError: The recording asks for more than `limits` allow.
     """
-    return AudioInfo(*_core.probe(_as_bytes(data), limits=limits or _DEFAULT))
+    return AudioInfo(*_core.probe(_as_bytes(data), limits=_limits(limits)))
+
+
+def _limits(limits: Limits | None) -> Limits:
+    write = "limits=gm.Limits(max_seconds=3600)"
+    return checks.instance("limits", limits, Limits, write=write, none=True) or _DEFAULT
 
 
 def _as_bytes(data: _Data) -> bytes | bytearray:
+    if isinstance(data, (str, os.PathLike)):
+        raise TypeError(
+            f"a recording is bytes, not {checks.shown(data)}, which is a path: write "
+            f"gm.decode(pathlib.Path(...).read_bytes())"
+        )
     if isinstance(data, np.ndarray) and data.dtype != np.uint8:
         raise TypeError(f"a recording is bytes or an array of uint8, not of {data.dtype}")
+    if not isinstance(data, (bytes, bytearray, memoryview, np.ndarray)):
+        raise TypeError(f"a recording is bytes or an array of uint8, not {checks.shown(data)}")
     return data.tobytes() if isinstance(data, memoryview | np.ndarray) else data

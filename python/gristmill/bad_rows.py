@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from gristmill import checks
 from gristmill.errors import LimitError
 from gristmill.exclude import File, Pair
 from gristmill.quarantine import BadRow, QuarantineFile
@@ -32,13 +33,16 @@ class Policy:
     quarantine: str | None = None
 
     def __post_init__(self) -> None:
-        if self.on_error not in get_args(OnError):
-            raise ValueError(f"on_error is one of {get_args(OnError)}, not {self.on_error!r}")
+        checks.choice("on_error", self.on_error, get_args(OnError))
         most = self.max_bad_rows
-        if most is not None and (
-            isinstance(most, bool) or not (most >= 0 and (isinstance(most, int) or most <= 1))
-        ):
-            raise ValueError(f"max_bad_rows is a number of rows, or 0.0 to 1.0, not {most!r}")
+        count, share = checks.as_int(most), checks.as_float(most)
+        is_share = count is None and share is not None and 0 <= share <= 1
+        if not (most is None or is_share or (count is not None and count >= 0)):
+            raise ValueError(
+                f"max_bad_rows is a number of rows, or a share of 0.0 to 1.0, or None, not "
+                f"{checks.shown(most)}: write max_bad_rows=100, or 0.01"
+            )
+        object.__setattr__(self, "max_bad_rows", share if count is None else count)
         if self.on_error == "raise" and not (most is None and self.quarantine is None):
             raise ValueError(
                 "with on_error='raise' the first bad row is the end; max_bad_rows= and quarantine= "
@@ -51,6 +55,8 @@ class BadRows:
 
     def __init__(self, policy: Policy) -> None:
         """Touches no file yet."""
+        self.counts: tuple[int, int] = (0, 0)
+        """Rows whose turn has come, and the bad ones among them."""
         self._policy = policy
         self._kept: dict[tuple[str, int], BadRow] = {}
         self._n_logged = 0
@@ -60,8 +66,7 @@ class BadRows:
 
     def restart(self) -> None:
         """Begins to count anew."""
-        self._n_rows = 0
-        self._n_bad = 0
+        self.counts = (0, 0)
         self._counted: set[tuple[str, int]] = set()
 
     def check_file(self) -> None:
@@ -76,8 +81,11 @@ class BadRows:
 
     def delivered(
         self, n_rows: int, found: Iterable[tuple[tuple[Any, ...], bool]], rows_per_epoch: int
-    ) -> None:
+    ) -> tuple[int, int]:
         """The turn of `n_rows` rows has come; `found` is what the native core tells of the bad.
+
+        Returns:
+            What `counts` is once they have been handed over.
 
         Raises:
             LimitError: They are more than `max_bad_rows` allows. The rows do not count then.
@@ -91,8 +99,7 @@ class BadRows:
         if last is not None:
             self._write()
             self._check(last, n_rows, n_bad, min(_FIRST_ROWS, rows_per_epoch))
-        self._n_rows += n_rows
-        self._n_bad += n_bad
+        return self.counts[0] + n_rows, self.counts[1] + n_bad
 
     def rows(self) -> list[BadRow]:
         """One record a row, the latest last."""
@@ -141,8 +148,8 @@ class BadRows:
         most = self._policy.max_bad_rows
         if most is None:
             return
-        n_bad += self._n_bad
-        n_rows += self._n_rows
+        n_rows += self.counts[0]
+        n_bad += self.counts[1]
         if isinstance(most, int):
             is_too_many = len(self._counted) > most
             what = f"more than {most} rows"
@@ -168,9 +175,10 @@ def quarantine_path(
     Raises:
         ValueError: It is read by `exclude=` at the same time.
     """
-    if quarantine is None:
+    named = checks.file_path("quarantine", quarantine, none=True)
+    if named is None:
         return None
-    path = os.path.abspath(quarantine)  # noqa: PTH100 (a worker may have another folder)
+    path = os.path.abspath(named)  # noqa: PTH100 (a worker may have another folder)
     files = [os.fspath(item) for item in exclude if not isinstance(item, tuple)]
     if path in map(os.path.abspath, files):
         raise ValueError(

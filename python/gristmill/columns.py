@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from gristmill import checks
+
 Binary: TypeAlias = Literal["bytes", "numpy"]
 RaggedMode: TypeAlias = Literal["object", "pad", "error"]
 Ragged: TypeAlias = RaggedMode | Mapping[str, RaggedMode]
@@ -16,24 +18,23 @@ FillValue: TypeAlias = FillNumber | Mapping[str, FillNumber] | None
 
 def checked_binary(binary: Binary) -> Binary:
     """Refuses what is not one of them."""
-    if binary not in get_args(Binary):
-        raise ValueError(f"binary is one of {get_args(Binary)}, not {binary!r}")
-    return binary
+    return checks.choice("binary", binary, get_args(Binary))
 
 
 def native_ragged(ragged: Ragged) -> tuple[str, list[tuple[str, str]]]:
     """What holds for all columns, and what for single ones."""
     by_name = dict(ragged) if isinstance(ragged, Mapping) else {}
     default = "object" if isinstance(ragged, Mapping) else ragged
+    _check_names("ragged", by_name, '{"tokens": "pad"}')
     for mode in (default, *by_name.values()):
-        if mode not in get_args(RaggedMode):
-            raise ValueError(f"ragged is one of {get_args(RaggedMode)}, not {mode!r}")
+        checks.choice("ragged", mode, get_args(RaggedMode), write='"pad", or {"tokens": "pad"}')
     return default, list(by_name.items())
 
 
 def native_fill(fill: FillValue) -> tuple[Any, list[tuple[str, Any]]]:
     """What holds for all columns, and what for single ones, as plain Python numbers."""
     if isinstance(fill, Mapping):
+        _check_names("fill_value", fill, '{"count": -1}')
         return None, [(name, _number(value)) for name, value in fill.items()]
     return (None if fill is None else _number(fill)), []
 
@@ -47,4 +48,16 @@ def _number(value: FillNumber) -> bool | int | float:
         is_small = not isinstance(number, int) or -(2**63) <= number < 2**64
         if isinstance(number, (bool, int, float)) and is_small:
             return number
-    raise ValueError(f"fill_value is a number of at most 64 bits, or NaT, not {value!r}")
+    raise ValueError(
+        "fill_value is a number of at most 64 bits, or NaT, or a mapping of these by column, not "
+        f"{checks.shown(value)}: write fill_value=-1"
+    )
+
+
+def _check_names(option: str, by_name: Mapping[Any, object], example: str) -> None:
+    for name in by_name:
+        if not isinstance(name, str):
+            raise ValueError(
+                f"{option} is by the names of columns, and {checks.shown(name)} is none: write "
+                f"{option}={example}"
+            )

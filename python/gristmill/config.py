@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
+from gristmill import checks
 from gristmill.limits import Limits
 
 Resampler: TypeAlias = Literal["hq", "fast", "torchaudio", "best"]
@@ -30,11 +32,10 @@ class _Crop:
     seconds: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.seconds <= _MOST_SECONDS:
-            raise ValueError(
-                f"a crop takes more than 0 seconds and at most a day, {_MOST_SECONDS:,} s, not "
-                f"{self.seconds!r}"
-            )
+        name = f"{type(self).__name__}(seconds)"
+        example = f"gm.{type(self).__name__}(seconds=5)"
+        seconds = checks.number(name, self.seconds, 0, _MOST_SECONDS, above=True, write=example)
+        object.__setattr__(self, "seconds", seconds)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ class RandomCrop(_Crop):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_seed(self.seed)
+        seed = _seed(self.seed, "gm.RandomCrop(seconds=5, seed=0)", none=True)
+        object.__setattr__(self, "seed", seed)
 
 
 @dataclass(frozen=True)
@@ -119,23 +121,37 @@ class Audio:
     max_missing: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_missing is not None:
-            if not 0 <= self.max_missing <= 1:
-                raise ValueError(f"max_missing is 0 to 1 or None, not {self.max_missing!r}")
-            if self.strict:
-                raise ValueError(
-                    "with strict=True nothing may be missing; max_missing= goes with strict=False"
-                )
-        if self.sample_rate is not None and not 1 <= self.sample_rate <= 768_000:
-            raise ValueError(f"sample_rate is 1 to 768000 Hz or None, not {self.sample_rate!r}")
-        is_count = isinstance(self.channels, int) and self.channels >= 1
-        if not is_count and self.channels not in ("mono", "keep"):
-            raise ValueError(f"channels is 'mono', 'keep' or a number, not {self.channels!r}")
-        if self.pad not in ("zero", "repeat", None):
-            raise ValueError(f"pad is 'zero', 'repeat' or None, not {self.pad!r}")
-        if self.resampler not in get_args(Resampler):
-            raise ValueError(f"resampler is one of {get_args(Resampler)}, not {self.resampler!r}")
-        check_dtype(self.dtype)
+        text, pads = checks.text, ("zero", "repeat", None)
+        settle(
+            self,
+            column=text("column", self.column, write='gm.Audio("audio")', none=True),
+            sample_rate=checks.integer(
+                "sample_rate",
+                self.sample_rate,
+                1,
+                768_000,
+                write="sample_rate=32_000, in Hz",
+                none=True,
+            ),
+            channels=check_channels(self.channels),
+            crop=checks.instance(
+                "crop", self.crop, _Crop, write="crop=gm.RandomCrop(seconds=5)", none=True
+            ),
+            pad=checks.choice("pad", self.pad, pads),
+            resampler=checks.choice("resampler", self.resampler, get_args(Resampler)),
+            dtype=check_dtype(self.dtype),
+            strict=checks.flag("strict", self.strict),
+            limits=checks.instance(
+                "limits", self.limits, Limits, write="limits=gm.Limits(max_seconds=3600)"
+            ),
+            max_missing=checks.number(
+                "max_missing", self.max_missing, 0, 1, write="max_missing=0.1", none=True
+            ),
+        )
+        if self.max_missing is not None and self.strict:
+            raise ValueError(
+                "with strict=True nothing may be missing; max_missing= goes with strict=False"
+            )
 
 
 @dataclass(frozen=True)
@@ -165,11 +181,16 @@ class Shuffle:
     reshuffle_each_epoch: bool = True
 
     def __post_init__(self) -> None:
-        _check_seed(self.seed)
-        for name in ("window", "streams"):
-            count = getattr(self, name)
-            if count is not None and not 1 <= count < 2**63:
-                raise ValueError(f"{name} must be at least 1, not {count!r}")
+        most = 2**63 - 1
+        settle(
+            self,
+            seed=_seed(self.seed, "gm.Shuffle(seed=42)"),
+            window=checks.integer(
+                "window", self.window, 1, most, write="window=100_000, in rows", none=True
+            ),
+            streams=checks.integer("streams", self.streams, 1, most, write="streams=16"),
+            reshuffle_each_epoch=checks.flag("reshuffle_each_epoch", self.reshuffle_each_epoch),
+        )
 
 
 @dataclass(frozen=True)
@@ -210,19 +231,37 @@ class ReadOptions:
     log_every_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.retries <= 1000:
-            raise ValueError(f"retries is 0 to 1000, not {self.retries!r}")
-        if self.num_requests is not None and not 1 <= self.num_requests <= 256:
-            raise ValueError(f"num_requests is 1 to 256, not {self.num_requests!r}")
-        for name in ("num_threads", "prefetch_batches"):
-            count = getattr(self, name)
-            if count is not None and count < 1:
-                raise ValueError(f"{name} must be at least 1, not {count!r}")
-        every = self.log_every_seconds
-        if every is not None and not every > 0:
-            raise ValueError(f"log_every_seconds must be above 0, not {every!r}")
-        if self.memory_budget_bytes < 1:
-            raise ValueError(f"memory_budget must be at least 1 byte, not {self.memory_budget!r}")
+        integer, is_text = checks.integer, isinstance(self.memory_budget, str)
+        budget: Any = self.memory_budget
+        if not is_text and checks.as_int(budget) is not None:
+            budget = checks.as_int(budget)
+        settle(
+            self,
+            num_threads=integer(
+                "num_threads", self.num_threads, 1, 65_536, write="num_threads=8", none=True
+            ),
+            memory_budget=budget,
+            prefetch_batches=integer(
+                "prefetch_batches", self.prefetch_batches, 1, 2**31, write="prefetch_batches=4"
+            ),
+            num_requests=integer(
+                "num_requests", self.num_requests, 1, 256, write="num_requests=32", none=True
+            ),
+            retries=integer("retries", self.retries, 0, 1000, write="retries=5"),
+            page_cache=checks.flag("page_cache", self.page_cache),
+            log_every_seconds=checks.number(
+                "log_every_seconds",
+                self.log_every_seconds,
+                0,
+                math.inf,
+                above=True,
+                write="log_every_seconds=60",
+                none=True,
+            ),
+        )
+        checks.file_path("index_dir", self.index_dir, none=True)
+        if not 1 <= self.memory_budget_bytes < 2**63:
+            raise _no_budget(self.memory_budget)
 
     @property
     def resolved_index_dir(self) -> str | None:
@@ -244,27 +283,59 @@ class ReadOptions:
     @property
     def memory_budget_bytes(self) -> int:
         """`memory_budget` in bytes."""
-        if isinstance(self.memory_budget, int):
+        if isinstance(self.memory_budget, int) and not isinstance(self.memory_budget, bool):
             return self.memory_budget
+        if not isinstance(self.memory_budget, str):
+            raise _no_budget(self.memory_budget)
         text = self.memory_budget.strip().upper()
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?", text)
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?", text, re.ASCII)
         factor = {**_UNITS, **_BINARY}.get(match[2]) if match else None
         if match is None or factor is None:
-            raise ValueError(f"memory_budget is like 2GiB or 500MB, not {self.memory_budget!r}")
+            raise _no_budget(self.memory_budget)
         return int(float(match[1]) * factor)
 
 
-def check_dtype(dtype: str) -> None:
+def read_options(read: Any) -> ReadOptions:
+    """What was given for `read=`, or the defaults for `None`."""
+    write = "read=gm.ReadOptions(num_threads=8)"
+    return checks.instance("read", read, ReadOptions, write=write, none=True) or ReadOptions()
+
+
+def settle(options: object, **values: object) -> None:
+    """Sets attributes of a frozen class to what was checked: NumPy's integers as integers."""
+    for name, value in values.items():
+        object.__setattr__(options, name, value)
+
+
+def check_dtype(dtype: Any) -> Any:
     """Refuses what samples cannot be stored as, here or without a package that is missing."""
-    if dtype not in get_args(Dtype):
-        raise ValueError(f"dtype is one of {get_args(Dtype)}, not {dtype!r}")
+    checks.choice("dtype", dtype, get_args(Dtype), write='dtype="float32"')
     if dtype == "bfloat16" and importlib.util.find_spec("ml_dtypes") is None:
         raise ImportError(
             "dtype='bfloat16' needs the package ml_dtypes, which comes with JAX: "
             "pip install ml_dtypes"
         )
+    return dtype
 
 
-def _check_seed(seed: int | None) -> None:
-    if seed is not None and not 0 <= seed < 2**64:
-        raise ValueError(f"a seed is 0 to 2**64 - 1, not {seed!r}")
+def check_channels(channels: Any) -> Any:
+    """`"mono"`, `"keep"` or a number of channels."""
+    count = checks.as_int(channels)
+    if count is not None and 1 <= count <= 65_535:
+        return count
+    if isinstance(channels, str) and channels in ("mono", "keep"):
+        return channels
+    raise ValueError(
+        f"channels is 'mono', 'keep' or a number of at least 1, not {checks.shown(channels)}"
+    )
+
+
+def _seed(seed: object, example: str, *, none: bool = False) -> Any:
+    return checks.integer("seed", seed, 0, 2**64 - 1, write=example, none=none)
+
+
+def _no_budget(value: object) -> ValueError:
+    return ValueError(
+        "memory_budget is a number of bytes, at least 1, or a string of one with a unit, not "
+        f"{checks.shown(value)}: write memory_budget='2GiB' or '500MB'"
+    )

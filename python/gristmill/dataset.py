@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, cast
 
 import grain
 import numpy as np
 
-from gristmill import _core
+from gristmill import _core, checks
 from gristmill import exclude as _exclude
 from gristmill import paths as _paths
 from gristmill._grain import ElementSpec
@@ -24,7 +26,7 @@ from gristmill.columns import (
     native_fill,
     native_ragged,
 )
-from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle
+from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle, read_options
 from gristmill.iterator import ArrowIterator, Columns, Element
 from gristmill.slicing import Part
 from gristmill.state import Position
@@ -32,6 +34,7 @@ from gristmill.stats import Settings, machine_cpus
 
 _ROW_ID = ("shard", "row")
 _VALID = "valid"
+_LONGEST_PATHS = 200
 
 
 class ArrowIterDataset(grain.IterDataset[Element]):
@@ -134,35 +137,53 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         read: ReadOptions | None = None,
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        if isinstance(columns, str):
-            raise ValueError(f"columns is a list of names: columns=[{columns!r}]")
-        if not (audio is None or audio == "auto" or isinstance(audio, Audio)):
-            raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {audio!r}")
-        if isinstance(shuffle, int):
-            raise ValueError(f"shuffle is gm.Shuffle(seed) or None: gm.Shuffle({shuffle!r})")
-        for name, count in (("batch_size", batch_size), ("epochs", epochs)):
-            if count is not None and count < 1:
-                raise ValueError(f"{name} must be at least 1, not {count!r}")
+        if not (audio is None or isinstance(audio, (Audio, str))) or (
+            isinstance(audio, str) and audio != "auto"
+        ):
+            raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {checks.shown(audio)}")
+        seed = checks.as_int(shuffle)
         self._paths = _paths.as_list(paths)
-        self._columns = None if columns is None else tuple(columns)
+        self._columns = checks.names("columns", columns, write='columns=["audio"]', none=True)
         self._audio = audio
-        self._shuffle = shuffle
-        self._batch_size = batch_size
-        self._drop_remainder = drop_remainder
-        self._epochs = epochs
+        self._shuffle = checks.instance(
+            "shuffle",
+            shuffle,
+            Shuffle,
+            write=f"shuffle=gm.Shuffle(seed={42 if seed is None else seed})",
+            none=True,
+        )
+        self._batch_size = checks.integer(
+            "batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64", none=True
+        )
+        self._drop_remainder = checks.flag("drop_remainder", drop_remainder)
+        self._epochs = checks.integer(
+            "epochs", epochs, 1, 2**63 - 1, write="epochs=10, or None for ever", none=True
+        )
         self._exclude = _exclude.as_items(exclude)
         written = quarantine_path(quarantine, self._exclude)
         self._policy = Policy(on_error, max_bad_rows, written)
         self._binary = checked_binary(binary)
         self._ragged = native_ragged(ragged)
         self._fill_value = native_fill(fill_value)
-        self._with_row_id = with_row_id
-        self._read = ReadOptions() if read is None else read
-        self._allow_changed = allow_changed
+        self._with_row_id = checks.flag("with_row_id", with_row_id)
+        self._read = read_options(read)
+        self._allow_changed = checks.flag("allow_changed", allow_changed)
         self._part = Part()
+        checks.instance(
+            "shard_options",
+            shard_options,
+            grain.sharding.ShardOptions,
+            write="shard_options=grain.sharding.ShardOptions(0, 2)",
+            none=True,
+        )
         if shard_options is not None:
-            is_even = shard_options.drop_remainder or self.drops_remainder
-            self._part = Part(shard_options.shard_index, shard_options.shard_count, is_even)
+            is_even = bool(shard_options.drop_remainder) or self.drops_remainder
+            most = 2**31
+            self._part = Part(
+                checks.integer("shard_index", shard_options.shard_index, 0, most, write="0"),
+                checks.integer("shard_count", shard_options.shard_count, 1, most, write="2"),
+                is_even,
+            )
 
     def __iter__(self) -> ArrowIterator:
         return ArrowIterator(self)
@@ -170,6 +191,35 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     def __str__(self) -> str:
         shards = self._paths[0] if len(self._paths) == 1 else f"{len(self._paths)} paths"
         return f"ArrowIterDataset({shards})"
+
+    def __repr__(self) -> str:
+        named = {
+            "columns": None if self._columns is None else list(self._columns),
+            "audio": self._audio,
+            "shuffle": self._shuffle,
+            "batch_size": self._batch_size,
+            "drop_remainder": self._drop_remainder,
+            "epochs": self._epochs,
+            "on_error": self._policy.on_error,
+            "read": self._read,
+        }
+        usual = inspect.signature(ArrowIterDataset).parameters
+        # What is as it would be anyway is left out, in the options' own values too.
+        usual_values = {**{name: usual[name].default for name in named}, "read": ReadOptions()}
+        given = [repr(self._paths[0] if len(self._paths) == 1 else list(self._paths))]
+        if len(given[0]) > _LONGEST_PATHS:
+            given = [f"[{self._paths[0]!r}, ... {len(self._paths)} paths]"]
+        given += [
+            f"{name}={_short(value)}"
+            for name, value in named.items()
+            if value != usual_values[name]
+        ]
+        if self._exclude:
+            given.append(f"exclude=[{len(self._exclude)} given]")
+        part = self._part
+        if part.hosts > 1 or part.stride > 1 or part.slices:
+            given.append(f"part={_short(part)}")
+        return f"ArrowIterDataset({', '.join(given)})"
 
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
         """Thins the rows, in place: Grain's workers share a data set by this.
@@ -179,7 +229,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         `sequential_slice`, `slice(k, None, n)` stands for the k-th of n contiguous blocks. Slices
         compose, and one that leaves no rows gives an empty data set.
         """
-        self._part = self._part.narrow(sl, sequential_slice)
+        checks.instance("sl", sl, slice, write="set_slice(slice(0, None, 2))")
+        self._part = self._part.narrow(sl, checks.flag("sequential_slice", sequential_slice))
 
     @property
     def part(self) -> Part:
@@ -209,6 +260,10 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         )
         with contextlib.closing(iter(once)) as batches:
             parts = [(b["shard"], b["row"], b[column]) for b in batches]
+        if parts and isinstance(parts[0][2], dict):
+            raise ValueError(
+                f"labels are one value a row, and no structs; name another column than {column!r}"
+            )
         shard, row, values = zip(*parts, strict=True) if parts else ((), (), ())
         joined = [np.concatenate(part) if part else np.empty(0, np.int64) for part in (shard, row)]
         return joined[0].astype(np.int64), joined[1], np.concatenate(values or [np.empty(0)])
@@ -228,7 +283,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "audio": self._audio,
             "shuffle": self._shuffle,
             "crop_seed": next((seed for seed in seeds if seed is not None), 0),
-            "exclude": excluded.rows,
+            "exclude": excluded.native_rows(),
             "expected_rows": excluded.counts,
             "slices": list(self._part.slices),
             "lane": self._part.lane,
@@ -295,6 +350,19 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     def rows_per_element(self) -> int:
         """Rows in a full element."""
         return self._batch_size or 1
+
+
+def _short(value: Any) -> str:
+    """A value as it may be written, of a data class only what is not as usual."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    parts: list[str] = []
+    for part in fields(value):
+        found = getattr(value, part.name)
+        usual = part.default if part.default_factory is MISSING else part.default_factory()
+        if usual is MISSING or found != usual:
+            parts.append(f"{part.name}={_short(found)}")
+    return f"{type(value).__name__}({', '.join(parts)})"
 
 
 def _spec(leaf: Any) -> Any:

@@ -80,5 +80,9 @@ class LimitError(GristmillError):
     limit: str = ""
 
 
+class SourceNotFoundError(GristmillError):
+    """A Grain pipeline has no source of gristmill in this process: see `gm.verdict`."""
+
+
 class InternalError(GristmillError):
     """A bug in gristmill. Please report it, with the message."""

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gristmill import _core
+from gristmill import _core, checks
 from gristmill import paths as _paths
-from gristmill.config import ReadOptions
+from gristmill.config import ReadOptions, read_options
 from gristmill.errors import CorruptShardError, LimitError, SchemaError
 
 OnShard = Callable[[], None]
@@ -94,7 +94,9 @@ def read_headers(
     Raises:
         OSError: A shard cannot be read.
     """
-    options = read or ReadOptions()
+    options = read_options(read)
+    for name, told in (("on_shards", on_shards), ("on_shard", on_shard)):
+        checks.function(name, told)
     shards = _paths.resolve(_paths.as_list(paths))
     if on_shards:
         on_shards(len(shards))

@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from gristmill import _core
+from gristmill import _core, checks
 from gristmill.audio import AudioInfo
-from gristmill.config import ReadOptions, Shuffle
+from gristmill.config import ReadOptions, Shuffle, read_options
 from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import DecodeError, LimitError, SchemaError
 from gristmill.headers import (
@@ -129,6 +129,11 @@ class Inspection:
         """Length of all recordings together, as the sample suggests."""
         return None if self.sample is None else self.sample.mean_seconds * self.rows
 
+    def __str__(self) -> str:
+        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
+
+        return pages.inspection(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON; of each shard without its metadata."""
         shards = [asdict(replace(shard, metadata={})) for shard in self.shards]
@@ -179,7 +184,9 @@ def inspect(
         OSError: A shard cannot be read.
         SchemaError: There is no such column, or shards differ.
     """
-    options = read or ReadOptions()
+    options = read_options(read)
+    column = checks.text("column", column, write='column="audio"', none=True)
+    sample = checks.integer("sample", sample, 1, 2**31, write="sample=200, in rows")
     headers, unreadable = read_headers(paths, options, on_shards, on_shard)
     audio: str | None = None
     # Without audio there is still much to tell.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import grain
@@ -10,9 +11,10 @@ import grain
 from gristmill import _core
 from gristmill._grain import IDLE_STATS, recorded
 from gristmill.bad_rows import BadRows
+from gristmill.checks import shown
 from gristmill.quarantine import BadRow
 from gristmill.report import DamagedRow, DecodeReport
-from gristmill.state import Opened, Position
+from gristmill.state import ANY_DATA, Opened, Position
 from gristmill.stats import Stats, from_native
 from gristmill.telemetry import Reporter
 from gristmill.verdict import Verdict, decide
@@ -65,12 +67,25 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._ended = False
         self._damaged: dict[tuple[str, int], DamagedRow] = {}
         self._bad = BadRows(dataset.policy)
+        # What holds once the element of this call is handed over.
+        self._next_position = self._position
+        self._next_counts = self._bad.counts
+        # Whether pipeline and position agree: not inside `next`, nor once an interrupt has left it.
+        self._is_settled = True
         self._columns: Columns = {}
         self._reporter = Reporter(dataset.log_every_seconds)
         self._measured: dict[str, Any] | None = None
 
-    @recorded
     def __next__(self) -> Element:
+        element = self._next()
+        # A signal is answered where a function begins or returns to, so from here to the end of the
+        # call nothing may be called: the element is handed over and counted, or neither.
+        self._position, self._given, self._bad.counts = self._next_position, None, self._next_counts
+        self._is_settled = True
+        return element
+
+    @recorded
+    def _next(self) -> Element:
         stats: Any = self._stats
         if type(stats) is IDLE_STATS:
             return self._advance()
@@ -82,6 +97,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         if self._ended:
             raise StopIteration
         pipeline = self._running()
+        self._is_settled = False
         try:
             while True:
                 delivered = pipeline.next()
@@ -95,15 +111,19 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                         self._columns = _columns_of(element)
                     self._reporter.element(self, pipeline)
                     return element
+                self._position, self._given = self._next_position, None
+                self._bad.counts = self._next_counts
         except BaseException:
-            # An interrupt may come after the pipeline went on: then it is ahead of the state.
             self._stop()
             self._assert_not_closed()
             raise
+        position = self._position
         if opened is not None and not self._dataset.drops_remainder:
-            self._position, self._given = self._position.ended(opened), None
-        self._ended = True
+            position = position.ended(opened)
         self._stop()
+        self._position, self._ended = position, True
+        if opened is not None and not self._dataset.drops_remainder:
+            self._given = None
         raise StopIteration
 
     def _took(self, n_rows: int, pipeline: _core.Pipeline, opened: Opened) -> None:
@@ -111,14 +131,16 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         for shard, row, report in pipeline.take_damaged():
             self._remember(DamagedRow(shard, row, DecodeReport(*report)))
         own_rows = opened.rows_per_epoch // self._part.stream_stride
-        self._bad.delivered(n_rows, pipeline.take_bad(), own_rows)
+        self._next_counts = self._bad.delivered(n_rows, pipeline.take_bad(), own_rows)
         if n_rows < self._dataset.rows_per_element:
-            position = self._position.ended(opened)
+            self._next_position = self._position.ended(opened)
         else:
-            position = self._position.after(n_rows, opened, self._part)
-        self._position, self._given = position, None
+            self._next_position = self._position.after(n_rows, opened, self._part)
 
     def _running(self) -> _core.Pipeline:
+        # Of a call that was interrupted, the pipeline may be closed, or ahead of the state.
+        if not self._is_settled:
+            self._stop()
         # Threads do not survive a fork: a child starts its own from the same position.
         if self._pipeline is None or self._pid != os.getpid():
             start = Position.from_state(self.get_state(), part=self._part)
@@ -127,8 +149,8 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             self._pid = os.getpid()
             self._position = start
             self._opened = None
-            self._pipeline = pipeline
             self._reporter.starts()
+            self._pipeline = pipeline
             # `close` marks the iterator before it looks for a pipeline: one of the two sees the
             # other, and no thread is left.
             if self._closed:
@@ -139,8 +161,9 @@ class ArrowIterator(grain.DatasetIterator[Element]):
 
     def _learned(self, pipeline: _core.Pipeline) -> Opened | None:
         if self._opened is None and (found := pipeline.opened()) is not None:
-            self._opened = Opened(*found)
-            self._position = self._position.normalized(self._opened, self._part)
+            opened = Opened(*found)
+            position = self._position.normalized(opened, self._part)
+            self._opened, self._position = opened, position
         return self._opened
 
     def _remember(self, damaged: DamagedRow) -> None:
@@ -178,12 +201,18 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         """Moves to the position of `state`. Whether it fits the data, the next `next` tells.
 
         A state of another data set, version or slice raises `ValueError` there, nothing here.
+
+        Raises:
+            ValueError: `state` is no dictionary, and so from nothing of this kind.
         """
-        self._given = dict(state)
-        self._bad.restart()
-        self._ended = False
-        self._opened = None
+        if not isinstance(state, Mapping):
+            raise ValueError(
+                f"a state is a dictionary, as get_state() gives it, not {shown(state)}"
+            )
+        given = dict(state)
         self._stop()
+        self._bad.restart()
+        self._given, self._ended, self._opened = given, False, None
 
     def stats(self) -> Stats:
         """What has been measured since the native threads started; from any thread, at any time.
@@ -209,14 +238,16 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._stop()
 
     def _stop(self) -> None:
-        # Attributes may be missing where __init__ failed and the collector calls.
+        # Attributes may be missing where __init__ failed and the collector calls. They are set at
+        # the end: what an interrupt leaves undone, the next call does.
         pipeline = self.__dict__.get("_pipeline")
         if pipeline is not None:
-            self._pipeline = None
+            self._is_settled = False
             try:
                 self._measured = pipeline.stats()
             finally:
                 pipeline.close()
+        self._pipeline, self._is_settled = None, True
 
     def _get_next_index(self) -> int:
         state = self.get_state()
@@ -238,7 +269,10 @@ class ArrowIterator(grain.DatasetIterator[Element]):
 
     def _set_next_index(self, index: int) -> None:
         rows = index * self._dataset.rows_per_element * self._part.stream_stride
-        self.set_state(Position.start_of(self._part)._replace(next_index=rows).to_state())
+        start = Position.start_of(self._part)
+        # It fits any data: what there is, is not known before the first `next`.
+        position = start._replace(next_index=rows, fingerprint=ANY_DATA) if rows else start
+        self.set_state(position.to_state())
 
     def __str__(self) -> str:
         return f"ArrowIterator({self._dataset})"

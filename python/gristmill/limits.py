@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gristmill import checks
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -36,10 +38,19 @@ class Limits:
             ("max_channels", 8),
             ("max_frames_per_byte", 2**64 - 1),
         ):
-            if not 1 <= getattr(self, name) <= most:
-                raise ValueError(f"{name} is 1 to {most}, not {getattr(self, name)!r}")
-        if not 0 < self.max_seconds <= 2_592_000:
-            raise ValueError(f"max_seconds is above 0, up to 2592000, not {self.max_seconds!r}")
-        seconds = self.max_decode_seconds
-        if seconds is not None and not 0 < seconds <= 1e9:
-            raise ValueError(f"max_decode_seconds is above 0 or None, not {seconds!r}")
+            value = checks.integer(name, getattr(self, name), 1, most, write=f"{name}={most}")
+            object.__setattr__(self, name, value)
+        for name, most, example in (
+            ("max_seconds", 2_592_000, 3600),
+            ("max_decode_seconds", 1e9, 60),
+        ):
+            value = checks.number(
+                name,
+                getattr(self, name),
+                0,
+                most,
+                above=True,
+                write=f"{name}={example}",
+                none=name == "max_decode_seconds",
+            )
+            object.__setattr__(self, name, value)

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Self
+import stat
+from typing import BinaryIO, Self
+
+
+def open_regular(path: str) -> BinaryIO:
+    """Opens a file for reading, without waiting for what may never come.
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It is a pipe, a device or a folder.
+    """
+    # Opening a named pipe would wait for somebody who writes to it.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ValueError(f"{path} is no regular file; give the path of a file on a disk")
+    return os.fdopen(fd, "rb")
 
 
 class LineFile:
@@ -12,12 +28,16 @@ class LineFile:
 
     Raises:
         OSError: The file cannot be opened.
+        ValueError: It is a pipe.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._fd = os.open(path, flags, 0o666)
+        if stat.S_ISFIFO(os.fstat(self._fd).st_mode):
+            self.close()
+            raise ValueError(f"{path} is a pipe; give the path of a file on a disk")
 
     def close(self) -> None:
         """Closes the file. Safe to call again."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gristmill import _core
+from gristmill import _core, checks
 from gristmill.config import Shuffle
 from gristmill.dataset import ArrowIterDataset
 from gristmill.slicing import Part
@@ -58,12 +58,15 @@ def global_order(
         ValueError: An argument is out of range. Shards that do not open raise what the first
             `next` of an iterator would.
     """
+    most = 2**63 - 1
+    start = checks.integer("start", start, 0, most, write="start=0")
+    stop = checks.integer("stop", stop, 0, most, write="stop=1000", none=True)
+    step = checks.integer("step", step, -most, most, write="step=1")
+    if step == 0:
+        raise ValueError("step is not 0: write step=1")
+    of_this_host = checks.flag("of_this_host", of_this_host)
     order = _open(rows, shuffle, epochs, of_this_host=of_this_host)
     total = order.total()
-    if step == 0:
-        raise ValueError("step must not be 0")
-    if start < 0 or (stop is not None and stop < 0):
-        raise ValueError(f"positions count from 0: {(start, stop)}")
     if stop is None and step > 0 and total is None:
         raise ValueError("an order without end takes a stop")
     end = (total if step > 0 else -1) if stop is None else stop
@@ -89,11 +92,14 @@ def _open(
         if not of_this_host:
             options["lane"] = Part().lane
         return _core.Order(**options)
-    counts = [int(count) for count in rows]
-    if any(count < 0 for count in counts):
-        raise ValueError("row counts are at least 0")
-    if epochs is not None and epochs < 1:
-        raise ValueError(f"epochs must be at least 1, not {epochs!r}")
+    write = "global_order([1000, 1000], shuffle=gm.Shuffle(seed=42))"
+    if isinstance(rows, (str, bytes)) or not isinstance(rows, Iterable):
+        raise checks.wrong("rows", "a data set, or a list of row counts", rows, write)
+    counts = [checks.integer("a row count", count, 0, 2**63 - 1, write=write) for count in rows]
+    epochs = checks.integer(
+        "epochs", epochs, 1, 2**63 - 1, write="epochs=10, or None for ever", none=True
+    )
+    checks.instance("shuffle", shuffle, Shuffle, write="shuffle=gm.Shuffle(seed=42)", none=True)
     part = Part()
     return _core.Order(
         counts=counts, shuffle=shuffle, epochs=epochs, slices=list(part.slices), lane=part.lane

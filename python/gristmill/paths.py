@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import glob
 import json
+import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from gristmill._core import path_kinds
+from gristmill.checks import shown
+
+logger = logging.getLogger("gristmill")
+
+_NOTHING = object()
+_told: set[str] = set()
+"""Paths that were said to be left out: a data set looks for its shards more than once."""
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def as_list(paths: Paths) -> tuple[str, ...]:
     """The paths as given, without a look at the file system."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    listed = tuple(os.fspath(path) for path in given)
+    if isinstance(paths, (str, os.PathLike)):
+        given: list[object] = [paths]
+    elif isinstance(paths, Iterable) and not isinstance(paths, (bytes, Mapping)):
+        given = list(paths)
+    else:
+        given = [None]
+    if not all(isinstance(path, (str, os.PathLike)) for path in given):
+        raise ValueError(
+            f"paths is a path, a pattern or a directory, or a list of them, not {shown(paths)}: "
+            "write 'shards/*.arrow'"
+        )
+    listed = tuple(os.fsdecode(cast("os.PathLike[str]", path)) for path in given)
     if not listed:
         raise ValueError("there are no shards: paths is empty")
     for path in listed:
         if "://" in path:
             raise ValueError(f"{path}: gristmill reads local paths only, not URLs")
+        if not path:
+            raise ValueError("a path is empty: write '.' for the working directory")
     return listed
 
 
@@ -32,12 +52,14 @@ def resolve(paths: Iterable[str]) -> list[str]:
     A directory stands for the `*.arrow` files in it and a glob pattern for what it matches, both
     sorted by name; a file stands for itself, also where its name looks like a pattern. Of what
     Hugging Face `datasets` writes, a directory stands for the data set alone: results of `map`
-    that were cached beside it are left out.
+    that were cached beside it are left out. What else than a file is called `*.arrow` in a
+    directory, or fits a pattern, is left out and logged once.
 
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or a directory has no
             shards.
-        ValueError: A directory of `datasets` holds several splits.
+        ValueError: A directory of `datasets` holds several splits, or a file in it that names the
+            shards is broken.
     """
     shards: list[str] = []
     given = list(paths)
@@ -52,6 +74,7 @@ def resolve(paths: Iterable[str]) -> list[str]:
             found = sorted(glob.glob(path))
             kinds = path_kinds(found)
             matches = [match for match, kind in zip(found, kinds, strict=True) if kind == "file"]
+            _left_out(match for match, kind in zip(found, kinds, strict=True) if kind is None)
             if not matches:
                 raise FileNotFoundError(2, "No shards match this pattern", path)
             shards += matches
@@ -64,11 +87,12 @@ def _shards_in(directory: str) -> list[str]:
     """The names of a directory's shards."""
     splits = _json(directory, "dataset_dict.json").get("splits")
     if isinstance(splits, list):
-        raise _several(directory, cast("list[str]", splits), os.path.join(directory, "<split>"))
-    saved = _json(directory, "state.json").get("_data_files")
-    if isinstance(saved, list):
-        return [str(file["filename"]) for file in cast("list[dict[str, Any]]", saved)]
-    names = sorted(name for name in os.listdir(directory) if name.endswith(".arrow"))
+        listed = [str(split) for split in cast("list[object]", splits)]
+        raise _several(directory, listed, os.path.join(directory, "<split>"))
+    saved = _json(directory, "state.json").get("_data_files", _NOTHING)
+    if saved is not _NOTHING:
+        return _saved(os.path.join(directory, "state.json"), saved)
+    names = _files_in(directory)
     splits = _json(directory, "dataset_info.json").get("splits")
     if not isinstance(splits, dict):
         return names
@@ -81,6 +105,42 @@ def _shards_in(directory: str) -> list[str]:
     present = sorted(split for split, found in of_split.items() if found)
     if len(present) > 1:
         raise _several(directory, present, os.path.join(directory, f"*-{present[0]}*.arrow"))
+    return names
+
+
+def _files_in(directory: str) -> list[str]:
+    """The `*.arrow` files, links followed."""
+    with os.scandir(directory) as entries:
+        found = {entry.name: entry.is_file() for entry in entries if entry.name.endswith(".arrow")}
+    _left_out(os.path.join(directory, name) for name, is_file in found.items() if not is_file)
+    return sorted(name for name, is_file in found.items() if is_file)
+
+
+def _left_out(paths: Iterable[str]) -> None:
+    """Says once of each path that it is no shard."""
+    for path in sorted(set(paths) - _told):
+        _told.add(path)
+        what = "a link to nothing" if os.path.islink(path) else "no regular file"
+        logger.warning("%s is %s and is left out; name the shards to have this refused", path, what)
+
+
+def _saved(path: str, saved: object) -> list[str]:
+    """The names in `_data_files` of a data set that was saved."""
+    names: list[str] = []
+    for entry in cast("list[object]", saved) if isinstance(saved, list) else [saved]:
+        name = cast("dict[str, object]", entry).get("filename") if isinstance(entry, dict) else None
+        if not (isinstance(name, str) and name):
+            raise ValueError(
+                f"{path} is not as datasets writes it: _data_files is a list of "
+                f'{{"filename": "..."}}, and has {shown(cast("Any", entry))}; save the data set '
+                "again, or name its shards"
+            )
+        if os.path.isabs(name) or ".." in name.split("/"):
+            raise ValueError(
+                f"{path} names the shard {name!r}, which is not in its own folder; name the shards "
+                "if they are to be read"
+            )
+        names.append(name)
     return names
 
 
@@ -98,6 +158,6 @@ def _json(directory: str, name: str) -> dict[str, Any]:
     with open(path, encoding="utf-8") as file:
         try:
             content: object = json.load(file)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is not JSON, as datasets writes it: {error}") from error
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}

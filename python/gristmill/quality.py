@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gristmill import checks
 from gristmill.dataset import ArrowIterDataset
 from gristmill.order import global_order
 
@@ -55,14 +57,18 @@ class ShuffleQuality:
         Raises:
             ValueError: There is less than one batch, or arrays differ in length.
         """
+        shard, row = _numbers("shard", shard), _numbers("row", row)
         n = len(shard)
-        if not 2 <= batch_rows <= n:
-            raise ValueError(f"a batch has 2 to {n} rows, the rows of an epoch, not {batch_rows}")
+        batch_rows = _checked_rows(batch_rows, n)
+        by_label = None
+        if labels is not None:
+            labels = _coded(labels)
         if len(row) != n or (labels is not None and len(labels) != n):
             raise ValueError("shard, row and labels have one entry for each row of the epoch")
-        by_shard = _clumping(np.asarray(shard), batch_rows)
-        by_label = None if labels is None else _clumping(np.asarray(labels), batch_rows)
-        neighbours, distance = _neighbours(np.asarray(shard), np.asarray(row), batch_rows)
+        by_shard = _clumping(shard, batch_rows)
+        if labels is not None:
+            by_label = _clumping(labels, batch_rows)
+        neighbours, distance = _neighbours(shard, row, batch_rows)
         return cls(
             score=1 / max(1.0, by_shard, by_label or 0.0),
             shards=by_shard,
@@ -77,8 +83,10 @@ class ShuffleQuality:
         labels = "" if self.labels is None else f", by label {self.labels:.2f}"
         return (
             f"score {self.score:.2f}: batches of {self.batch_rows} of {self.n_rows} rows clump by "
-            f"shard {self.shards:.2f}{labels}; neighbours meet {self.neighbours:.2f} times as "
-            f"often as by chance, {self.distance:.2f} as far apart (ideal: 1.00 each)"
+            f"shard {self.shards:.2f}{labels} (ideal: 1.00 each). Not in the score: rows that are "
+            f"neighbours in a shard meet in a batch {self.neighbours:.2f} times as often as by "
+            f"chance, and are {self.distance:.2f} times as far apart; it matters where neighbours "
+            "resemble each other"
         )
 
 
@@ -105,6 +113,10 @@ def shuffle_quality(
         ValueError: The epoch has less than one batch, or the data set has not that many epochs.
         SchemaError: There is no such column.
     """
+    checks.instance("dataset", dataset, ArrowIterDataset, write="shuffle_quality(dataset)")
+    label = checks.text("label", label, write='label="species"', none=True)
+    epoch = checks.integer("epoch", epoch, 0, 2**31, write="epoch=0")
+    batch_rows = checks.integer("batch_rows", batch_rows, 2, write="batch_rows=64", none=True)
     whole = dataset.rows_per_epoch()
     shard, row = global_order(dataset, epoch * whole, (epoch + 1) * whole)[1:]
     if batch_rows is None:
@@ -114,6 +126,42 @@ def shuffle_quality(
     if label is not None:
         labels = _look_up(dataset.column_in_file_order(label), shard, row)
     return ShuffleQuality.of(shard, row, batch_rows=batch_rows, labels=labels)
+
+
+def _numbers(name: str, values: Any) -> _Array:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} is an array of one integer for each row of the epoch, as "
+            f"gm.global_order(...).{name} gives it, not {checks.shown(values)}"
+        )
+    return array
+
+
+def _coded(labels: Any) -> _Array:
+    """Labels as NumPy can sort them: objects that it cannot, such as `None`, as numbers."""
+    array = np.asarray(labels)
+    told = "labels are one value a row, such as integers or strings, and no lists"
+    if array.ndim != 1:
+        raise ValueError(f"{told}; name another column")
+    with contextlib.suppress(TypeError, ValueError):
+        np.unique(array)
+        return array
+    codes: dict[Any, int] = {}
+    try:
+        return np.array([codes.setdefault(value, len(codes)) for value in array], np.int64)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in array})
+        raise ValueError(f"{told}: these are {', '.join(kinds)}; name another column") from None
+
+
+def _checked_rows(batch_rows: Any, n: int) -> int:
+    count = checks.as_int(batch_rows)
+    if count is None or not 2 <= count <= n:
+        raise ValueError(
+            f"batch_rows is 2 to {n}, the rows of an epoch, not {checks.shown(batch_rows)}"
+        )
+    return count
 
 
 def _look_up(column: tuple[_Array, _Array, _Array], shard: _Array, row: _Array) -> _Array:

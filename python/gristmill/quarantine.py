@@ -18,13 +18,14 @@ import json
 import os
 from collections.abc import Generator, Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, cast
 
-from gristmill.lines import LineFile
+from gristmill.checks import file_path
+from gristmill.lines import LineFile, open_regular
 
 VERSION = 1
 _MARK = "gristmill_quarantine"
+_LONGEST = 1 << 20
 _HEADER = (json.dumps({_MARK: VERSION}) + "\n").encode()
 
 
@@ -66,7 +67,7 @@ class QuarantineFile(LineFile):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(os.fspath(path))
+        super().__init__(file_path("path", path))
         try:
             with self._locked():
                 self._write(b"")
@@ -135,33 +136,49 @@ def read_quarantine(path: str | os.PathLike[str]) -> list[BadRow]:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: A line is not what a quarantine file holds; the message names it.
+        ValueError: It is a pipe or a device, or a line is not what a quarantine file holds; the
+            message names it.
     """
-    path = os.fspath(path)
-    lines = Path(path).read_bytes().split(b"\n")
-    torn = lines.pop()
-    if not lines and torn and not _HEADER.startswith(torn):
-        raise _unlike(path)
-    rows: list[BadRow] = []
-    for number, line in enumerate(lines, 1):
-        # Where files were joined, there is a header in the middle.
-        version = _version(line)
-        if version is not None:
-            if version != VERSION:
+    return [_bad_row(fields) for fields in read_fields(path)]
+
+
+def read_fields(path: str | os.PathLike[str]) -> Generator[dict[str, Any]]:
+    """What each line says of a row, checked, in the names of the file; one line at a time."""
+    path = str(file_path("path", path))
+    with open_regular(path) as file:
+        number = 0
+        # Nobody writes longer lines: a file without any end of line is not read as a whole.
+        while line := file.readline(_LONGEST):
+            number += 1
+            if not line.endswith(b"\n") and len(line) < _LONGEST:
+                if number == 1 and not _HEADER.startswith(line):
+                    raise _unlike(path)
+                return
+            fields = _json(line)
+            # Where files were joined, there is a header in the middle.
+            version = (fields or {}).get(_MARK)
+            if version is not None:
+                if version != VERSION:
+                    raise ValueError(
+                        f"{path}, line {number}: a quarantine file of version {version}, and this "
+                        f"is gristmill with version {VERSION}; read it with the version that wrote "
+                        "it"
+                    )
+            elif number == 1:
+                raise _unlike(path)
+            elif fields is not None:
+                _check(fields, path, number)
+                yield fields
+            elif line.strip():
                 raise ValueError(
-                    f"{path}, line {number}: a quarantine file of version {version}, and this is "
-                    f"gristmill with version {VERSION}; read it with the version that wrote it"
+                    f"{path}, line {number}: not a row of a quarantine file; delete the line and "
+                    "go on"
                 )
-        elif number == 1:
-            raise _unlike(path)
-        elif line.strip():
-            rows.append(_parse(line, f"{path}, line {number}"))
-    return rows
 
 
 def _line(row: BadRow) -> bytes:
     fields = asdict(row)
-    fields["shard"] = _base_name(row.shard)
+    fields["shard"] = base_name(row.shard)
     rows = fields.pop("shard_rows")
     ordered = {"shard": fields.pop("shard"), "rows": rows, **fields}
     return (json.dumps(ordered) + "\n").encode()
@@ -169,7 +186,7 @@ def _line(row: BadRow) -> bytes:
 
 def _json(line: bytes) -> dict[str, Any] | None:
     try:
-        content: object = json.loads(line)
+        content: object = json.loads(line.decode())  # of bytes it takes twice as long
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", content) if isinstance(content, dict) else None
@@ -180,40 +197,41 @@ def _version(line: bytes) -> object:
     return (_json(line) or {}).get(_MARK)
 
 
-def _parse(line: bytes, place: str) -> BadRow:
-    fields = _json(line)
-    if fields is None:
-        raise ValueError(f"{place}: not a row of a quarantine file; delete the line and go on")
-    texts = {name: fields.get(name) for name in ("path", "codec", "reason", "message")}
-    shard, row, rows, size = (fields.get(name) for name in ("shard", "row", "rows", "bytes"))
-    for name, value in (("shard", shard), *texts.items()):
+def _check(fields: dict[str, Any], path: str, number: int) -> None:
+    for name in ("shard", "path", "codec", "reason", "message"):
+        value = fields.get(name)
         if not (isinstance(value, str) or (value is None and name != "shard")):
-            raise _wrong(place, name, value)
+            raise _wrong(path, number, name, value)
+    row, rows, size = fields.get("row"), fields.get("rows"), fields.get("bytes")
     if type(row) is not int or row < 0:
-        raise _wrong(place, "row", row)
-    if type(rows) is not int or rows <= row:
-        raise _wrong(place, "rows", rows)
+        raise _wrong(path, number, "row", row)
+    if type(rows) is not int or not row < rows < 2**63:
+        raise _wrong(path, number, "rows", rows)
     if size is not None and (type(size) is not int or size < 0):
-        raise _wrong(place, "bytes", size)
+        raise _wrong(path, number, "bytes", size)
+
+
+def _bad_row(fields: dict[str, Any]) -> BadRow:
     return BadRow(
-        shard=_base_name(cast("str", shard)),
-        row=row,
-        path=texts["path"],
-        codec=texts["codec"],
-        reason=texts["reason"] or "",
-        message=texts["message"] or "",
-        bytes=size,
-        shard_rows=rows,
+        shard=base_name(fields["shard"]),
+        row=fields["row"],
+        path=fields.get("path"),
+        codec=fields.get("codec"),
+        reason=fields.get("reason") or "",
+        message=fields.get("message") or "",
+        bytes=fields.get("bytes"),
+        shard_rows=fields["rows"],
     )
 
 
-def _base_name(shard: str) -> str:
+def base_name(shard: str) -> str:
+    """What a shard is called in a quarantine file."""
     return shard.rsplit("/", 1)[-1]
 
 
-def _wrong(place: str, name: str, value: object) -> ValueError:
+def _wrong(path: str, number: int, name: str, value: object) -> ValueError:
     shown = str(value)[:80]
-    return ValueError(f"{place}: {name!r} is {shown!r}; mend the line, or delete it")
+    return ValueError(f"{path}, line {number}: {name!r} is {shown!r}; mend the line, or delete it")
 
 
 def _unlike(path: str) -> ValueError:

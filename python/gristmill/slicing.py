@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gristmill.checks import integer
+
 Slice = tuple[int | None, int | None, int | None, bool]
 
 
@@ -34,8 +36,16 @@ class Part:
         epochs, so that their union is in order across the ends of epochs. Any other slice is one
         of each epoch's rows.
         """
-        start = 0 if sl.start is None else sl.start
-        step = 1 if sl.step is None else sl.step
+        most, write = 2**62, "set_slice(slice(0, None, 2))"
+        first, stop, by = (
+            integer(f"the slice's {name}", value, -most, most, write=write, none=True)
+            for name, value in (("start", sl.start), ("stop", sl.stop), ("step", sl.step))
+        )
+        if by == 0:
+            raise ValueError(f"the slice's step is not 0: write {write}")
+        sl = slice(first, stop, by)
+        start = 0 if first is None else first
+        step = 1 if by is None else by
         if sl.stop is None and 0 <= start < step and not sequential:
             offset, stride = self.offset + self.stride * start, self.stride * step
             return replace(self, offset=offset, stride=stride)

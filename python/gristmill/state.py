@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from gristmill.checks import as_int
 from gristmill.slicing import Part
 
 VERSION = 1
+ANY_DATA = "any"
+"""The fingerprint of an index that was set before the data was opened."""
 _COUNTS = ("epoch", "next_index", "hosts", "stride")
 
 
@@ -76,7 +78,7 @@ class Position(NamedTuple):
         Raises:
             ValueError: The state is not one, of another version, or of other workers.
         """
-        if state.get("version") != VERSION:
+        if as_int(state.get("version")) != VERSION:
             raise ValueError(
                 f"this is no state of version {VERSION} of gristmill: {str(state)[:200]}; start "
                 "afresh, or restore it with the version that saved it"
@@ -85,8 +87,17 @@ class Position(NamedTuple):
         fingerprint = state.get("fingerprint")
         if not isinstance(fingerprint, str):
             raise ValueError(f"the state's fingerprint is {fingerprint!r}, not a string")
+        for name in ("hosts", "stride"):
+            if fields[name] < 1:
+                raise ValueError(f"the state's {name} is 0, and is 1 at least; start afresh")
         if not fields["epoch"] and not fields["next_index"]:
             return cls.start_of(part)
+        if not fingerprint:
+            raise ValueError(
+                "the state has a position and no fingerprint, so that nobody can tell which data "
+                "it is of; restore a state as get_state() gave it"
+            )
+        fingerprint = "" if fingerprint == ANY_DATA else fingerprint
         if fields["stride"] != part.stride:
             raise ValueError(
                 f"the state was saved by one of {fields['stride']} workers or slices, but this is "
@@ -127,10 +138,7 @@ class Position(NamedTuple):
 
 def _count(name: str, value: Any) -> int:
     # Checkpoint libraries bring integers back as NumPy's.
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = -1
-    if not 0 <= count < 2**64:
+    count = as_int(value)
+    if count is None or not 0 <= count < 2**63:
         raise ValueError(f"the state's {name} is {value!r}, not a count; start afresh")
     return count

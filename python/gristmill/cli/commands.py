@@ -1,6 +1,7 @@
 """The `gristmill` command."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +11,8 @@ from gristmill.cli.demo import demo
 from gristmill.cli.doctoring import bench, doctor
 from gristmill.cli.inspecting import index, inspect
 from gristmill.cli.scanning import scan
+
+_DOCS = Path(__file__).parents[1] / "docs"
 
 
 class _Commands(click.Group):
@@ -21,7 +24,9 @@ class _Commands(click.Group):
 
 
 @click.group(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    epilog=f"\b\nThe documentation is in\n{_DOCS}",
 )
 @click.version_option(package_name="gristmill", prog_name="gristmill")
 def main() -> None:

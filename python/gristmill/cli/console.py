@@ -108,10 +108,50 @@ def _print(text: str) -> None:
         raise
 
 
-class Console:
+class Page:
+    """What `Console` would say, kept: results of the functions print the page of the command."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str = "") -> None:
+        """Keeps a line."""
+        self.lines.append(text)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines).strip("\n")
+
+    def paragraph(self, text: str, first: str = "", rest: str = "") -> None:
+        """Text in lines of at most 80 columns, with this before the first and the rest."""
+        self.say(textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=rest))
+
+    def table(self, title: str, rows: list[tuple[str, str]]) -> None:
+        """Names and values in two columns."""
+        width = max(len(name) for name, _ in rows)
+        self.say()
+        self.say(title)
+        for name, value in rows:
+            self.say(f"  {name:<{width}}  {value}")
+
+    def bars(self, rows: list[tuple[str, int]], width: int = 40) -> None:
+        """Counts as bars."""
+        most = max((count for _, count in rows), default=0)
+        names = max((len(name) for name, _ in rows), default=0)
+        digits = max((len(f"{count:,}") for _, count in rows), default=0)
+        for name, count in rows:
+            bar = self.block() * max(round(width * count / most), count > 0) if most else ""
+            self.say(f"  {name:>{names}}  {count:>{digits},}  {bar}".rstrip())
+
+    def block(self) -> str:
+        """What bars are made of."""
+        return "#"
+
+
+class Console(Page):
     """Where a command says what it does. Results go to stdout, progress to stderr."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
+        super().__init__()
         self._as_json = as_json
         self._quiet = quiet
 
@@ -123,29 +163,10 @@ class Console:
             shown = text.encode(encoding, "replace").decode(encoding)
             _print(shown)
 
-    def paragraph(self, text: str, first: str = "", rest: str = "") -> None:
-        """Prints text in lines of at most 80 columns, with this before the first and the rest."""
-        self.say(textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=rest))
-
-    def table(self, title: str, rows: list[tuple[str, str]]) -> None:
-        """Prints names and values in two columns."""
-        width = max(len(name) for name, _ in rows)
-        self.say()
-        self.say(title)
-        for name, value in rows:
-            self.say(f"  {name:<{width}}  {value}")
-
-    def bars(self, rows: list[tuple[str, int]], width: int = 40) -> None:
-        """Prints counts as bars: blocks where the terminal has them, number signs elsewhere."""
+    def block(self) -> str:
+        """Blocks where the terminal has them, number signs elsewhere."""
         encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-        has_blocks = encoding == "utf8" and sys.stdout.isatty()
-        block = "\N{FULL BLOCK}" if has_blocks else "#"
-        most = max((count for _, count in rows), default=0)
-        names = max((len(name) for name, _ in rows), default=0)
-        digits = max((len(f"{count:,}") for _, count in rows), default=0)
-        for name, count in rows:
-            bar = block * max(round(width * count / most), count > 0) if most else ""
-            self.say(f"  {name:>{names}}  {count:>{digits},}  {bar}".rstrip())
+        return "\N{FULL BLOCK}" if encoding == "utf8" and sys.stdout.isatty() else "#"
 
     def warn(self, text: str) -> None:
         """Prints a line to stderr, whatever was asked for."""

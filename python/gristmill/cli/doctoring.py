@@ -11,7 +11,7 @@ from gristmill.cli.common import column_option, failures_told, output_options, p
 if TYPE_CHECKING:  # `--help` needs no codecs
     from collections.abc import Callable
 
-    from gristmill.cli.console import Console
+    from gristmill.cli.console import Page
     from gristmill.doctoring import BenchReport, Diagnosis, ReadRun
 
 _MB = 1e6
@@ -94,7 +94,7 @@ def doctor(
                 seconds=seconds,
                 on_step=on_step,
             )
-        _show_diagnosis(found, console)
+        show_diagnosis(found, console)
         console.summary(found.to_dict())
 
 
@@ -155,11 +155,12 @@ def bench(
                 read=gm.ReadOptions(num_threads=threads, num_requests=requests),
                 on_batch=on_batch,
             )
-        _show_bench(report, console)
+        show_bench(report, console)
         console.summary(report.to_dict())
 
 
-def _show_bench(report: BenchReport, console: Console) -> None:
+def show_bench(report: BenchReport, console: Page) -> None:
+    """Prints how fast batches came."""
     waits = (report.wait_p50_seconds, report.wait_p90_seconds, report.wait_p99_seconds)
     share = report.rows_per_second / max(report.bare_rows_per_second, 1e-9)
     console.table(
@@ -180,7 +181,8 @@ def _show_bench(report: BenchReport, console: Console) -> None:
     console.paragraph(str(report.verdict))
 
 
-def _show_diagnosis(found: Diagnosis, console: Console) -> None:
+def show_diagnosis(found: Diagnosis, console: Page) -> None:
+    """Prints what was measured and what follows."""
     from gristmill.cli.console import bytes_text
 
     measured, machine = found.measured, found.measured.machine

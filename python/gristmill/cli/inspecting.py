@@ -21,8 +21,9 @@ from gristmill.cli.common import (
 )
 
 if TYPE_CHECKING:  # `--help` needs no codecs
-    from gristmill.cli.console import Console
+    from gristmill.cli.console import Page
     from gristmill.headers import UnreadableShard
+    from gristmill.indexes import IndexReport
     from gristmill.inspection import AudioSample, Inspection
 
 _MOST_LISTED = 20
@@ -55,7 +56,7 @@ def inspect(
                 on_shards=progress.expect,
                 on_shard=progress.advance,
             )
-        _show(found, console)
+        show_inspection(found, console)
         console.summary(found.to_dict())
         if found.unreadable:
             sys.exit(FINDINGS)
@@ -84,29 +85,35 @@ def index(paths: tuple[str, ...], index_dir: str | None, *, as_json: bool, quiet
             report = gm.build_indexes(
                 paths, read=read, on_shards=progress.expect, on_shard=progress.advance
             )
-        n_there = report.shards - report.written - report.not_written
-        console.say(
-            f"{report.shards} shards of {report.rows:,} rows: {report.written} indexes are new, "
-            f"{n_there} were there"
-        )
-        where = report.index_dir
-        if report.written or n_there:
-            is_beside = where == "beside"
-            console.say("They are beside the shards." if is_beside else f"They are in {where}")
-        show_unreadable(report.unreadable, console)
+        show_index(report, console)
         console.summary(report.to_dict())
         if report.not_written:
-            place = "beside the shards" if where == "beside" else where
+            is_beside = report.index_dir == "beside"
+            place = "beside the shards" if is_beside else f"in {report.index_dir}"
+            why = report.why_not_written or "nothing keeps them from it now; try again"
             console.warn(
-                f"gristmill index: {report.not_written} indexes could not be written: {place} must "
-                "be a folder with room that you may write to"
+                f"gristmill index: {report.not_written} indexes could not be written {place}: {why}"
             )
             sys.exit(FAILED)
         if report.unreadable:
             sys.exit(FINDINGS)
 
 
-def show_unreadable(shards: Sequence[UnreadableShard], console: Console) -> None:
+def show_index(report: IndexReport, console: Page) -> None:
+    """Prints which indexes are new."""
+    n_there = report.shards - report.written - report.not_written
+    console.say(
+        f"{report.shards} shards of {report.rows:,} rows: {report.written} indexes are new, "
+        f"{n_there} were there"
+    )
+    where = report.index_dir
+    if report.written or n_there:
+        is_beside = where == "beside"
+        console.say("They are beside the shards." if is_beside else f"They are in {where}")
+    show_unreadable(report.unreadable, console)
+
+
+def show_unreadable(shards: Sequence[UnreadableShard], console: Page) -> None:
     """Lists the shards that cannot be read."""
     if not shards:
         return
@@ -123,7 +130,8 @@ def show_unreadable(shards: Sequence[UnreadableShard], console: Console) -> None
         console.say(f"  and {len(shards) - _MOST_LISTED} more")
 
 
-def _show(found: Inspection, console: Console) -> None:
+def show_inspection(found: Inspection, console: Page) -> None:
+    """Prints what is in a data set."""
     from gristmill.cli.console import bytes_text
 
     rows = [shard.rows for shard in found.shards]
@@ -145,7 +153,7 @@ def _show(found: Inspection, console: Console) -> None:
     show_unreadable(found.unreadable, console)
 
 
-def _show_shards(found: Inspection, console: Console) -> None:
+def _show_shards(found: Inspection, console: Page) -> None:
     rows = [shard.rows for shard in found.shards]
     formats = sorted({shard.format for shard in found.shards})
     kinds = sorted({shard.compression or "not compressed" for shard in found.shards})
@@ -181,7 +189,7 @@ def _is_dict(value: object) -> bool:
 
 
 def _show_classes(
-    name: str, classes: Sequence[str], counts: Sequence[int] | None, console: Console
+    name: str, classes: Sequence[str], counts: Sequence[int] | None, console: Page
 ) -> None:
     console.say()
     console.say(f"Classes of {name}: {len(classes):,}")
@@ -196,7 +204,7 @@ def _show_classes(
         console.say(f"  (the 5 with most rows and the 3 with fewest, of {len(ranked):,})")
 
 
-def _show_sample(found: Inspection, sample: AudioSample, console: Console) -> None:
+def _show_sample(found: Inspection, sample: AudioSample, console: Page) -> None:
     from gristmill.cli.console import bytes_text, time_text
 
     rates = {f"{rate:,} Hz": n for rate, n in sample.sample_rates.items()}

@@ -12,7 +12,7 @@ import click
 from gristmill.cli.common import FINDINGS, WIDTH, column_option, cut, failures_told, output_options
 
 if TYPE_CHECKING:  # `--help` needs no codecs
-    from gristmill.cli.console import Console, Progress
+    from gristmill.cli.console import Console, Page, Progress
     from gristmill.scanning import Finding, Scan, ScanReport
 
 _MOST_LISTED = 20
@@ -97,7 +97,7 @@ def scan(
                 restart=restart,
             )
             report, written = _run(one, console), one.quarantine
-        _show(report, written, console)
+        show_scan(report, written, console)
         console.summary(report.to_dict())
         if not report.is_clean:
             sys.exit(FINDINGS)
@@ -139,7 +139,8 @@ def _say_so_far(one: Scan, console: Console) -> None:
             console.warn(_line(finding))
 
 
-def _show(report: ScanReport, written: str | None, console: Console) -> None:
+def show_scan(report: ScanReport, written: str | None, console: Page) -> None:
+    """Prints what was found; `written` is where to, `None` if nowhere, empty if not known."""
     from gristmill.cli.console import bytes_text, time_text
     from gristmill.cli.inspecting import show_unreadable
 
@@ -175,9 +176,14 @@ def _show(report: ScanReport, written: str | None, console: Console) -> None:
         if report.findings:
             console.say()
             console.say("Scan with --quarantine FILE to keep them, for exclude=FILE.")
-    elif report.findings:
+    elif written and report.findings:
         console.say()
-        console.say(f"They are in {written}, for exclude=.")
+        console.say(f"The bad rows are in {written}, for exclude=.")
+    if report.unreadable:
+        console.say()
+        console.paragraph(
+            "No exclude= helps against a broken shard: write it again, or give the other shards."
+        )
 
 
 def _line(finding: Finding) -> str:

@@ -6,7 +6,8 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from gristmill.config import ReadOptions
+from gristmill import checks
+from gristmill.config import ReadOptions, read_options
 from gristmill.demonstration.report import DemoReport, OnRow, OnStep
 
 _NEEDED = ("jax", "optax", "pyarrow", "soundfile")
@@ -54,13 +55,17 @@ def demo(
         OSError: The folder cannot be written to, or a shard cannot be read.
         ValueError: A number is out of range.
     """
-    if rows < 8 or steps < 4 or batch_size < 1:
-        raise ValueError("rows is at least 8, steps at least 4, and batch_size at least 1")
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"seed is from 0 to 2**32 - 1, not {seed}")
+    data = checks.file_path("data", data)
+    rows = checks.integer("rows", rows, 8, 10**9, write="rows=200")
+    steps = checks.integer("steps", steps, 4, 10**9, write="steps=160")
+    batch_size = checks.integer("batch_size", batch_size, 1, 2**31 - 1, write="batch_size=32")
+    seed = checks.integer("seed", seed, 0, 2**32 - 1, write="seed=0")
+    options = read_options(read)
+    checks.function("on_row", on_row)
+    checks.function("on_step", on_step)
     if missing := what_is_missing():
         raise ImportError(missing)
     from gristmill.demonstration import training
 
-    job = training.Job(Path(data), rows, steps, batch_size, seed, read or ReadOptions())
+    job = training.Job(Path(data), rows, steps, batch_size, seed, options)
     return training.train_and_resume(job, on_row, on_step)

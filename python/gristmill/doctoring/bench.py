@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gristmill import _core
-from gristmill.config import Audio, RandomCrop, ReadOptions
+from gristmill import _core, checks
+from gristmill.config import Audio, RandomCrop, ReadOptions, read_options
 from gristmill.doctoring.crops import OnBatch, take
 from gristmill.doctoring.loops import decode_crop
 from gristmill.errors import SchemaError
@@ -73,6 +73,11 @@ class BenchReport:
         """What was read of the storage a second."""
         return self.read_bytes / self.seconds
 
+    def __str__(self) -> str:
+        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
+
+        return pages.bench(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
         return {
@@ -112,9 +117,17 @@ def bench(
         SchemaError: There is no audio column, or nothing in it can be decoded.
         ValueError: A number is out of range.
     """
-    if batch_size < 1 or seconds <= 0:
-        raise ValueError("batch_size is at least 1, and seconds above 0")
-    options = read or ReadOptions()
+    batch_size = checks.integer("batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64")
+    crop_seconds = checks.number(
+        "crop_seconds", crop_seconds, 0, 86_400, above=True, write="crop_seconds=5"
+    )
+    sample_rate = checks.integer(
+        "sample_rate", sample_rate, 1, 768_000, write="sample_rate=32_000, in Hz", none=True
+    )
+    column = checks.text("column", column, write='column="audio"', none=True)
+    seconds = checks.number("seconds", seconds, 0, 1e9, above=True, write="seconds=10")
+    checks.function("on_batch", on_batch)
+    options = read_options(read)
     headers, _ = read_headers(paths, options)
     name = audio_column(headers, column)
     sample, rows = draw(headers, name, _SAMPLE_ROWS, options)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gristmill import _core
+from gristmill import _core, checks
 from gristmill.config import Audio, RandomCrop, ReadOptions
 from gristmill.doctoring import machine
 from gristmill.doctoring.conclude import Conclusion, Measured, conclude
@@ -55,6 +55,11 @@ class Diagnosis:
     measured: Measured
     conclusion: Conclusion
     seconds: float
+
+    def __str__(self) -> str:
+        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
+
+        return pages.diagnosis(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
@@ -118,8 +123,19 @@ def diagnose(
         SchemaError: There is no audio column, or nothing in it can be decoded.
         ValueError: A number is out of range.
     """
-    if batch_size < 1 or not (step_seconds is None or step_seconds > 0):
-        raise ValueError("batch_size is at least 1, and step_seconds above 0")
+    batch_size = checks.integer("batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64")
+    crop_seconds = checks.number(
+        "crop_seconds", crop_seconds, 0, 86_400, above=True, write="crop_seconds=5"
+    )
+    sample_rate = checks.integer(
+        "sample_rate", sample_rate, 1, 768_000, write="sample_rate=32_000, in Hz", none=True
+    )
+    column = checks.text("column", column, write='column="audio"', none=True)
+    seconds = checks.number("seconds", seconds, 0, 1e9, above=True, write="seconds=10")
+    step_seconds = checks.number(
+        "step_seconds", step_seconds, 0, 1e9, above=True, write="step_seconds=0.3", none=True
+    )
+    checks.function("on_step", on_step)
     began = time.monotonic()
     headers, _ = read_headers(paths)
     name = audio_column(headers, column)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from gristmill import checks
 from gristmill.quarantine import QuarantineFile, read_quarantine
 from gristmill.scanning.log import SUFFIX, Known, read_log
 from gristmill.scanning.model import ScanReport
@@ -26,6 +27,7 @@ def merge_scans(quarantine: str | os.PathLike[str]) -> ScanReport:
         ValueError: A part is missing or not finished, or the parts are not of one scan.
         OSError: The file cannot be written.
     """
+    quarantine = checks.file_path("quarantine", quarantine)
     parts = _read(Path(quarantine))
     known = [parts[number] for number in sorted(parts)]
     findings = [finding for one in known for finding in one.findings]

@@ -91,6 +91,11 @@ class ScanReport:
         """Rows that were looked at, by the time that it took."""
         return self.rows / self.seconds if self.seconds > 0 else 0.0
 
+    def __str__(self) -> str:
+        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
+
+        return pages.scan(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
         return {

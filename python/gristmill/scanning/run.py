@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from gristmill import _core
-from gristmill.config import ReadOptions
+from gristmill import _core, checks
+from gristmill.config import ReadOptions, read_options
 from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import CorruptShardError
 from gristmill.headers import (
@@ -23,7 +23,7 @@ from gristmill.headers import (
     read_headers,
 )
 from gristmill.limits import Limits
-from gristmill.paths import Paths
+from gristmill.paths import Paths, as_list
 from gristmill.quarantine import QuarantineFile, read_quarantine
 from gristmill.scanning.log import SUFFIX, Progress, ScanLog
 from gristmill.scanning.model import Finding, ScanReport
@@ -70,17 +70,16 @@ class Scan:
         read: ReadOptions | None = None,
         restart: bool = False,
     ) -> None:
-        number, count = part
-        if not 1 <= number <= count:
-            raise ValueError(f"a part is 1 to n of n, not {number} of {count}")
-        self._paths = paths
-        self._column = column
-        self._part = part
-        self._fast = fast
-        self._limits = limits or Limits()
-        self._read = read or ReadOptions()
-        self._restart = restart
-        self.quarantine = None if quarantine is None else part_path(quarantine, part)
+        self._paths = as_list(paths)
+        self._column = checks.text("column", column, write='column="audio"', none=True)
+        self._part = _checked_part(part)
+        self._fast = checks.flag("fast", fast)
+        write = "limits=gm.Limits(max_seconds=3600)"
+        self._limits = checks.instance("limits", limits, Limits, write=write, none=True) or Limits()
+        self._read = read_options(read)
+        self._restart = checks.flag("restart", restart)
+        file = checks.file_path("quarantine", quarantine, none=True)
+        self.quarantine: str | None = None if file is None else part_path(file, self._part)
         """The file that this part writes bad rows to."""
         self._headers: list[ShardHeader] = []
         self._progress = Progress()
@@ -130,6 +129,7 @@ class Scan:
             SchemaError: There is no audio column, or shards differ.
             ValueError: The files to write to belong to something else.
         """
+        checks.function("on_rows", on_rows)
         self._headers, broken = read_headers(self._paths, self._read, on_shards, on_shard)
         column = audio_column(self._headers, self._column) if self._headers else ""
         with contextlib.ExitStack() as files:
@@ -335,6 +335,14 @@ def scan(
         restart=restart,
     )
     return one.run(on_rows)
+
+
+def _checked_part(part: Any) -> tuple[int, int]:
+    pair = cast("tuple[object, ...]", part) if isinstance(part, (tuple, list)) else ()
+    number, count = map(checks.as_int, pair) if len(pair) == 2 else (None, None)
+    if number is None or count is None or not 1 <= number <= count:
+        raise ValueError(f"a part is (i, n), with i from 1 to n, not {checks.shown(part)}")
+    return number, count
 
 
 def part_path(quarantine: str | os.PathLike[str], part: tuple[int, int]) -> str:

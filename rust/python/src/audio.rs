@@ -1,7 +1,7 @@
 //! `gristmill.decode` and `gristmill.probe`.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use std::cell::RefCell;
+use std::{cell::RefCell, path::PathBuf};
 
 use gristmill_core::{
     Error,
@@ -10,6 +10,7 @@ use gristmill_core::{
         Decoder, Depth, Limits, Pad, Reason, Resampler, SampleType,
     },
     memory::{AlignedBuf, Buffer},
+    shard::name_of,
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyDict};
 
@@ -111,22 +112,23 @@ type Info = (&'static str, u32, u16, u64);
 /// `(info, report, exception where damage is an error or None)`. Exceptions name the place.
 #[pyfunction]
 #[pyo3(signature = (data, *, decode, limits, shard=None, row=None))]
-pub(crate) fn check<'py>(
-    py: Python<'py>,
+pub(crate) fn check(
+    py: Python<'_>,
     data: Option<PyBackedBytes>,
     decode: bool,
     #[pyo3(from_py_with = limits_arg)] limits: Limits,
-    shard: Option<&str>,
+    shard: Option<PathBuf>,
     row: Option<u64>,
-) -> PyResult<(Info, Report<'py>, Option<PyErr>)> {
+) -> PyResult<(Info, Report<'_>, Option<PyErr>)> {
+    let shard = shard.as_deref().map(name_of);
     let depth = if decode { Depth::Decode } else { Depth::Checksums };
     let place = |error: DecodeError| {
         let error = match row {
             Some(row) => Error::from(error).in_row(row),
             None => error.into(),
         };
-        match shard {
-            Some(shard) => error.in_shard(&shard.into()),
+        match &shard {
+            Some(shard) => error.in_shard(shard),
             None => error,
         }
     };

@@ -12,37 +12,42 @@ use pyo3::{
     types::PyDict,
 };
 
+use crate::text::text;
+
 /// The exception for `error`. Classes of our own come from `gristmill.errors`.
 pub(crate) fn into_py_err(py: Python<'_>, error: &Error) -> PyErr {
     match error.kind() {
-        ErrorKind::Io(e) => os_error(e, error),
+        ErrorKind::Io(e) => os_error(py, e, error).unwrap_or_else(|failure| failure),
         ErrorKind::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
-        ErrorKind::Config(_) | ErrorKind::Closed => PyValueError::new_err(error.to_string()),
+        ErrorKind::Config(_) | ErrorKind::Closed => match text(py, &error.to_string()) {
+            Ok(message) => PyValueError::new_err(message.unbind()),
+            Err(failure) => failure,
+        },
         _ => ours(py, error).unwrap_or_else(|failure| failure),
     }
 }
 
 /// `OSError` picks its subclass (`FileNotFoundError` and so on) by the number.
-fn os_error(e: &io::Error, error: &Error) -> PyErr {
-    match (e.raw_os_error(), &error.at().shard) {
+fn os_error(py: Python<'_>, e: &io::Error, error: &Error) -> PyResult<PyErr> {
+    Ok(match (e.raw_os_error(), &error.at().shard) {
         (Some(code), Some(shard)) => {
             // The number and the path are shown by `OSError` itself.
-            let text = e.to_string();
-            let text = text.split(" (os error").next().unwrap_or_default();
+            let reason = e.to_string();
+            let reason = reason.split(" (os error").next().unwrap_or_default();
             let at = error.at().byte.map(|byte| format!(" at byte {byte}")).unwrap_or_default();
-            let text = format!("{text}{at}");
-            PyOSError::new_err((code, text, shard.to_string()))
+            PyOSError::new_err((code, format!("{reason}{at}"), text(py, shard)?.unbind()))
         }
-        _ => PyOSError::new_err(error.to_string()),
-    }
+        _ => PyOSError::new_err(text(py, &error.to_string())?.unbind()),
+    })
 }
 
 fn ours(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let at = error.at();
     let attributes = PyDict::new(py);
+    let shard = at.shard.as_deref().map(|shard| text(py, shard)).transpose()?;
     let class = match error.kind() {
         ErrorKind::Corrupt(_) => {
-            attributes.set_item("shard", at.shard.as_deref())?;
+            attributes.set_item("shard", &shard)?;
             attributes.set_item("message", at.message)?;
             attributes.set_item("byte", at.byte)?;
             "CorruptShardError"
@@ -55,7 +60,7 @@ fn ours(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             if let Reason::Limit(exceeded) = reason {
                 attributes.set_item("limit", exceeded.limit)?;
             }
-            attributes.set_item("shard", at.shard.as_deref())?;
+            attributes.set_item("shard", &shard)?;
             attributes.set_item("row", at.row)?;
             attributes.set_item("codec", codec.map(gristmill_core::audio::Codec::key))?;
             attributes.set_item("reason", reason.key())?;
@@ -69,5 +74,5 @@ fn ours(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         _ => "InternalError",
     };
     let class = py.import("gristmill.errors")?.getattr(class)?;
-    Ok(PyErr::from_value(class.call((error.to_string(),), Some(&attributes))?))
+    Ok(PyErr::from_value(class.call((text(py, &error.to_string())?,), Some(&attributes))?))
 }

@@ -16,6 +16,7 @@ mod pipeline;
 mod runtime;
 mod shards;
 mod stats;
+mod text;
 
 use pyo3::pymodule;
 

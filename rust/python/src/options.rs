@@ -11,6 +11,7 @@ use gristmill_core::{
 use pyo3::{
     exceptions::{PyKeyError, PyValueError},
     prelude::*,
+    pybacked::PyBackedBytes,
     types::PyDict,
 };
 
@@ -145,7 +146,7 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         audio,
         plan: plan(kwargs)?,
         crop_seed: get(kwargs, "crop_seed")?,
-        exclude: get(kwargs, "exclude")?,
+        exclude: exclude(kwargs)?,
         expected_rows: get(kwargs, "expected_rows")?,
         on_error: on_error(kwargs)?,
         max_missing: get(kwargs, "max_missing")?,
@@ -175,6 +176,15 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         allow_changed: get(kwargs, "allow_changed")?,
     };
     Ok((options, start))
+}
+
+/// The excluded rows: of each shard 64-bit integers, for there may be millions.
+fn exclude(kwargs: &Bound<'_, PyDict>) -> PyResult<Vec<(u32, u64)>> {
+    let by_shard = get::<Vec<(u32, PyBackedBytes)>>(kwargs, "exclude")?;
+    let rows = by_shard.iter().flat_map(|(shard, rows)| {
+        rows.as_chunks().0.iter().map(|row| (*shard, u64::from_ne_bytes(*row)))
+    });
+    Ok(rows.collect())
 }
 
 fn on_error(kwargs: &Bound<'_, PyDict>) -> PyResult<OnError> {

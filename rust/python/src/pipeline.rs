@@ -10,13 +10,17 @@ use gristmill_core::{
     batch::{BadRow, Batch, DamagedRow},
     engine::{self, Next, OnError, describe, usable_cpus},
 };
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyString},
+};
 
 use crate::{
     audio::{Report, report_to_py},
     convert::{Handing, batch_to_dict, described_to_py},
     detach::Detach,
     options, runtime, stats,
+    text::text,
 };
 
 /// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
@@ -39,8 +43,19 @@ pub(crate) struct Pipeline {
 }
 
 /// The fields of `gristmill.BadRow`.
-type BadFields =
-    (String, u64, Option<String>, Option<&'static str>, &'static str, String, Option<u64>, u64);
+type BadFields<'py> = (
+    Bound<'py, PyString>,
+    u64,
+    Option<String>,
+    Option<&'static str>,
+    &'static str,
+    Bound<'py, PyString>,
+    Option<u64>,
+    u64,
+);
+
+/// The fields of `gristmill.DamagedRow`.
+type DamagedFields<'py> = (Bound<'py, PyString>, u64, Report<'py>);
 
 #[pymethods]
 impl Pipeline {
@@ -100,31 +115,31 @@ impl Pipeline {
     }
 
     /// The damaged rows among those delivered since the last call: `(shard, row, report)`.
-    fn take_damaged<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, u64, Report<'py>)>> {
+    fn take_damaged<'py>(&self, py: Python<'py>) -> PyResult<Vec<DamagedFields<'py>>> {
         let taken = std::mem::take(&mut *lock(&self.damaged));
         let row = |DamagedRow { shard, row, codec, report }| {
-            Ok((str::to_owned(&*shard), row, report_to_py(py, codec, report)?))
+            Ok((text(py, &shard)?, row, report_to_py(py, codec, report)?))
         };
         taken.into_iter().map(row).collect()
     }
 
     /// The bad rows in the places of those delivered since the last call: the fields of
     /// `gristmill.BadRow`, and whether it was tried in the place of another.
-    fn take_bad(&self) -> Vec<(BadFields, bool)> {
+    fn take_bad<'py>(&self, py: Python<'py>) -> PyResult<Vec<(BadFields<'py>, bool)>> {
         let taken = std::mem::take(&mut *lock(&self.bad));
         let row = |bad: BadRow| {
             let codec = bad.codec.map(Codec::key);
             let fields = (
-                str::to_owned(&bad.shard),
+                text(py, &bad.shard)?,
                 bad.row,
                 bad.path,
                 codec,
                 bad.reason,
-                bad.message,
+                text(py, &bad.message)?,
                 bad.n_bytes,
                 bad.shard_rows,
             );
-            (fields, bad.is_substitute)
+            Ok((fields, bad.is_substitute))
         };
         taken.into_iter().map(row).collect()
     }

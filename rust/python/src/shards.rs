@@ -11,7 +11,7 @@ use pyo3::{
     types::{PyDict, PyList},
 };
 
-use crate::detach::Detach;
+use crate::{detach::Detach, text::text};
 
 /// CPUs that this process may use, by affinity and cgroup quota.
 #[pyfunction]
@@ -59,7 +59,7 @@ pub(crate) fn read_header(
         Ok((shard, compression))
     })?;
     let header = PyDict::new(py);
-    header.set_item("path", &**shard.name())?;
+    header.set_item("path", text(py, shard.name())?)?;
     header.set_item("rows", shard.n_rows())?;
     header.set_item("record_batches", shard.n_batches())?;
     header.set_item("bytes", shard.n_bytes())?;

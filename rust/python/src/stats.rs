@@ -8,6 +8,8 @@ use pyo3::{
     types::{PyDict, PyList},
 };
 
+use crate::text::text;
+
 /// A dictionary of dictionaries of numbers, which `gristmill.stats` makes its classes of.
 pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
@@ -53,7 +55,7 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<
     let shards = PyList::empty(py);
     for shard in &stats.shards {
         let dict = PyDict::new(py);
-        dict.set_item("path", &*shard.name)?;
+        dict.set_item("path", text(py, &shard.name)?)?;
         dict.set_item("requests", shard.requests)?;
         dict.set_item("bytes", shard.bytes)?;
         dict.set_item("busy_seconds", seconds(shard.busy))?;

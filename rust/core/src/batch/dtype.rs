@@ -55,6 +55,18 @@ impl Dtype {
     /// The dtype of the numbers of rows.
     pub const I64: Self = Self { name: "i8", width: 8, kind: Kind::Int, stored: 8 };
 
+    /// The name that NumPy prints: `int64` for `i8`, which to people is a byte.
+    pub(super) fn long_name(self) -> String {
+        let bits = 8 * self.width;
+        match self.kind {
+            Kind::Bool => "bool".to_owned(),
+            Kind::Int => format!("int{bits}"),
+            Kind::UInt => format!("uint{bits}"),
+            Kind::Float => format!("float{bits}"),
+            Kind::Time => self.name.replace("M8", "datetime64").replace("m8", "timedelta64"),
+        }
+    }
+
     /// The dtype of a type whose values have one.
     pub fn of(data_type: &DataType) -> Option<Self> {
         use DataType as T;

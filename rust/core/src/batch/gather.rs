@@ -156,8 +156,9 @@ impl<'a> Gather<'a> {
         let Some(fill) = self.style.fill else { return Err(fault(NULL.to_owned())) };
         dtype.fill(fill).ok_or_else(|| {
             fault(format!(
-                "fill_value {fill} is not a value of dtype {}, and a null or padding needs one",
-                dtype.name
+                "fill_value {fill} is not a value of dtype {}, and a null or padding needs one; \
+                 fill_value= also takes a mapping by column",
+                dtype.long_name()
             ))
         })
     }

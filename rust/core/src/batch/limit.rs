@@ -27,8 +27,9 @@ impl Limit {
         let left = n.checked_mul(bytes).and_then(|taken| self.left.get().checked_sub(taken));
         let left = left.ok_or_else(|| {
             Error::limit(format!(
-                "an element of the columns grows beyond {} bytes; raise memory_budget, lower \
-                 batch_size, or leave columns out",
+                "an element of the columns grows to at least {} bytes, more than the memory budget \
+                 of {} bytes; raise memory_budget, lower batch_size, or leave columns out",
+                n.saturating_mul(bytes).saturating_add(self.bytes.saturating_sub(self.left.get())),
                 self.bytes
             ))
         })?;

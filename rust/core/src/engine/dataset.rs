@@ -56,7 +56,11 @@ impl Dataset {
             AudioRequest::Auto => {
                 let whole =
                     AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
-                known.iter().find(|name| wanted(name)).map(|name| (name.clone(), whole))
+                let asked: Vec<_> = known.iter().filter(|name| wanted(name)).cloned().collect();
+                match asked.as_slice() {
+                    [] => None,
+                    some => Some((found_by_features(some).map_err(named)?, whole)),
+                }
             }
             AudioRequest::Decode { column, spec } => {
                 let name = match column {
@@ -83,6 +87,7 @@ impl Dataset {
         let delivered: Vec<_> = delivered
             .filter(|name| columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == name)))
             .collect();
+        check_names(&delivered).map_err(named)?;
         check_class_names(&shards, &delivered)?;
 
         let order = order_of(&shards, options)?;
@@ -206,7 +211,15 @@ fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
             )));
         }
     }
-    Order::new(Rows::new(&counts, &options.exclude)?, &options.plan)
+    let rows = Rows::new(&counts, &options.exclude)?;
+    if rows.is_empty() && !options.exclude.is_empty() {
+        return Err(Error::config(format!(
+            "exclude= leaves out all {} rows of the shards, and nothing is left to deliver; give \
+             fewer rows to exclude=, or other shards",
+            counts.iter().sum::<u64>()
+        )));
+    }
+    Order::new(rows, &options.plan)
 }
 
 /// The order of a data set, from the headers of its shards alone.
@@ -230,9 +243,24 @@ fn found_by_features(known: &[String]) -> Result<String> {
         many => Err(Error::schema(
             "",
             format!(
-                "several columns are audio ({}); name one: gm.Audio(\"column\", ...)",
-                many.join(", ")
+                "several columns are audio ({}); name the one to decode: \
+                 audio=gm.Audio({:?}, ...), or leave them encoded: audio=None",
+                many.join(", "),
+                many.first().map_or("column", String::as_str)
             ),
+        )),
+    }
+}
+
+/// Refuses columns of one name, of which an element could hold only one.
+fn check_names(delivered: &[&str]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match delivered.iter().find(|name| !seen.insert(**name)) {
+        None => Ok(()),
+        Some(twice) => Err(Error::schema(
+            *twice,
+            "two columns of the shards have this name; rename one of them where the shards are \
+             written, or name other columns in columns=[...]",
         )),
     }
 }

@@ -122,8 +122,9 @@ impl Readers {
         let bookkeeping = size_of::<Result<Row>>().saturating_mul(options.rows_per_batch());
         if batch_bytes.saturating_add(bookkeeping) > options.memory_budget {
             return Err(Error::limit(format!(
-                "a batch of {rows_per_batch} rows takes more than the memory budget of {} bytes; \
-                 raise memory_budget or lower batch_size",
+                "a batch of {rows_per_batch} rows takes {} bytes, more than the memory budget of {} \
+                 bytes; raise memory_budget to several times that, or lower batch_size",
+                batch_bytes.saturating_add(bookkeeping),
                 options.memory_budget
             )));
         }

@@ -15,6 +15,7 @@ use std::{
 
 use super::{
     files::Files,
+    name::name_of,
     storage::{Handle, Stamp},
 };
 use crate::{Error, Result, metrics::ShardRequests};
@@ -38,7 +39,7 @@ pub(super) struct Source {
 impl Source {
     /// Looks at the file and remembers what it is. It is opened by the first read.
     pub(super) fn open(files: &Arc<Files>, path: &Path) -> Result<Self> {
-        let name: Arc<str> = path.to_string_lossy().into();
+        let name = name_of(path);
         files.check_cancelled()?;
         let mut retry = files.retry();
         let stamp = loop {

@@ -1,0 +1,147 @@
+"""Checks of options, where they are given: one sentence that says what to write instead.
+
+A wrong type is a `ValueError` like any other wrong option. Integers of NumPy are integers, booleans
+are not: `True` for a number is a slip.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+
+def as_int(value: Any) -> int | None:
+    """The integer that `value` is, of whatever library; `None` of anything else."""
+    if isinstance(value, (bool, np.bool_, str, bytes)):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def as_float(value: Any) -> float | None:
+    """The number that `value` is, of whatever library; `None` of anything else, and of NaN."""
+    whole = as_int(value)
+    if whole is not None:
+        return float(whole) if abs(whole) < 2**1000 else None
+    if isinstance(value, (float, np.floating)):
+        number = float(cast("float", value))
+        return None if math.isnan(number) else number
+    return None
+
+
+def shown(value: Any) -> str:
+    """The value for a message."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def integer(
+    name: str, value: Any, low: int, high: int | None = None, *, write: str, none: bool = False
+) -> Any:
+    """An integer of `low` to `high`; with `none`, also `None`."""
+    if value is None and none:
+        return None
+    found = as_int(value)
+    if found is None or found < low or (high is not None and found > high):
+        span = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise wrong(name, f"an integer {span}", value, write, none=none)
+    return found
+
+
+def number(
+    name: str,
+    value: Any,
+    low: float,
+    high: float,
+    *,
+    write: str,
+    above: bool = False,
+    none: bool = False,
+) -> Any:
+    """A number of `low` to `high`, or above `low`; with `none`, also `None`."""
+    if value is None and none:
+        return None
+    found = as_float(value)
+    if found is None or not low <= found <= high or (above and found == low):
+        begin = f"above {low:g}" if above else f"from {low:g}"
+        end = f" to {high:,.10g}" if math.isfinite(high) else " on"
+        end = f", at most {high:,.10g}" if above and math.isfinite(high) else end
+        end = "" if above and math.isinf(high) else end
+        raise wrong(name, f"a number {begin}{end}", value, write, none=none)
+    return found
+
+
+def flag(name: str, value: Any) -> bool:
+    """`True` or `False`."""
+    if isinstance(value, (bool, np.bool_)):
+        return True if value else False  # noqa: SIM210 - also of NumPy's
+    raise ValueError(f"{name} is True or False, not {shown(value)}")
+
+
+def choice(name: str, value: Any, choices: Sequence[object], *, write: str = "") -> Any:
+    """One of `choices`, strings as a rule."""
+    # `in` would compare arrays by element.
+    if isinstance(value, str) or value is None:
+        for one in choices:
+            if value == one:
+                return one
+    listed = ", ".join(map(repr, choices))
+    raise ValueError(f"{name} is one of {listed}, not {shown(value)}" + (write and f": {write}"))
+
+
+def text(name: str, value: Any, *, write: str, none: bool = False) -> Any:
+    """A string; with `none`, also `None`."""
+    if isinstance(value, str) or (value is None and none):
+        return value
+    raise wrong(name, "a string", value, write, none=none)
+
+
+def instance(name: str, value: Any, kind: type, *, write: str, none: bool = False) -> Any:
+    """A value of this class; with `none`, also `None`."""
+    if isinstance(value, kind) or (value is None and none):
+        return value
+    raise wrong(name, kind.__name__, value, write, none=none)
+
+
+def file_path(name: str, value: Any, *, none: bool = False) -> Any:
+    """A path, as a string; with `none`, also `None`."""
+    if value is None and none:
+        return None
+    if isinstance(value, (str, os.PathLike)):
+        path = os.fsdecode(cast("os.PathLike[str]", value))
+        if path:
+            return path
+    raise wrong(name, "the path of a file", value, f"{name}='folder/file'", none=none)
+
+
+def names(name: str, value: Any, *, write: str, none: bool = False) -> Any:
+    """A tuple of strings; with `none`, also `None`."""
+    if value is None and none:
+        return None
+    if isinstance(value, str):
+        raise ValueError(f"{name} is a list of names: write {name}=[{value!r}]")
+    is_many = isinstance(value, Iterable)
+    listed = tuple(cast("Iterable[object]", value)) if is_many else (None,)
+    if all(isinstance(one, str) for one in listed):
+        return listed
+    raise wrong(name, "a list of names", value, write, none=none)
+
+
+def function(name: str, value: Any) -> Any:
+    """Something that can be called, or `None`."""
+    if value is None or callable(value):
+        return value
+    raise ValueError(f"{name} is a function or None, not {shown(value)}")
+
+
+def wrong(name: str, what: str, value: Any, write: str, *, none: bool = False) -> ValueError:
+    """What is raised, in one sentence."""
+    allowed = f"{what} or None" if none else what
+    return ValueError(f"{name} is {allowed}, not {shown(value)}: write {write}")
