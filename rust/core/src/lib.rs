@@ -21,6 +21,7 @@ pub mod error;
 pub mod order;
 pub mod pipeline;
 pub mod pool;
+pub mod process;
 pub mod shard;
 pub mod stats;
 mod threads;

@@ -13,7 +13,7 @@ mod options;
 mod order;
 mod pages;
 mod pipeline;
-mod pool;
+mod process;
 mod shards;
 mod stats;
 

@@ -16,7 +16,7 @@ use crate::{
     audio::{Report, report_to_py},
     convert::{Handing, batch_to_dict, described_to_py},
     detach::Detach,
-    options, pool, stats,
+    options, process, stats,
 };
 
 /// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
@@ -51,10 +51,10 @@ impl Pipeline {
             Some(kwargs) => options::parse(kwargs)?,
             None => options::parse(&PyDict::new(py))?,
         };
-        let pool = pool::of_this_process(py);
+        let process = process::of_this_one(py);
         let n_threads = options.n_threads.unwrap_or_else(usable_cpus);
         let handing = Handing { binary: options.binary, n_threads };
-        let inner = py.detach_core(move || pipeline::Pipeline::start(options, start, &pool))?;
+        let inner = py.detach_core(move || pipeline::Pipeline::start(options, start, &process))?;
         Ok(Self { inner, handing, damaged: Mutex::default(), bad: Mutex::default() })
     }
 
@@ -185,6 +185,7 @@ pub(crate) fn element_spec<'py>(
     let is_full = (options.drop_remainder || options.plan.epochs.is_none())
         && options.on_error != OnError::Skip;
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
-    let described = py.detach_core(move || describe(&options))?;
+    let process = process::of_this_one(py);
+    let described = py.detach_core(move || describe(&options, &process))?;
     described_to_py(py, &described, batch.as_slice())
 }

@@ -7,6 +7,7 @@ use crate::{
     batch::{Layout, Source, VALID, check_supported},
     error::{Error, Result},
     order::{Fingerprint, Order, Rows, Step},
+    process::Process,
     shard::{Files, Projection, Shard, audio_columns, check_class_names, open_all},
     stats::{Outcomes, ShardReads},
 };
@@ -197,9 +198,10 @@ fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
 /// # Errors
 ///
 /// As from opening a pipeline, columns and audio apart.
-pub fn open_order(options: &Options) -> Result<Order> {
+pub fn open_order(options: &Options, process: &Process) -> Result<Order> {
     options.check()?;
-    order_of(&open_all(&Arc::new(options.files()), &options.paths, options.n_openers())?, options)
+    let files = Arc::new(options.files(&process.open_files));
+    order_of(&open_all(&files, &options.paths, options.n_openers())?, options)
 }
 
 fn found_by_features(known: &[String]) -> Result<String> {

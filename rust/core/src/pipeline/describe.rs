@@ -9,6 +9,7 @@ use crate::{
     audio::Channels,
     batch::{Binary, Described, Dtype, Source, VALID, describe_columns},
     error::Result,
+    process::Process,
 };
 
 /// Describes the output columns, reading the header of the first shard only.
@@ -16,13 +17,13 @@ use crate::{
 /// # Errors
 ///
 /// As from opening a pipeline.
-pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
+pub fn describe(options: &Options, process: &Process) -> Result<Vec<(String, Described)>> {
     options.check()?;
     let mut first = options.clone();
     first.paths.truncate(1);
     first.exclude.clear();
     first.expected_rows.clear();
-    let dataset = Dataset::open(&first, &Arc::new(first.files()))?;
+    let dataset = Dataset::open(&first, &Arc::new(first.files(&process.open_files)))?;
     let small = dataset.projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let single = options.batch_size.is_none();

@@ -46,6 +46,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     order::{Fingerprint, Step},
     pool::{Pool, Seat},
+    process::Process,
     shard::{Files, Table, open_ahead},
     stats::{self, Snapshot, Stats},
     threads,
@@ -143,14 +144,14 @@ struct Job {
 }
 
 impl Pipeline {
-    /// Starts a stream, whose rows the threads of `pool` decode. Opens nothing here: the first
+    /// Starts a stream, whose rows the threads of `process` decode. Opens nothing here: the first
     /// thread does.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`] for options that cannot mean anything; [`ErrorKind::Io`] where no
     /// thread can be had. What opening finds comes from [`Self::next`].
-    pub fn start(options: Options, start: Start, pool: &Pool) -> Result<Self> {
+    pub fn start(options: Options, start: Start, process: &Process) -> Result<Self> {
         options.check()?;
         let options = options.settled();
         if !matches!(options.audio, AudioRequest::Encoded) {
@@ -158,8 +159,8 @@ impl Pipeline {
         }
         let (budget, n_readers) = (options.memory_budget, options.n_readers());
         let closed = Arc::<AtomicBool>::default();
-        let files =
-            options.files().with_cancel(Arc::clone(&closed)).with_spare_memory(budget / SPARE);
+        let files = options.files(&process.open_files);
+        let files = files.with_cancel(Arc::clone(&closed)).with_spare_memory(budget / SPARE);
         let largest_held = options.largest_table_held();
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
             options,
@@ -177,7 +178,7 @@ impl Pipeline {
             files: Arc::new(files),
             stats: Stats::default(),
             closed,
-            pool: pool.clone(),
+            pool: process.pool.clone(),
             seat: OnceLock::new(),
             threads: Mutex::default(),
         });

@@ -1,72 +1,27 @@
-//! The open files of a pipeline, and how all of its reads are done.
+//! The files of a pipeline, and how all of its reads are done.
 
-use std::{
-    collections::HashMap,
-    io,
-    path::Path,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use super::{
+    counters::ReadCounters,
+    open_files::{FileKey, OpenFile, OpenFiles},
     retry::Retry,
     sidecar::IndexDir,
-    storage::{Handle, Mounted, Storage},
+    storage::{Mounted, Storage},
 };
-use crate::{
-    Error, ErrorKind, Result,
-    batch::Recycler,
-    stats::{FileRequests, Requests, Sent, Timed},
-};
+use crate::{Error, ErrorKind, Result, batch::Recycler};
 
-/// The operating system's "too many open files" on the systems that we build for.
-const EMFILE: i32 = 24;
-
-/// How many requests were sent to the storage, and how many bytes they brought.
-#[derive(Debug, Default)]
-pub struct ReadCounters {
-    /// The open files, and what was read of all: counted where a file is looked up for a request.
-    open: Mutex<OpenFiles>,
-    pub(super) retries: AtomicU64,
-    pub(super) times: Requests,
-}
-
-impl ReadCounters {
-    /// Positional reads so far. Opening a file is not counted.
-    pub fn requests(&self) -> u64 {
-        self.lock().sent.counts().0
-    }
-
-    /// Bytes read so far.
-    pub fn bytes(&self) -> u64 {
-        self.lock().sent.counts().1
-    }
-
-    fn lock(&self) -> MutexGuard<'_, OpenFiles> {
-        // Every state of the map is a valid one, so a panic elsewhere does not matter here.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What requests took, and the files opened for them.
-    pub(crate) fn times(&self) -> &Requests {
-        &self.times
-    }
-
-    /// Requests that were sent again after a failure.
-    pub fn retries(&self) -> u64 {
-        self.retries.load(Relaxed)
-    }
-}
-
-/// The open files of a pipeline: at most so many at a time, the least recently used closed first.
+/// What all shards of a pipeline and all of its threads read through.
 ///
-/// Shared by all shards of a pipeline and all of its threads. No lock is held while reading.
+/// The descriptors are the process's: see [`OpenFiles`].
 #[derive(Debug)]
 pub struct Files {
-    max_open: usize,
-    next_id: AtomicU64,
+    open: OpenFiles,
+    /// What was looked at here, whether it is open or not: closed at the end.
+    keys: Mutex<Vec<Arc<FileKey>>>,
     counters: Arc<ReadCounters>,
     cancel: Arc<AtomicBool>,
     retries: u32,
@@ -77,57 +32,18 @@ pub struct Files {
     pub(super) storage: Arc<dyn Storage>,
 }
 
-#[derive(Debug, Default)]
-struct OpenFiles {
-    by_id: HashMap<u64, Opened>,
-    clock: u64,
-    sent: Sent,
-}
-
-#[derive(Debug)]
-struct Opened {
-    file: Arc<dyn Handle>,
-    last_use: u64,
-    sent: Sent,
-    /// Where that is kept while the file is not open.
-    of: Arc<FileRequests>,
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        *self.of.sent() = self.sent;
-    }
-}
-
-impl OpenFiles {
-    fn tick(&mut self) -> u64 {
-        self.clock += 1;
-        self.clock
-    }
-
-    /// A request for `wanted` more bytes of a file is about to be sent.
-    fn send(&mut self, id: u64, of: &FileRequests, wanted: usize) -> Timed {
-        self.sent.count(wanted);
-        match self.by_id.get_mut(&id) {
-            Some(opened) => opened.sent.send(wanted, of),
-            None => of.sent().send(wanted, of),
-        }
-    }
-}
-
 impl Default for Files {
     fn default() -> Self {
-        Self::new(256)
+        Self::new(&OpenFiles::default())
     }
 }
 
 impl Files {
-    /// Keeps at most `max_open` files open (at least one), besides those being read right now.
-    /// Failed requests are not repeated, and no sidecars are kept.
-    pub fn new(max_open: usize) -> Self {
+    /// With the descriptors of `open`. Failed requests are not repeated, and no sidecars are kept.
+    pub fn new(open: &OpenFiles) -> Self {
         Self {
-            max_open: max_open.max(1),
-            next_id: AtomicU64::new(0),
+            open: open.clone(),
+            keys: Mutex::default(),
             counters: Arc::default(),
             cancel: Arc::default(),
             retries: 0,
@@ -194,16 +110,14 @@ impl Files {
 
     /// Closes all descriptors and frees the spare memory. A later read opens its file again.
     pub fn close(&self) {
-        self.counters.lock().by_id.clear();
+        for key in &*self.keys.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.open.forget(key);
+        }
         self.bodies.trim(0);
     }
 
     pub(super) fn index_dir(&self) -> &IndexDir {
         &self.index_dir
-    }
-
-    pub(super) fn new_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Relaxed)
     }
 
     pub(super) fn check_cancelled(&self) -> Result<()> {
@@ -215,82 +129,31 @@ impl Files {
         Retry::new(self.retries, &self.cancel)
     }
 
+    /// Remembers a file that is to be closed with the others.
+    pub(super) fn add(&self, key: FileKey) -> Arc<FileKey> {
+        let key = Arc::new(key);
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&key));
+        key
+    }
+
     /// The open file of a source, if there is one.
-    pub(super) fn cached(&self, id: u64) -> Option<Arc<dyn Handle>> {
-        let mut open = self.counters.lock();
-        let now = open.tick();
-        open.by_id.get_mut(&id).map(|opened| {
-            opened.last_use = now;
-            Arc::clone(&opened.file)
-        })
+    pub(super) fn cached(&self, key: &Arc<FileKey>) -> Option<Arc<OpenFile>> {
+        self.open.get(key)
     }
 
-    /// As [`Self::cached`], for a request for `wanted` bytes, which is counted.
-    pub(super) fn cached_for(
-        &self,
-        (id, of): (u64, &FileRequests),
-        wanted: usize,
-    ) -> Option<(Arc<dyn Handle>, Timed)> {
-        let mut open = self.counters.lock();
-        let now = open.tick();
-        let opened = open.by_id.get_mut(&id)?;
-        opened.last_use = now;
-        let found = (Arc::clone(&opened.file), opened.sent.send(wanted, of));
-        open.sent.count(wanted);
-        Some(found)
+    /// Opens a file.
+    pub(super) fn open_file(&self, key: &FileKey) -> Result<Arc<OpenFile>> {
+        self.counters.times().opens();
+        self.open.open(key, self.storage.as_ref(), &self.cancel)
     }
 
-    /// A request for `wanted` more bytes of this source is about to be sent.
-    pub(super) fn send(&self, (id, of): (u64, &FileRequests), wanted: usize) -> Timed {
-        self.counters.lock().send(id, of, wanted)
-    }
-
-    /// So many of the bytes that were asked for of this source did not come.
-    pub(super) fn unread(&self, (id, of): (u64, &FileRequests), bytes: usize) {
-        let mut open = self.counters.lock();
-        open.sent.unread(bytes);
-        match open.by_id.get_mut(&id) {
-            Some(opened) => opened.sent.unread(bytes),
-            None => of.sent().unread(bytes),
-        }
-    }
-
-    /// `(requests, bytes)` of this source.
-    pub(super) fn counts(&self, (id, of): (u64, &FileRequests)) -> (u64, u64) {
-        let open = self.counters.lock();
-        open.by_id.get(&id).map_or_else(|| of.sent().counts(), |opened| opened.sent.counts())
-    }
-
-    /// Keeps a source's open file, in the place of the one used longest ago.
-    pub(super) fn keep(&self, id: u64, of: &Arc<FileRequests>, file: &Arc<dyn Handle>) {
-        let mut open = self.counters.lock();
-        let last_use = open.tick();
-        while open.by_id.len() >= self.max_open {
-            let by_use = open.by_id.iter().min_by_key(|(_, o)| o.last_use);
-            let Some(oldest) = by_use.map(|(id, _)| *id) else { break };
-            open.by_id.remove(&oldest);
-        }
-        // What an entry in its place has counted is read after that has gone.
-        open.by_id.remove(&id);
-        let (file, of, sent) = (Arc::clone(file), Arc::clone(of), *of.sent());
-        open.by_id.insert(id, Opened { file, last_use, sent, of });
+    /// Keeps a source's open file for the next request.
+    pub(super) fn keep(&self, key: &Arc<FileKey>, file: &Arc<OpenFile>) {
+        self.open.keep(key, file);
     }
 
     /// Closes a source's file.
-    pub(super) fn forget(&self, id: u64) {
-        self.counters.lock().by_id.remove(&id);
-    }
-
-    /// Opens a file, after closing all others where the process has too many.
-    pub(super) fn open_file(&self, path: &Path) -> io::Result<Arc<dyn Handle>> {
-        self.counters.times.opens();
-        let opened = match self.storage.open(path) {
-            Err(e) if e.raw_os_error() == Some(EMFILE) => {
-                self.close();
-                self.storage.open(path)
-            }
-            other => other,
-        };
-        opened.map(Arc::from)
+    pub(super) fn forget(&self, key: &Arc<FileKey>) {
+        self.open.forget(key);
     }
 }

@@ -9,6 +9,7 @@
 mod blob;
 mod body;
 mod counted;
+mod counters;
 mod dictionaries;
 #[cfg(test)]
 mod faults;
@@ -21,6 +22,7 @@ mod index;
 mod kind;
 mod layout;
 mod open;
+mod open_files;
 mod projection;
 mod retry;
 mod schema;
@@ -37,11 +39,13 @@ use arrow_schema::SchemaRef;
 
 pub use blob::{Blob, BlobRun};
 pub(crate) use counted::{Counted, Live};
+pub use counters::ReadCounters;
 pub use features::audio_columns;
 pub(crate) use features::check_class_names;
-pub use files::{Files, ReadCounters};
+pub use files::Files;
 pub use kind::{PathKind, path_kinds};
 pub use open::{open_ahead, open_all};
+pub use open_files::OpenFiles;
 pub use projection::Projection;
 pub use sidecar::IndexDir;
 pub use table::{Table, TableSize};

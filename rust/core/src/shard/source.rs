@@ -8,13 +8,14 @@
 use std::{
     io,
     ops::Range,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use super::{
     files::Files,
+    open_files::{FileKey, OpenFile},
     storage::{Handle, Stamp},
 };
 use crate::{
@@ -25,15 +26,13 @@ use crate::{
 /// One request asks for no more than this, so that a close is noticed between two of them.
 const BLOCK: usize = 4 << 20;
 
-/// One file to be read by position. It owns no descriptor; [`Files`] does.
+/// One file to be read by position. It owns no descriptor; the process does.
 #[derive(Debug)]
 pub(super) struct Source {
     files: Arc<Files>,
-    id: u64,
-    path: PathBuf,
+    key: Arc<FileKey>,
     name: Arc<str>,
-    stamp: Stamp,
-    requests: Arc<FileRequests>,
+    requests: FileRequests,
     /// Held while the file is opened: threads that come at once wait for one descriptor.
     opening: Mutex<()>,
 }
@@ -54,10 +53,10 @@ impl Source {
                 Err(e) => retry.after(e.into()).map_err(|e| e.in_shard(&name))?,
             }
         };
-        let id = files.new_id();
-        let (files, path) = (Arc::clone(files), path.to_owned());
-        let (requests, opening) = (Arc::default(), Mutex::default());
-        Ok(Self { files, id, path, name, stamp, requests, opening })
+        let key = files.add(FileKey { path: path.to_owned(), stamp });
+        let (files, requests, opening) =
+            (Arc::clone(files), FileRequests::default(), Mutex::default());
+        Ok(Self { files, key, name, requests, opening })
     }
 
     pub(super) fn name(&self) -> &Arc<str> {
@@ -67,17 +66,12 @@ impl Source {
     /// What was read of this file: requests, bytes, and thread time inside the requests, which is
     /// estimated where they are fast.
     pub(super) fn reads(&self) -> (u64, u64, Duration) {
-        let (requests, bytes) = self.files.counts(self.counted());
+        let (requests, bytes) = self.requests.counts();
         (requests, bytes, self.requests.busy())
     }
 
-    /// By what its requests are counted.
-    fn counted(&self) -> (u64, &FileRequests) {
-        (self.id, &self.requests)
-    }
-
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        &self.key.path
     }
 
     pub(super) fn files(&self) -> &Files {
@@ -86,34 +80,32 @@ impl Source {
 
     /// What the file was when it was opened.
     pub(super) fn stamp(&self) -> &Stamp {
-        &self.stamp
+        &self.key.stamp
     }
 
     /// The file's length in bytes when it was opened.
     pub(super) fn len(&self) -> u64 {
-        self.stamp.len
+        self.key.stamp.len
     }
 
-    fn file(&self) -> Result<Arc<dyn Handle>> {
-        if let Some(file) = self.cached() {
+    fn file(&self) -> Result<Arc<OpenFile>> {
+        if let Some(file) = self.files.cached(&self.key) {
             return Ok(file);
         }
         let _turn = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = self.cached() {
+        if let Some(file) = self.files.cached(&self.key) {
             return Ok(file);
         }
-        let file = self.files.open_file(&self.path)?;
-        self.check(file.as_ref())?;
-        self.files.keep(self.id, &self.requests, &file);
+        let file = self.files.open_file(&self.key)?;
+        self.check(file.handle())?;
+        self.files.keep(&self.key, &file);
         Ok(file)
     }
 
-    /// The file for a request for `wanted` bytes, and how that is measured.
-    fn file_for(&self, wanted: usize) -> Result<(Arc<dyn Handle>, Timed)> {
-        match self.files.cached_for(self.counted(), wanted) {
-            Some(found) => Ok(found),
-            None => Ok((self.file()?, self.files.send(self.counted(), wanted))),
-        }
+    /// A request for `wanted` bytes is about to be sent: how it is measured.
+    fn sends(&self, wanted: usize) -> Timed {
+        self.files.counters().sends(wanted);
+        self.requests.send(wanted)
     }
 
     /// Opens the file, if it is not open, so that a read need not. What goes wrong, the read tells.
@@ -130,23 +122,20 @@ impl Source {
             && self.check_range(range).is_ok()
             && let Ok(file) = self.file()
         {
-            file.announce(range.start, (range.end - range.start).min(BLOCK as u64) as usize);
+            file.handle()
+                .announce(range.start, (range.end - range.start).min(BLOCK as u64) as usize);
         }
-    }
-
-    fn cached(&self) -> Option<Arc<dyn Handle>> {
-        self.files.cached(self.id)
     }
 
     /// Refuses a file that is not what it was.
     fn check(&self, file: &dyn Handle) -> Result<()> {
         let now = file.stamp()?;
-        if now == self.stamp {
+        if now == self.key.stamp {
             return Ok(());
         }
-        self.files.forget(self.id);
-        let (was, is) = (self.stamp.len, now.len);
-        Err(Error::corrupt(if now.inode == self.stamp.inode && is < was {
+        self.files.forget(&self.key);
+        let (was, is) = (self.key.stamp.len, now.len);
+        Err(Error::corrupt(if now.inode == self.key.stamp.inode && is < was {
             format!(
                 "the file had {was} bytes when it was opened and now has {is}: it was shortened \
                  while it was read; write it again"
@@ -171,12 +160,12 @@ impl Source {
             let mut retry = self.files.retry();
             while let Err(error) = self.read_block(at, block, &mut done) {
                 // A stale handle is cured by opening again, which the next attempt will do.
-                self.files.forget(self.id);
+                self.files.forget(&self.key);
                 let failed_at = at + done as u64;
                 retry
                     .after(error.at_byte(failed_at))
                     .map_err(|e| e.in_shard(&self.name).at_byte(failed_at))?;
-                self.files.counters().retries.fetch_add(1, Relaxed);
+                self.files.counters().retries_once();
             }
             at += block.len() as u64;
         }
@@ -186,17 +175,20 @@ impl Source {
     /// Fills `block` beyond the first `done` bytes, which it counts on, and checks the file.
     fn read_block(&self, offset: u64, block: &mut [u8], done: &mut usize) -> Result<()> {
         self.files.check_cancelled()?;
-        let (file, timed) = self.file_for(block.len().saturating_sub(*done))?;
-        let read = self.fill(file.as_ref(), timed, offset, block, done);
+        let file = self.file()?;
+        let (file, timed) = (file.handle(), self.sends(block.len().saturating_sub(*done)));
+        let read = self.fill(file, timed, offset, block, done);
         if read.is_err() {
-            self.files.unread(self.counted(), block.len().saturating_sub(*done));
+            let missing = block.len().saturating_sub(*done);
+            self.files.counters().unread(missing);
+            self.requests.unread(missing);
         }
         read?;
         if !self.files.keeps_cache {
             file.drop_cached(offset, block.len());
         }
         // After the bytes: what changed before or while they were read shows now.
-        self.check(file.as_ref())
+        self.check(file)
     }
 
     /// The first request for the bytes is counted.
@@ -208,7 +200,7 @@ impl Source {
         block: &mut [u8],
         done: &mut usize,
     ) -> Result<()> {
-        let times = &self.files.counters().times;
+        let times = self.files.counters().times();
         while let Some(rest) = block.get_mut(*done..).filter(|rest| !rest.is_empty()) {
             let (at, wanted) = (offset + *done as u64, rest.len());
             match times.time(&self.requests, timed, wanted, || file.read_at(rest, at)) {
@@ -226,19 +218,19 @@ impl Source {
                 Err(e) => return Err(e.into()),
             }
             // Its bytes are counted.
-            timed = self.files.send(self.counted(), 0);
+            timed = self.sends(0);
         }
         Ok(())
     }
 
     /// Refuses bytes that the file does not have.
     pub(super) fn check_range(&self, range: &Range<u64>) -> Result<()> {
-        if range.start <= range.end && range.end <= self.stamp.len {
+        if range.start <= range.end && range.end <= self.key.stamp.len {
             return Ok(());
         }
         Err(Error::corrupt(format!(
             "bytes {}..{} lie outside the file, which has {}",
-            range.start, range.end, self.stamp.len
+            range.start, range.end, self.key.stamp.len
         ))
         .in_shard(&self.name))
     }
@@ -261,6 +253,6 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        self.files.forget(self.id);
+        self.files.forget(&self.key);
     }
 }

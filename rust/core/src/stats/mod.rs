@@ -35,7 +35,7 @@ pub(crate) use self::{
     line::Line,
     outcomes::Outcomes,
     paced::{Mean, Paced},
-    requests::{FileRequests, Requests, Sent, Timed},
+    requests::{FileRequests, Requests, Timed},
     sleepers::Sleepers,
     snapshot::SeatTimes,
     switch::on,

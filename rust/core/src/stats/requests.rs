@@ -1,9 +1,9 @@
 //! What requests to the storage take.
 
 use std::{
-    io, mem,
+    io,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -26,77 +26,53 @@ pub(crate) struct Requests {
     line: Mutex<Line>,
 }
 
-/// The requests to one file that were sent so far.
-///
-/// Counted under the lock of the open files, which is held for each request anyway: atomic counters
-/// that several threads share would cost more than a percent of what fast requests do.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
-    requests: u64,
-    bytes: u64,
-    /// Those since the last one that was timed.
-    untimed: u64,
-}
-
 /// How a request is measured: not, or timed, with so many others that it stands for.
 pub(crate) type Timed = Option<u64>;
 
 /// The requests to one file.
 #[derive(Debug, Default)]
 pub(crate) struct FileRequests {
-    /// While the file is not open; where it is, they are kept with the open file.
-    sent: Mutex<Sent>,
+    sent: AtomicU64,
+    bytes: AtomicU64,
+    /// Those since the last one that was timed.
+    untimed: AtomicU64,
     busy_ns: AtomicU64,
     /// Of those that were timed.
     mean: Mean,
 }
 
-impl Sent {
+impl FileRequests {
     /// A request for `wanted` bytes is about to be sent, which are counted as read: see
     /// [`Self::unread`].
-    pub(crate) fn send(&mut self, wanted: usize, file: &FileRequests) -> Timed {
+    pub(crate) fn send(&self, wanted: usize) -> Timed {
         if !on() {
             return None;
         }
-        self.count(wanted);
-        if file.mean.is_fast() && !self.requests.is_multiple_of(SAMPLED) {
-            self.untimed += 1;
+        let before = self.sent.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(wanted as u64, Relaxed);
+        if self.mean.is_fast() && !(before + 1).is_multiple_of(SAMPLED) {
+            self.untimed.fetch_add(1, Relaxed);
             None
         } else {
-            Some(mem::take(&mut self.untimed))
-        }
-    }
-
-    /// A request for `wanted` bytes of whichever file.
-    pub(crate) fn count(&mut self, wanted: usize) {
-        if on() {
-            self.requests += 1;
-            self.bytes += wanted as u64;
+            Some(self.untimed.swap(0, Relaxed))
         }
     }
 
     /// So many of the bytes did not come.
-    pub(crate) fn unread(&mut self, bytes: usize) {
+    pub(crate) fn unread(&self, bytes: usize) {
         if on() {
-            self.bytes = self.bytes.saturating_sub(bytes as u64);
+            self.bytes.fetch_sub(bytes as u64, Relaxed);
         }
     }
 
     /// `(requests, bytes)`.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.requests, self.bytes)
+        (self.sent.load(Relaxed), self.bytes.load(Relaxed))
     }
-}
 
-impl FileRequests {
     /// Thread time inside requests, estimated where they are fast.
     pub(crate) fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_ns.load(Relaxed))
-    }
-
-    /// What was sent, while the file is not open.
-    pub(crate) fn sent(&self) -> MutexGuard<'_, Sent> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -162,9 +138,9 @@ mod tests {
         wanted: usize,
         read: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let timed = file.sent().send(wanted, file);
+        let timed = file.send(wanted);
         let result = all.time(file, timed, wanted, read);
-        file.sent().unread(wanted - result.as_ref().map_or(0, |n| *n));
+        file.unread(wanted - result.as_ref().map_or(0, |n| *n));
         result
     }
 
@@ -182,7 +158,7 @@ mod tests {
         }
         assert!(send(&all, &one, 100, || Err(io::ErrorKind::NotFound.into())).is_err());
         assert_eq!(all.timer().count(), 10);
-        assert_eq!((one.sent().counts(), other.sent().counts()), ((6, 30), (5, 25)));
+        assert_eq!((one.counts(), other.counts()), ((6, 30), (5, 25)));
         assert_eq!(one.busy() + other.busy(), all.timer().sum());
         assert!(one.busy() >= 10 * FAST);
         assert_eq!(all.in_flight.load(Relaxed), 0);
@@ -201,7 +177,7 @@ mod tests {
                 assert_eq!(all.timer().count(), n);
             }
         }
-        assert_eq!(file.sent().counts(), (10 * SAMPLED, 100 * SAMPLED));
+        assert_eq!(file.counts(), (10 * SAMPLED, 100 * SAMPLED));
         assert!(n_timed >= 11);
         assert_eq!(file.busy(), all.timer().sum());
     }
@@ -219,7 +195,7 @@ mod tests {
             send(&all, &file, 10, slow).unwrap();
         }
         assert!(!file.mean.is_fast());
-        let (before, n) = (all.timer().count(), file.sent().untimed);
+        let (before, n) = (all.timer().count(), file.untimed.load(Relaxed));
         assert_eq!((before, n), (4 * SAMPLED, 0));
         send(&all, &file, 10, slow).unwrap();
         assert_eq!(all.timer().count(), before + 1);
