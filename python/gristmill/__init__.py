@@ -12,6 +12,7 @@ from gristmill.errors import (
     GristmillError,
     InternalError,
     LimitError,
+    NoUsableRowsError,
     SchemaError,
     UnsupportedCodecError,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "InternalError",
     "LimitError",
     "Limits",
+    "NoUsableRowsError",
     "QuarantineFile",
     "RandomCrop",
     "ReadOptions",

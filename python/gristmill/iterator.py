@@ -89,12 +89,13 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                 if delivered is None or opened is None:
                     break
                 n_rows, element = delivered
-                self._took(n_rows, pipeline, opened)
+                self._took(n_rows, pipeline, opened, is_empty=element is None)
                 if element is not None:
                     if not self._columns:
                         self._columns = _columns_of(element)
                     self._reporter.element(self, pipeline)
                     return element
+            self._bad.ended()
         except BaseException:
             # An interrupt may come after the pipeline went on: then it is ahead of the state.
             self._stop()
@@ -106,12 +107,14 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._stop()
         raise StopIteration
 
-    def _took(self, n_rows: int, pipeline: _core.Pipeline, opened: Opened) -> None:
+    def _took(
+        self, n_rows: int, pipeline: _core.Pipeline, opened: Opened, *, is_empty: bool
+    ) -> None:
         """The next `n_rows` rows were taken from the pipeline."""
         for shard, row, report in pipeline.take_damaged():
             self._remember(DamagedRow(shard, row, DecodeReport(*report)))
         own_rows = opened.rows_per_epoch // self._part.stream_stride
-        self._bad.delivered(n_rows, pipeline.take_bad(), own_rows)
+        self._bad.delivered(n_rows, pipeline.take_bad(), own_rows, is_empty=is_empty)
         if n_rows < self._dataset.rows_per_element:
             position = self._position.ended(opened)
         else:
