@@ -86,3 +86,19 @@ def test_one_usable_row_is_enough(tmp_path: Path, shuffle: gm.Shuffle | None) ->
 def test_no_rows_at_all_are_an_end(tmp_path: Path) -> None:
     path = shards.write_audio(tmp_path / "none.arrow", [])
     assert list(dataset(path, epochs=1)) == []
+
+
+@pytest.mark.parametrize("policy", ["mask", "skip"])
+def test_the_verdict_begins_with_many_bad_rows(tmp_path: Path, policy: Any) -> None:
+    data = [None if i % 4 == 0 else b"no recording" if i % 4 == 1 else GOOD for i in range(40)]
+    path = shards.write_audio(tmp_path / "half.arrow", data)
+    audio = gm.Audio(crop=gm.StartCrop(0.01))
+    it = iter(
+        gm.ArrowIterDataset(path, audio=audio, columns=["audio"], on_error=policy, epochs=None)
+    )
+    while it.stats().loop_seconds < 1.1:
+        next(it)
+    text = it.verdict().text
+    it.close()
+    assert "of the rows cannot be used" in text.split(":")[0]
+    assert text.startswith(("50%", "49%", "51%"))

@@ -108,6 +108,10 @@ class BadRows:
         self._n_rows += n_rows
         self._n_bad += n_bad
 
+    def starts(self) -> None:
+        """The stream is taken up at its start."""
+        self._unusable.is_whole = True
+
     def ended(self) -> None:
         """The stream has ended.
 

@@ -143,6 +143,8 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     def _learned(self, pipeline: _core.Pipeline) -> Opened | None:
         if self._opened is None and (found := pipeline.opened()) is not None:
             self._opened = Opened(*found)
+            if self._opened.start == (0, 0):
+                self._bad.starts()
             self._position = self._position.normalized(self._opened, self._part)
         return self._opened
 

@@ -17,6 +17,8 @@ class UnusableRows:
         self._first: BadRow | None = None
         self._n_rows = 0
         self._delivered_any = False
+        self.is_whole = False
+        """Whether the stream was seen from its start."""
 
     def delivered(self) -> None:
         """A row could be used."""
@@ -44,9 +46,9 @@ class UnusableRows:
         """The stream has ended.
 
         Raises:
-            NoUsableRowsError: It had rows, and not one of them could be used.
+            NoUsableRowsError: It was seen from its start, and none of its rows could be used.
         """
-        if self._n_rows and not self._delivered_any:
+        if self.is_whole and self._n_rows and not self._delivered_any:
             raise self._error("all that there are")
 
     def _error(self, which: str) -> NoUsableRowsError:
