@@ -92,7 +92,7 @@ def few_left() -> Iterator[None]:
     """The program itself has used up its descriptors but for a handful."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, limits[1]), limits[1]))
-    taken = []
+    taken: list[socket.socket] = []
     try:
         while True:
             try:
