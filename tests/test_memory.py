@@ -234,3 +234,95 @@ def test_a_closed_pipeline_gives_its_memory_back(tmp_path: Path) -> None:
     own = [30 * 40_000 * (k + 1) for k in range(6)]
     over = [(a - b) / MIB for a, b in zip(grown, own, strict=True)]
     assert max(over) < 3, over
+
+
+# Prints the peak of the job above what the process was before it, in bytes.
+COLUMNS = """
+import gc
+import gristmill as gm
+from pathlib import Path
+
+small, path, budget, batch_size, n_rows = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+
+def drain(path, n_rows, **options):
+    read = gm.ReadOptions(num_threads=2, index_dir=None, memory_budget=budget)
+    options = {"shuffle": gm.Shuffle(1), "epochs": None, "read": read, **options}
+    ds = gm.ArrowIterDataset(path, batch_size=batch_size or None, **options)
+    it = iter(ds)
+    for _ in range(0, n_rows, max(batch_size, 1)):
+        next(it)
+    it.close()
+
+def resident(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+import logging
+logging.disable()
+audio = gm.Audio(crop=gm.StartCrop(0.01), sample_rate=16_000)
+drain(small, 10, audio=audio, columns=["audio"])
+gc.collect()
+Path("/proc/self/clear_refs").write_text("5")
+before = resident("VmRSS")
+with_audio = "audio" in Path(path).name
+drain(path, n_rows, audio=audio if with_audio else None, on_error="mask" if with_audio else "raise")
+print(resident("VmHWM") - before)
+"""
+
+
+@pytest.fixture(scope="module")
+def null_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four compressed record batches of 10^6 null rows of audio."""
+    n = 10**6
+    schema = shards.schema({"audio": shards.AUDIO, "count": pa.int64()})
+    audio = pa.StructArray.from_arrays(
+        [pa.nulls(n, pa.binary()), pa.nulls(n, pa.string())], fields=list(shards.AUDIO)
+    )
+    batch = pa.record_batch([audio, pa.array(np.arange(n))], schema=schema)
+    path = tmp_path_factory.mktemp("nulls") / "audio.arrow"
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, schema, options=options) as writer,
+    ):
+        for _ in range(4):
+            writer.write_batch(batch)
+    return path
+
+
+def test_a_million_null_rows_a_record_batch(numbered: list[Path], null_rows: Path) -> None:
+    peak = int(probes.run(COLUMNS, numbered[0], null_rows, 64 * MIB, 64, 640))
+    assert peak <= 1.1 * 64 * MIB, f"{peak / MIB:.0f} MiB"
+
+
+VALUE = MIB
+
+
+@pytest.fixture(scope="module", params=["none", "zstd"])
+def large_dictionaries(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Eight record batches of 100 rows, each with a dictionary of its own: 24 values of 1 MiB."""
+    path = tmp_path_factory.mktemp("dictionaries") / "large.arrow"
+    schema = pa.schema([("x", pa.dictionary(pa.int32(), pa.string()))])
+    codec = None if request.param == "none" else request.param
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, schema, options=options) as writer,
+    ):
+        for k in range(8):
+            values = pa.array([f"{k:02}{i:02}" * (VALUE // 4) for i in range(24)])
+            indices = pa.array(np.arange(100) % 24, pa.int32())
+            column = pa.DictionaryArray.from_arrays(indices, values)
+            writer.write_batch(pa.record_batch([column], schema=schema))
+    return path
+
+
+@pytest.mark.parametrize("batch_size", [0, 4])
+def test_dictionaries_of_large_values(
+    numbered: list[Path], large_dictionaries: Path, batch_size: int
+) -> None:
+    peak = int(probes.run(COLUMNS, numbered[0], large_dictionaries, 64 * MIB, batch_size, 120))
+    held = 2 * max(batch_size, 1) * VALUE  # by the loop: a batch, and the one before it
+    assert peak <= 1.1 * 64 * MIB + held, f"{peak / MIB:.0f} MiB"

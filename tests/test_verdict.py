@@ -234,12 +234,80 @@ def test_the_advice_is_enough_and_no_more() -> None:
     assert to(many, "num_requests") == MOST_READERS
     assert to(v.decide(stats(budget=0.9)), "memory_budget") == 2**32
     assert to(v.decide(stats(look_ahead=0.9, prefetch_batches=1)), "prefetch_batches") == 4
-    assert to(v.decide(stats(decoding=0.9, queued=0.5)), "num_threads") == 1
     assert to(v.decide(stats(decoding=0.9, usable_cpus=1)), "cpus") == 2
     assert to(v.decide(stats(deliver=0.4)), "columns") == ("audio", "label")
     single = v.decide(stats(deliver=0.4, batch_size=None))
     assert to(single, "batch_size") == 64
     assert v.decide(stats(waiting=0.01)).advice == ()
+
+
+@pytest.mark.parametrize("is_worker", [False, True])
+@pytest.mark.parametrize("cpus", [1, 2, 8, 16])
+@pytest.mark.parametrize("threads", [1, 2, 8, 32])
+def test_no_advice_is_taken_back(threads: int, cpus: int, is_worker: bool) -> None:
+    """However busy the machine: no fewer threads are advised, and no more than the CPUs."""
+    for queued in (0.0, 0.2, 0.26, 0.5, 0.95):
+        for parts in ({"decoding": 0.9}, {"decoding": 0.4, "resampling": 0.5}, {"decoding": 0.55}):
+            found = v.decide(
+                stats(
+                    **parts,
+                    queued=queued,
+                    num_threads=threads,
+                    usable_cpus=cpus,
+                    is_worker=is_worker,
+                )
+            )
+            assert f"num_threads={min(threads, cpus)} " not in found.text
+            for advice in found.advice:
+                if advice.option == "num_threads":
+                    assert threads < advice.to <= cpus
+
+
+def test_what_others_take_is_told_without_advice() -> None:
+    found = v.decide(stats(decoding=0.9, queued=0.5))
+    assert found.case is gm.Case.OVERSUBSCRIBED
+    assert found.advice == ()
+    assert "Other processes, or the training step itself, take the rest" in found.text
+
+
+def test_advice_reads_as_a_sentence() -> None:
+    for figures in ({"reading": 0.9, "storage": BANDWIDTH}, {"decoding": 0.9, "elsewhere": 0.5}):
+        shown = [str(advice) for advice in v.decide(stats(**figures)).advice]
+        assert shown
+        assert not any("None" in line for line in shown)
+    more = v.decide(stats(decoding=0.98)).advice[0]
+    assert str(more) == "num_threads: 2 -> 4 (rows are decoded side by side)"
+
+
+def test_too_early_says_what_is_missing() -> None:
+    early = v.decide(stats(elements=45, loop=0.97)).text
+    assert early.endswith("45 elements in 970.0 ms of the loop; ask again after 1 s.")
+    assert v.decide(stats(elements=2, loop=30)).text.endswith("ask again after 5 elements.")
+    assert v.decide(stats(elements=2, loop=0.5)).text.endswith(
+        "ask again after 5 elements and 1 s."
+    )
+
+
+def test_threads_that_have_nothing_to_decode_do_not_idle() -> None:
+    for figures in ({"look_ahead": 0.9}, {"budget": 0.9}):
+        tokens = v.decide(stats(decoding=0.0, **figures))
+        assert "decode" not in tokens.text
+        assert "decode threads idle 70%" in v.decide(stats(**figures)).text
+    assert to(v.decide(stats(decoding=0.0, look_ahead=0.9)), "prefetch_batches") == 8
+    # Each batch is made by one thread: more of them than CPUs are no help.
+    full = v.decide(stats(decoding=0.0, look_ahead=0.9, usable_cpus=4, machine_cpus=4))
+    assert full.advice == ()
+
+
+@pytest.mark.parametrize("figures", [{"waiting": 0.0}, {"decoding": 0.9}, {"reading": 0.9}])
+def test_a_large_share_of_bad_rows_comes_first(figures: dict[str, Any]) -> None:
+    alike = tuple(rows(f"{k}.arrow", 100, 11) for k in range(5))
+    found = v.decide(stats(**figures, shards=alike))
+    assert found.text.startswith("11% of the rows cannot be used (55 of 500 that came): see bad_")
+    assert found.case is v.decide(stats(**figures)).case
+    assert found.figures["all_bad_share"] == pytest.approx(0.11)
+    few = tuple(rows(f"{k}.arrow", 100, 10) for k in range(5))
+    assert v.decide(stats(**figures, shards=few)).text == v.decide(stats(**figures)).text
 
 
 def test_what_takes_rows_in_runs_is_told() -> None:

@@ -269,9 +269,9 @@ def shuffle_window(folder: Path) -> list[Measured]:
         return {**told(stats), "rows_per_second": speed}
 
     before = run(window=True)
-    here = before["verdict"]["advice"][0]["option"] == "shuffle"
+    here = before["alone"]["advice"][0]["option"] == "shuffle"
     after = run(window=not here, shuffle=gm.Shuffle(1) if here else None)
-    return [before, after, run(window=True, ahead=advised(before, "prefetch_batches", 16))]
+    return [before, after, run(window=True, ahead=advised(before, "prefetch_batches", 16, "alone"))]
 
 
 class VerdictFile(logging.Handler):

@@ -7,7 +7,7 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::ArrowError;
 use gristmill_core::{
     Error, ErrorKind,
-    shard::{Blob, Files, Projection, Shard, Table},
+    shard::{Blob, Files, OpenFiles, Projection, Shard, Table},
 };
 
 use crate::{Outcome, Verdict, ensure};
@@ -52,7 +52,7 @@ fn arrow(data: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
 /// All record batches, or `None` where the bytes were refused.
 fn read(data: &[u8]) -> Result<Option<Vec<RecordBatch>>, String> {
     let path = write(data);
-    let files = Arc::new(Files::new(1));
+    let files = Arc::new(Files::new(&OpenFiles::new(1)));
     let shard = match Shard::open(&files, &path) {
         Ok(shard) => shard,
         Err(error) => return is_typed(&error).map(|()| None),

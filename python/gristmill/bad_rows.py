@@ -12,6 +12,7 @@ from gristmill import checks
 from gristmill.errors import LimitError
 from gristmill.exclude import File, Pair
 from gristmill.quarantine import BadRow, QuarantineFile
+from gristmill.unusable import UnusableRows
 
 OnError: TypeAlias = Literal["raise", "substitute", "mask", "skip"]
 
@@ -68,6 +69,7 @@ class BadRows:
         """Begins to count anew."""
         self.counts = (0, 0)
         self._counted: set[tuple[str, int]] = set()
+        self._unusable = UnusableRows()
 
     def check_file(self) -> None:
         """Raises what would keep the quarantine file from being written.
@@ -80,26 +82,51 @@ class BadRows:
             QuarantineFile(self._policy.quarantine).close()
 
     def delivered(
-        self, n_rows: int, found: Iterable[tuple[tuple[Any, ...], bool]], rows_per_epoch: int
+        self,
+        n_rows: int,
+        found: Iterable[tuple[tuple[Any, ...], bool]],
+        rows_per_epoch: int,
+        *,
+        is_empty: bool,
     ) -> tuple[int, int]:
         """The turn of `n_rows` rows has come; `found` is what the native core tells of the bad.
+
+        `is_empty` says that all of them are left out.
 
         Returns:
             What `counts` is once they have been handed over.
 
         Raises:
             LimitError: They are more than `max_bad_rows` allows. The rows do not count then.
+            NoUsableRowsError: No row of a whole epoch could be used.
         """
         n_bad = 0
-        last = None
+        bad: list[BadRow] = []
         for fields, is_substitute in found:
-            last = BadRow(*fields)
+            bad.append(BadRow(*fields))
             n_bad += not is_substitute
-            self._remember(last)
-        if last is not None:
+            self._remember(bad[-1])
+        if bad:
             self._write()
-            self._check(last, n_rows, n_bad, min(_FIRST_ROWS, rows_per_epoch))
+            self._check(bad[-1], n_rows, n_bad, min(_FIRST_ROWS, rows_per_epoch))
+        if is_empty:
+            self._unusable.left_out(n_rows, bad, rows_per_epoch)
+        else:
+            self._unusable.delivered()
         return self.counts[0] + n_rows, self.counts[1] + n_bad
+
+    def opened(self, *, at_start: bool) -> None:
+        """The stream is taken up, at its start or anywhere else."""
+        self._unusable = UnusableRows()
+        self._unusable.is_whole = at_start
+
+    def ended(self) -> None:
+        """The stream has ended.
+
+        Raises:
+            NoUsableRowsError: Not one of its rows could be used.
+        """
+        self._unusable.ended()
 
     def rows(self) -> list[BadRow]:
         """One record a row, the latest last."""

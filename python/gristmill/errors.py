@@ -64,6 +64,13 @@ class UnsupportedCodecError(DecodeError):
     """The row's audio is in a known format that gristmill does not decode."""
 
 
+class NoUsableRowsError(DecodeError):
+    """With `on_error="skip"`, not one row of a whole epoch could be used.
+
+    `shard`, `row` and `codec` are those of the first of them, `reason` is the most common one.
+    """
+
+
 class LimitError(GristmillError):
     """A limit would have been exceeded: raise the limit, or leave the data out.
 

@@ -105,7 +105,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                 if delivered is None or opened is None:
                     break
                 n_rows, element = delivered
-                self._took(n_rows, pipeline, opened)
+                self._took(n_rows, pipeline, opened, is_empty=element is None)
                 if element is not None:
                     if not self._columns:
                         self._columns = _columns_of(element)
@@ -113,6 +113,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                     return element
                 self._position, self._given = self._next_position, None
                 self._bad.counts = self._next_counts
+            self._bad.ended()
         except BaseException:
             self._stop()
             self._assert_not_closed()
@@ -126,12 +127,16 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             self._given = None
         raise StopIteration
 
-    def _took(self, n_rows: int, pipeline: _core.Pipeline, opened: Opened) -> None:
+    def _took(
+        self, n_rows: int, pipeline: _core.Pipeline, opened: Opened, *, is_empty: bool
+    ) -> None:
         """The next `n_rows` rows were taken from the pipeline."""
         for shard, row, report in pipeline.take_damaged():
             self._remember(DamagedRow(shard, row, DecodeReport(*report)))
         own_rows = opened.rows_per_epoch // self._part.stream_stride
-        self._next_counts = self._bad.delivered(n_rows, pipeline.take_bad(), own_rows)
+        self._next_counts = self._bad.delivered(
+            n_rows, pipeline.take_bad(), own_rows, is_empty=is_empty
+        )
         if n_rows < self._dataset.rows_per_element:
             self._next_position = self._position.ended(opened)
         else:
@@ -163,6 +168,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         if self._opened is None and (found := pipeline.opened()) is not None:
             opened = Opened(*found)
             position = self._position.normalized(opened, self._part)
+            self._bad.opened(at_start=opened.start == (0, 0))
             self._opened, self._position = opened, position
         return self._opened
 

@@ -122,8 +122,8 @@ def _show(report: gm.DemoReport, data: Path, console: Console) -> None:
         "Training on random five-second crops at 32 kHz",
         [
             ("samples/s", f"{training.samples_per_second:.0f}"),
-            ("time waiting for data", f"{training.wait_share:.1%}"),
             ("first batch after", f"{training.first_batch_seconds:.2f} s"),
+            ("waiting for data after it", f"{training.wait_share:.1%}"),
             ("loss at the end", f"{training.loss:.3f}"),
             (
                 "accuracy, held out",
@@ -139,5 +139,5 @@ def _show(report: gm.DemoReport, data: Path, console: Console) -> None:
         ],
     )
     console.say()
-    console.paragraph(str(report.verdict))
+    console.paragraph(f"Of the steps after it was resumed: {report.verdict}")
     console.say(f"\nDone in {report.seconds:.0f} s.")

@@ -19,6 +19,7 @@ class DemoTraining:
         steps: Taken, before the stop and after it.
         seconds: All of them, without what JAX took to compile.
         waiting_seconds: Of these, those in which there was nothing to train on.
+        starting_seconds: Of these, those for the first batch, and for the first one after the stop.
         first_batch_seconds: What was waited for the first batch.
         loss: Cross entropy before the last step, in nats.
     """
@@ -27,6 +28,7 @@ class DemoTraining:
     steps: int = 0
     seconds: float = 0.0
     waiting_seconds: float = 0.0
+    starting_seconds: float = 0.0
     first_batch_seconds: float = 0.0
     loss: float = float("nan")
 
@@ -42,8 +44,10 @@ class DemoTraining:
 
     @property
     def wait_share(self) -> float:
-        """Share of the time in which the loop had nothing to train on."""
-        return self.waiting_seconds / self.seconds if self.seconds else 0.0
+        """Share of the time between the first batch and the end that the loop waited for data."""
+        waiting = self.waiting_seconds - self.starting_seconds
+        running = self.seconds - self.starting_seconds
+        return waiting / running if running > 0 else 0.0
 
 
 OnRow = Callable[[int, int], object]

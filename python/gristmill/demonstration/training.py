@@ -156,7 +156,7 @@ def _train(
 ) -> tuple[Model, DemoTraining, list[str]]:
     """Takes steps, keeping time; returns the digests of the first `n_compared` batches too."""
     digests: list[str] = []
-    for _ in range(n_steps):
+    for step in range(n_steps):
         began = time.perf_counter()
         batch = next(batches)
         waited = time.perf_counter() - began
@@ -168,6 +168,7 @@ def _train(
             steps=training.steps + 1,
             seconds=training.seconds + time.perf_counter() - began,
             waiting_seconds=training.waiting_seconds + waited,
+            starting_seconds=training.starting_seconds + (0.0 if step else waited),
             first_batch_seconds=training.first_batch_seconds or waited,
             loss=loss,
         )

@@ -201,8 +201,6 @@ def _is_rising(by_readers: dict[int, float]) -> bool:
 
 def _settings(measured: Measured, batch_size: int, wanted_rows: float) -> ReadOptions:
     cpus = measured.machine.usable_cpus
-    n_threads = math.ceil(wanted_rows / max(measured.thread_rows_per_second, 1e-9))
-    n_threads = max(1, min(n_threads, cpus))
     n_requests = _requests(measured, wanted_rows)
     # All batches under way, one that the step works on and one that is being made.
     batch_bytes = batch_size * (measured.row_bytes + measured.crop_bytes)
@@ -211,9 +209,10 @@ def _settings(measured: Measured, batch_size: int, wanted_rows: float) -> ReadOp
     budget = max(256 * _MIB, min(needed, most))
     steps = math.ceil(budget / (256 * _MIB))
     text = f"{steps // 4}GiB" if steps % 4 == 0 else f"{256 * steps}MiB"
-    default = min(max(2 * n_threads, 8), 32)
+    default = min(max(2 * cpus, 8), 32)
+    # As many decode threads as CPUs: those that are not needed sleep, and what a busy machine lets
+    # one of them do says nothing of the run.
     return ReadOptions(
-        num_threads=None if n_threads == cpus else n_threads,
         num_requests=None if n_requests <= default else n_requests,
         memory_budget=text,
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from gristmill.stats import ShardStats, Stats
-from gristmill.verdict.measures import figures_of, share_of, usual_bad_share
+from gristmill.verdict.measures import bad_share, figures_of, share_of, usual_bad_share
 from gristmill.verdict.model import Advice, Case, Verdict
 
 _FILE = "bad.jsonl"
@@ -30,6 +30,18 @@ def mention_bad(verdict: Verdict, stats: Stats, bad: ShardStats) -> Verdict:
     # What is read of a slow shard is about that shard.
     figures = {**figures, "shard": verdict.figures.get("shard", bad.path)}
     return replace(verdict, text=text, figures=figures, advice=(*verdict.advice, *_advice(bad)))
+
+
+def lead_with_bad(verdict: Verdict, stats: Stats) -> Verdict:
+    """A verdict that tells first how large a part of the rows cannot be used."""
+    bad = sum(shard.bad_rows for shard in stats.shards)
+    rows = sum(shard.decoded_rows for shard in stats.shards)
+    text = (
+        f"{_percent(bad_share(stats))} of the rows cannot be used ({bad:,} of {rows:,} that came): "
+        f"see bad_rows() of the iterator. {verdict.text}"
+    )
+    figures = {"all_bad_rows": bad, "all_bad_share": bad_share(stats), **verdict.figures}
+    return replace(verdict, text=text, figures=figures)
 
 
 def _what(stats: Stats, bad: ShardStats) -> str:

@@ -85,9 +85,7 @@ def _decode(stats: Stats) -> Verdict:
         f"Decoding is the limit: {_threads(stats)} while reading waits "
         f"{_reading_waits(stats):.0%} of the time. {more}"
     )
-    why = "a codec that is cheaper to decode, or shorter crops, take less of the CPU"
-    rest = Advice("files", None, None, why)
-    return Verdict(Case.DECODE, text, figures_of(stats), (*_others(stats), *advice, rest))
+    return Verdict(Case.DECODE, text, figures_of(stats), (*_others(stats), *advice))
 
 
 def _resample(stats: Stats, share: float) -> Verdict:
@@ -100,11 +98,9 @@ def _resample(stats: Stats, share: float) -> Verdict:
         text += f' resampler="{to}" takes a third to a half of the time of "{resampler}".'
         why = "a shorter filter; what it passes and suppresses is in docs/decisions/resampling.md"
         advice = (Advice("resampler", resampler, to, why),)
-    why = "shards that are at the target rate already need no resampling"
     text += f" {more}"
-    files = Advice("files", None, None, why)
     figures = figures_of(stats, resample_share=share)
-    return Verdict(Case.RESAMPLE, text, figures, (*advice, *_others(stats), *threads, files))
+    return Verdict(Case.RESAMPLE, text, figures, (*advice, *_others(stats), *threads))
 
 
 def assemble(stats: Stats, what: str, share: float) -> Verdict:
@@ -133,9 +129,6 @@ def _cpu_quota(stats: Stats) -> Verdict:
     )
     why = "decode threads need a CPU each"
     advice = [Advice("cpus", settings.usable_cpus, to, why), *_others(stats)]
-    if settings.num_threads > settings.usable_cpus:
-        why = "threads beyond the CPUs only take turns; num_threads=None follows the CPUs"
-        advice.append(Advice("num_threads", settings.num_threads, settings.usable_cpus, why))
     figures = figures_of(
         stats,
         cpu_queue_share=queued,
@@ -147,7 +140,6 @@ def _cpu_quota(stats: Stats) -> Verdict:
 
 def _oversubscribed(stats: Stats) -> Verdict:
     settings, queued = stats.settings, cpu_queued(stats)
-    to = max(1, min(round(settings.num_threads * (1 - queued)), settings.usable_cpus))
     text = (
         f"Too many threads want the CPUs: {_threads(stats)}, but {queued:.0%} of that is waiting "
         f"for one of the {count_text(settings.usable_cpus, 'CPU')}."
@@ -160,12 +152,11 @@ def _oversubscribed(stats: Stats) -> Verdict:
         )
         why = "native threads use all CPUs from one process, without copies between processes"
         advice.append(Advice("workers", None, 0, why))
-    if to < settings.num_threads:
-        text += f" num_threads={to} is what they get now."
-        why = "fewer threads for the same CPU time: less switching, less memory"
-        advice.append(Advice("num_threads", settings.num_threads, to, why))
-    if not settings.is_worker:
-        why = "other processes, or the training step itself, take the CPUs: see top"
-        advice.append(Advice("cpus", settings.usable_cpus, None, why))
+    else:
+        # Fewer threads get no more of a busy machine, and less where another process pauses.
+        text += (
+            " Other processes, or the training step itself, take the rest: see top. Another "
+            "num_threads would not change that."
+        )
     figures = figures_of(stats, cpu_queue_share=queued, usable_cpus=settings.usable_cpus)
     return Verdict(Case.OVERSUBSCRIBED, text, figures, tuple(advice))

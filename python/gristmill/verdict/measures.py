@@ -31,6 +31,9 @@ up the row that all wait for, and the look-ahead fills behind it."""
 SHARED = 0.05
 """Decode threads that worked less of the time for other iterators, while rows waited here, are not
 worth a word: as much waiting counts as keeping up."""
+SOME_WORK = 0.01
+"""Decode threads that work less of the time have nothing to decode: columns of numbers are made by
+the readers."""
 MAJOR = 0.5
 """A part of the decode threads' work that is more than half of it gives the case its name."""
 SLOW_FACTOR = 4.0
@@ -50,6 +53,9 @@ all are alike, no shard is to blame."""
 SURE_SIGMAS = 3.0
 """"Surely" is the lower end of an interval of so many standard deviations: of a hundred shards that
 are alike, hardly one would be blamed by chance, however few rows were seen."""
+MANY_BAD = 0.1
+"""A larger share of bad rows in all is told first: training on what is left of the data, or on
+masked zeros, is what the run will be about, however fast it is."""
 BAD_WORK = 0.2
 """Bad rows of a shard that take this much of the decode threads' time limit the loop: without them
 the same threads would do a quarter more."""
@@ -121,6 +127,14 @@ def bad_shard(stats: Stats) -> ShardStats | None:
     worst = max(suspects, key=_surely_bad)
     floor = max(BAD_SHARE, BAD_FACTOR * usual_bad_share(stats, worst))
     return worst if _surely_bad(worst) >= floor else None
+
+
+def bad_share(stats: Stats) -> float:
+    """The share of bad rows in all shards together, 0 to 1."""
+    return share_of(
+        sum(shard.bad_rows for shard in stats.shards),
+        sum(shard.decoded_rows for shard in stats.shards),
+    )
 
 
 def usual_bad_share(stats: Stats, but: ShardStats) -> float:

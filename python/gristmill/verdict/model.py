@@ -44,6 +44,11 @@ class Advice:
     to: Any
     why: str
 
+    def __str__(self) -> str:
+        if self.to is None:
+            return f"{self.option}: {self.why}"
+        return f"{self.option}: {self.now!r} -> {self.to!r} ({self.why})"
+
 
 @dataclass(frozen=True)
 class Verdict:

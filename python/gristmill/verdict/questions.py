@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gristmill.stats import Stats
-from gristmill.verdict.bad import blame_bad, mention_bad
+from gristmill.verdict.bad import blame_bad, lead_with_bad, mention_bad
 from gristmill.verdict.decode import saturated
 from gristmill.verdict.measures import (
     BAD_WORK,
@@ -12,9 +12,11 @@ from gristmill.verdict.measures import (
     ENOUGH_ELEMENTS,
     ENOUGH_SECONDS,
     KEEPS_UP,
+    MANY_BAD,
     QUEUED,
     SATURATED,
     bad_shard,
+    bad_share,
     cpu_queued,
     decoders_busy,
     decoders_taken,
@@ -23,7 +25,7 @@ from gristmill.verdict.measures import (
 )
 from gristmill.verdict.model import Advice, Case, Verdict
 from gristmill.verdict.read import blame_shard, idle
-from gristmill.verdict.wording import count_text, rate_text
+from gristmill.verdict.wording import count_text, ms_text, rate_text
 
 
 def decide(stats: Stats) -> Verdict:
@@ -32,14 +34,15 @@ def decide(stats: Stats) -> Verdict:
     The questions are asked in this order, and the first yes decides: is it too early; does making
     elements hold up the loop; does the loop wait at all; do the bad rows of one shard take the
     decode threads' time; are these saturated, and then by what; is one shard slow; what are the
-    readers doing. A shard that stands out by its bad rows and is not what limits is told besides.
+    readers doing. A shard that stands out by its bad rows and is not what limits is told besides,
+    and a large share of bad rows before all else.
     """
     if stats.elements < ENOUGH_ELEMENTS or stats.loop_seconds < ENOUGH_SECONDS:
         return _too_early(stats)
     verdict, bad = _limit(stats), bad_shard(stats)
-    if bad is None or verdict.case is Case.BAD_SHARD:
-        return verdict
-    return mention_bad(verdict, stats, bad)
+    if bad is not None and verdict.case is not Case.BAD_SHARD:
+        verdict = mention_bad(verdict, stats, bad)
+    return lead_with_bad(verdict, stats) if bad_share(stats) > MANY_BAD else verdict
 
 
 def _limit(stats: Stats) -> Verdict:
@@ -62,9 +65,14 @@ def _limit(stats: Stats) -> Verdict:
 
 
 def _too_early(stats: Stats) -> Verdict:
+    missing: list[str] = []
+    if stats.elements < ENOUGH_ELEMENTS:
+        missing.append(f"{ENOUGH_ELEMENTS} elements")
+    if stats.loop_seconds < ENOUGH_SECONDS:
+        missing.append(f"{ENOUGH_SECONDS:.0f} s")
     text = (
-        f"Too early to say: {count_text(stats.elements, 'element')} in {stats.loop_seconds:.1f} s "
-        f"of the loop; ask again after {ENOUGH_ELEMENTS} elements and {ENOUGH_SECONDS:.0f} s."
+        f"Too early to say: {count_text(stats.elements, 'element')} in "
+        f"{ms_text(stats.loop_seconds)} of the loop; ask again after {' and '.join(missing)}."
     )
     return Verdict(
         Case.TOO_EARLY,
@@ -90,8 +98,6 @@ def _python(stats: Stats) -> Verdict:
     if stats.settings.batch_size is None:
         text += " Batches cost less than single rows: set batch_size."
         advice.append(Advice("batch_size", None, 64, "one element for many rows"))
-    why = "other Python threads hold the GIL meanwhile; native threads and the step do not need it"
-    advice.append(Advice("python", None, None, why))
     return Verdict(Case.PYTHON, text, figures_of(stats, delivery_share=share), tuple(advice))
 
 

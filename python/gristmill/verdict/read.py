@@ -13,6 +13,7 @@ from gristmill.verdict.measures import (
     MOST_READERS,
     SLOW_REQUESTS,
     SMALL_REQUEST_BYTES,
+    SOME_WORK,
     TWICE,
     decoders_taken,
     figures_of,
@@ -70,14 +71,23 @@ def idle(stats: Stats) -> Verdict:
     return _storage(stats, share_of(reading, alive))
 
 
+def _decodes(stats: Stats) -> bool:
+    """Whether the decode threads have anything to do."""
+    return decoders_taken(stats) >= SOME_WORK
+
+
+def _idling(stats: Stats) -> str:
+    idle = f"{1 - decoders_taken(stats):.0%}"
+    return f", while the decode threads idle {idle}" if _decodes(stats) else ""
+
+
 def _memory(stats: Stats, share: float) -> Verdict:
     settings = stats.settings
     to = settings.memory_budget_bytes * TWICE
     text = (
         f"The memory budget is the limit: readers wait {share:.0%} of the time for room in "
-        f"{mb_text(settings.memory_budget_bytes)}, while the decode threads idle "
-        f"{1 - decoders_taken(stats):.0%}. Try memory_budget={to}; batches that the loop holds on "
-        "to count too."
+        f"{mb_text(settings.memory_budget_bytes)}{_idling(stats)}. Try memory_budget={to}; "
+        "batches that the loop holds on to count too."
     )
     figures = figures_of(
         stats, budget_wait_share=share, memory_budget_bytes=settings.memory_budget_bytes
@@ -95,12 +105,18 @@ def _look_ahead(stats: Stats, share: float) -> Verdict:
     if run is not None and run > rows_ahead(stats):
         return in_runs(stats, run, share)
     to = max(n * TWICE, 4)
+    if not _decodes(stats):
+        # Each reader makes a batch at a time: more of them than CPUs make no more.
+        to = min(to, stats.settings.usable_cpus)
     text = (
         f"The look-ahead is the limit: readers wait {share:.0%} of the time because as many "
-        f"elements are under way as prefetch_batches={n} allows, while the decode threads idle "
-        f"{1 - decoders_taken(stats):.0%}. Try prefetch_batches={to}."
+        f"elements are under way as prefetch_batches={n} allows{_idling(stats)}."
     )
     figures = figures_of(stats, look_ahead_wait_share=share, prefetch_batches=n)
+    if to <= n:
+        text += f" There are batches for all {count_text(stats.settings.usable_cpus, 'CPU')}."
+        return Verdict(Case.LOOK_AHEAD, text, figures)
+    text += f" Try prefetch_batches={to}."
     why = "rows of later batches are read and decoded while one row holds up the first"
     return Verdict(Case.LOOK_AHEAD, text, figures, (Advice("prefetch_batches", n, to, why),))
 
@@ -141,5 +157,4 @@ def _storage(stats: Stats, share: float) -> Verdict:
         f"The storage's bandwidth is the limit: {mb_text(speed)}/s arrive, and {doing}. More "
         "threads would not help; a copy of the shards on local disk would."
     )
-    why = "recordings of fewer bytes (Opus, Vorbis, a lower rate) need less bandwidth"
-    return Verdict(Case.STORAGE_BANDWIDTH, text, figures, (near, Advice("codec", None, None, why)))
+    return Verdict(Case.STORAGE_BANDWIDTH, text, figures, (near,))

@@ -10,7 +10,7 @@ use pyo3::{
     types::{PyDict, PyTuple},
 };
 
-use crate::{convert::from_bytes, detach::Detach, options};
+use crate::{convert::from_bytes, detach::Detach, options, runtime};
 
 /// The order of a data set, or of shards with these row counts: see the core's `Order`.
 #[pyclass(frozen, module = "gristmill._core")]
@@ -32,7 +32,8 @@ impl Order {
             py.detach_core(move || order::Order::new(Rows::new(&counts, &[])?, &plan))?
         } else {
             let (options, _) = options::parse(kwargs)?;
-            py.detach_core(move || open_order(&options))?
+            let runtime = runtime::of_this_process(py);
+            py.detach_core(move || open_order(&options, &runtime))?
         };
         Ok(Self { inner })
     }

@@ -21,9 +21,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 const LARGE: usize = 4 << 20;
 
 /// Blocks from this size on are mapped even where they are no whole pages. The C library would do so
-/// too, until one was freed: then it keeps up to 32 MiB in the heap of each thread. A minute of audio
-/// is less.
-const VERY_LARGE: usize = 8 << 20;
+/// too, until one was freed: then it keeps up to 32 MiB in the heap of each thread.
+const VERY_LARGE: usize = 1 << 20;
 
 #[global_allocator]
 static ALLOCATOR: Pages = Pages;

@@ -200,6 +200,7 @@ pub(crate) fn element_spec<'py>(
     let is_full = (options.drop_remainder || options.plan.epochs.is_none())
         && options.on_error != OnError::Skip;
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
-    let described = py.detach_core(move || describe(&options))?;
+    let runtime = runtime::of_this_process(py);
+    let described = py.detach_core(move || describe(&options, &runtime))?;
     described_to_py(py, &described, batch.as_slice())
 }

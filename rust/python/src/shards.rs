@@ -11,7 +11,7 @@ use pyo3::{
     types::{PyDict, PyList},
 };
 
-use crate::{detach::Detach, text::text};
+use crate::{detach::Detach, runtime, text::text};
 
 /// CPUs that this process may use, by affinity and cgroup quota.
 #[pyfunction]
@@ -52,8 +52,9 @@ pub(crate) fn read_header(
     index_dir: Option<PathBuf>,
     retries: u32,
 ) -> PyResult<Bound<'_, PyDict>> {
+    let runtime = runtime::of_this_process(py);
     let (shard, compression) = py.detach_core(move || {
-        let files = Files::default().with_index_dir(self::index_dir(index_dir));
+        let files = Files::new(runtime.open_files()).with_index_dir(self::index_dir(index_dir));
         let shard = Shard::open(&Arc::new(files.with_retries(retries)), &path)?;
         let compression = shard.compression()?;
         Ok((shard, compression))

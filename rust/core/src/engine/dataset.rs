@@ -12,6 +12,7 @@ use crate::{
 };
 
 use super::{
+    Runtime,
     bad_rows::PathColumn,
     options::{AudioRequest, OnError, Options},
 };
@@ -227,9 +228,10 @@ fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
 /// # Errors
 ///
 /// As from opening a pipeline, columns and audio apart.
-pub fn open_order(options: &Options) -> Result<Order> {
+pub fn open_order(options: &Options, runtime: &Runtime) -> Result<Order> {
     options.check()?;
-    order_of(&open_all(&Arc::new(options.files()), &options.paths, options.n_openers())?, options)
+    let files = Arc::new(options.files(&runtime.open_files));
+    order_of(&open_all(&files, &options.paths, options.n_openers())?, options)
 }
 
 fn found_by_features(known: &[String]) -> Result<String> {

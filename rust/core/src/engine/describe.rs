@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
-use super::{dataset::Dataset, options::Options};
+use super::{Runtime, dataset::Dataset, options::Options};
 use crate::{
     audio::Channels,
     batch::{Binary, Described, Dtype, Source, VALID, describe_columns},
@@ -16,13 +16,13 @@ use crate::{
 /// # Errors
 ///
 /// As from opening a pipeline.
-pub fn describe(options: &Options) -> Result<Vec<(String, Described)>> {
+pub fn describe(options: &Options, runtime: &Runtime) -> Result<Vec<(String, Described)>> {
     options.check()?;
     let mut first = options.clone();
     first.paths.truncate(1);
     first.exclude.clear();
     first.expected_rows.clear();
-    let dataset = Dataset::open(&first, &Arc::new(first.files()))?;
+    let dataset = Dataset::open(&first, &Arc::new(first.files(&runtime.open_files)))?;
     let small = dataset.projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let single = options.batch_size.is_none();

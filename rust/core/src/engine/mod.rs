@@ -63,12 +63,13 @@ use crate::{
     memory::{Memory, Permit},
     metrics::{Metrics, Snapshot},
     order::Fingerprint,
+    shard::OpenFiles,
 };
 
 /// Reading threads that a process may have though no iterator alone asks for as many.
 const MIN_READERS: usize = 8;
 
-/// What all iterators of a process share: threads and memory. Clones are the same.
+/// What all iterators of a process share: threads, memory and open files. Clones are the same.
 ///
 /// Neither threads nor locks survive a fork: a child process needs a runtime of its own.
 #[derive(Clone, Debug)]
@@ -76,6 +77,7 @@ pub struct Runtime {
     readers: Pool,
     decoders: Pool,
     memory: Memory,
+    open_files: OpenFiles,
 }
 
 impl Default for Runtime {
@@ -84,7 +86,15 @@ impl Default for Runtime {
             readers: Pool::new("gristmill-read", Floor::Fixed(MIN_READERS)),
             decoders: Pool::new("gristmill-decode", Floor::Cpus),
             memory: Memory::default(),
+            open_files: OpenFiles::default(),
         }
+    }
+}
+
+impl Runtime {
+    /// The descriptors of shards, bounded when this was made.
+    pub fn open_files(&self) -> &OpenFiles {
+        &self.open_files
     }
 }
 
@@ -136,8 +146,10 @@ impl Pipeline {
         let (budget, largest_held) = (options.memory_budget, options.largest_table_held());
         let closed = Arc::<AtomicBool>::default();
         let account = runtime.memory.open(budget);
-        let files =
-            options.files().with_cancel(Arc::clone(&closed)).with_buffers(runtime.memory.buffers());
+        let files = options
+            .files(&runtime.open_files)
+            .with_cancel(Arc::clone(&closed))
+            .with_buffers(runtime.memory.buffers());
         let limits = Limits {
             rows_per_batch: options.rows_per_batch() as u64,
             look_ahead: options.look_ahead(),

@@ -7,7 +7,7 @@ use crate::{
     batch::{Binary, Styles},
     error::{Error, Result},
     order::Plan,
-    shard::{Files, IndexDir},
+    shard::{Files, IndexDir, OpenFiles},
     threads::usable_cpus,
 };
 
@@ -162,8 +162,8 @@ impl Options {
     }
 
     /// The files of a pipeline with these options.
-    pub(crate) fn files(&self) -> Files {
-        Files::default()
+    pub(crate) fn files(&self, open: &OpenFiles) -> Files {
+        Files::new(open)
             .with_index_dir(self.index_dir.clone())
             .with_retries(self.retries)
             .with_page_cache(self.page_cache)

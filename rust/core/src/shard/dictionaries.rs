@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use arrow_array::{Array, ArrayRef};
@@ -29,11 +29,26 @@ pub(super) struct DictionaryCache {
     states: Mutex<HashMap<i64, State>>,
 }
 
+/// Larger dictionaries are kept by the tables that need them, which count for the budget, and read
+/// again where there is none. Smaller ones are kept by their shard.
+pub(super) const LARGE: usize = 64 << 10;
+
 /// A dictionary made of these messages, a whole one and the deltas after it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct State {
     messages: Vec<u64>,
-    values: ArrayRef,
+    values: Weak<dyn Array>,
+    /// The same, unless it is large.
+    _kept: Option<ArrayRef>,
+}
+
+/// The values of dictionaries, by their ids.
+pub(super) type Dictionaries = HashMap<i64, ArrayRef>;
+
+/// Bytes of these values, without what else lies in the memory that they lie in.
+pub(super) fn n_bytes(values: &dyn Array) -> usize {
+    let own = values.to_data().get_slice_memory_size();
+    own.unwrap_or_else(|_| values.get_array_memory_size())
 }
 
 /// One look-up: the dictionaries as a record batch sees them.
@@ -58,7 +73,7 @@ impl DictionaryCache {
         fields: &Fields,
         entry: &BatchEntry,
         limit: usize,
-    ) -> Result<HashMap<i64, ArrayRef>> {
+    ) -> Result<Dictionaries> {
         let mut ids = Vec::new();
         fields.iter().for_each(|field| schema::dictionary_ids(field, &mut ids));
         if ids.is_empty() {
@@ -72,11 +87,30 @@ impl DictionaryCache {
     }
 }
 
+/// Bytes in the file of the dictionaries that these fields need, but for those needed by other
+/// dictionaries.
+pub(super) fn stored(index: &MessageIndex, fields: &Fields, before: u64) -> u64 {
+    let mut ids = Vec::new();
+    fields.iter().for_each(|field| schema::dictionary_ids(field, &mut ids));
+    let needed = index
+        .dictionaries
+        .iter()
+        .filter(|d| ids.contains(&d.id) && (index.is_file || d.batch.frame.message < before));
+    // A whole dictionary takes the place of those before it.
+    let mut bytes = HashMap::<i64, u64>::new();
+    for dictionary in needed {
+        let sum = bytes.entry(dictionary.id).or_default();
+        let body = dictionary.batch.body.end - dictionary.batch.body.start;
+        *sum = if dictionary.is_delta { sum.saturating_add(body) } else { body };
+    }
+    bytes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+}
+
 impl<'i> Lookup<'i, '_> {
     /// The values of these dictionaries before message `before`. One without any batch is left
     /// out: all of its column is null.
-    fn all(&mut self, ids: &[i64], before: u64) -> Result<HashMap<i64, ArrayRef>> {
-        let mut found = HashMap::new();
+    fn all(&mut self, ids: &[i64], before: u64) -> Result<Dictionaries> {
+        let mut found = Dictionaries::new();
         for id in ids {
             if let Some(values) = self.one(*id, before)? {
                 found.insert(*id, values);
@@ -92,10 +126,10 @@ impl<'i> Lookup<'i, '_> {
         let chain = self.chain(id, before)?;
         let messages: Vec<u64> = chain.iter().map(|d| d.batch.frame.message).collect();
         let known = self.states.get(&id).filter(|s| messages.starts_with(&s.messages));
-        let (done, mut parts) =
-            known.map_or((0, Vec::new()), |s| (s.messages.len(), vec![Arc::clone(&s.values)]));
+        let known = known.and_then(|s| Some((s.messages.len(), vec![s.values.upgrade()?])));
+        let (done, mut parts) = known.unwrap_or_default();
         for known in &parts {
-            self.takes(known.get_array_memory_size() as u64)?;
+            self.takes(n_bytes(known) as u64)?;
         }
         self.path.push(id);
         for dictionary in chain.into_iter().skip(done) {
@@ -111,7 +145,8 @@ impl<'i> Lookup<'i, '_> {
             parts => Some(append(parts)?),
         };
         if let Some(values) = &values {
-            self.states.insert(id, State { messages, values: Arc::clone(values) });
+            let _kept = (n_bytes(values) < LARGE).then(|| Arc::clone(values));
+            self.states.insert(id, State { messages, values: Arc::downgrade(values), _kept });
         }
         Ok(values)
     }

@@ -13,6 +13,7 @@ use std::{
 
 use super::{
     files::Files,
+    open_files::OpenFiles,
     source::Source,
     storage::{Handle, Stamp, Storage},
 };
@@ -22,6 +23,7 @@ const EIO: i32 = 5;
 const ESTALE: i32 = 116;
 const ENOTCONN: i32 = 107;
 const EACCES: i32 = 13;
+const EMFILE: i32 = 24;
 const LEN: usize = 5_000_000;
 /// Long enough for other threads to come meanwhile.
 const OPENS_IN: Duration = Duration::from_millis(2);
@@ -114,7 +116,8 @@ fn setup(faults: &[Fault], retries: u32) -> Setup {
         opening: Mutex::default(),
     };
     let cancel = Arc::<AtomicBool>::default();
-    let files = Files::new(2).with_cancel(Arc::clone(&cancel)).with_retries(retries);
+    let files =
+        Files::new(&OpenFiles::new(2)).with_cancel(Arc::clone(&cancel)).with_retries(retries);
     let files = Arc::new(files.with_storage(Arc::new(Faulty(Arc::new(state)))));
     Setup { source: Source::open(&files, Path::new("shard.arrow")).unwrap(), files, cancel }
 }
@@ -155,6 +158,7 @@ fn faults_that_pass_leave_no_trace() {
         Fault::Errno(ESTALE),
         Fault::Short(0),
         Fault::Gone(ENOTCONN),
+        Fault::Gone(EMFILE),
         Fault::Short(17),
     ];
     for fault in faults {

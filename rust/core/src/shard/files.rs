@@ -1,33 +1,26 @@
-//! The open files of a pipeline, and how all of its reads are done.
+//! The files of a pipeline, and how all of its reads are done.
 
-use std::{
-    collections::HashMap,
-    io,
-    path::Path,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use super::{
+    open_files::{FileKey, OpenFile, OpenFiles},
     retry::Retry,
     sidecar::IndexDir,
-    storage::{Handle, Mounted, Storage},
+    storage::{Mounted, Storage},
 };
 use crate::{Error, ErrorKind, Result, memory::Recycler, metrics::Requests};
 
-/// The operating system's "too many open files" on the systems that we build for.
-const EMFILE: i32 = 24;
-
-/// The open files of a pipeline: at most so many at a time, the least recently used closed first.
+/// What all shards of a pipeline and all of its threads read through.
 ///
-/// Shared by all shards of a pipeline and all of its threads. No lock is held while reading.
+/// The descriptors are the process's: see [`OpenFiles`].
 #[derive(Debug)]
 pub struct Files {
-    max_open: usize,
-    next_id: AtomicU64,
-    open: Mutex<OpenFiles>,
+    open: OpenFiles,
+    /// What was looked at here, whether it is open or not: closed at the end.
+    keys: Mutex<Vec<Arc<FileKey>>>,
     requests: Requests,
     cancel: Arc<AtomicBool>,
     retries: u32,
@@ -38,39 +31,18 @@ pub struct Files {
     pub(super) storage: Arc<dyn Storage>,
 }
 
-#[derive(Debug, Default)]
-struct OpenFiles {
-    by_id: HashMap<u64, Opened>,
-    clock: u64,
-}
-
-#[derive(Debug)]
-struct Opened {
-    file: Arc<dyn Handle>,
-    last_use: u64,
-}
-
-impl OpenFiles {
-    fn tick(&mut self) -> u64 {
-        self.clock += 1;
-        self.clock
-    }
-}
-
 impl Default for Files {
     fn default() -> Self {
-        Self::new(256)
+        Self::new(&OpenFiles::default())
     }
 }
 
 impl Files {
-    /// Keeps at most `max_open` files open (at least one), besides those being read right now.
-    /// Failed requests are not repeated, and no sidecars are kept.
-    pub fn new(max_open: usize) -> Self {
+    /// With the descriptors of `open`. Failed requests are not repeated, and no sidecars are kept.
+    pub fn new(open: &OpenFiles) -> Self {
         Self {
-            max_open: max_open.max(1),
-            next_id: AtomicU64::new(0),
-            open: Mutex::default(),
+            open: open.clone(),
+            keys: Mutex::default(),
             requests: Requests::default(),
             cancel: Arc::default(),
             retries: 0,
@@ -125,11 +97,6 @@ impl Files {
         self
     }
 
-    fn lock(&self) -> MutexGuard<'_, OpenFiles> {
-        // Every state of the map is a valid one, so a panic elsewhere does not matter here.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Positional reads through these files so far, and the bytes that they brought. Opening a file
     /// is not counted.
     pub fn reads(&self) -> (u64, u64) {
@@ -143,15 +110,13 @@ impl Files {
 
     /// Closes all descriptors. A later read opens its file again.
     pub fn close(&self) {
-        self.lock().by_id.clear();
+        for key in &*self.keys.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.open.forget(key);
+        }
     }
 
     pub(super) fn index_dir(&self) -> &IndexDir {
         &self.index_dir
-    }
-
-    pub(super) fn new_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Relaxed)
     }
 
     pub(super) fn check_cancelled(&self) -> Result<()> {
@@ -163,43 +128,31 @@ impl Files {
         Retry::new(self.retries, &self.cancel)
     }
 
-    /// The open file of a source, if there is one.
-    pub(super) fn cached(&self, id: u64) -> Option<Arc<dyn Handle>> {
-        let mut open = self.lock();
-        let now = open.tick();
-        open.by_id.get_mut(&id).map(|opened| {
-            opened.last_use = now;
-            Arc::clone(&opened.file)
-        })
+    /// Remembers a file that is to be closed with the others.
+    pub(super) fn add(&self, key: FileKey) -> Arc<FileKey> {
+        let key = Arc::new(key);
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&key));
+        key
     }
 
-    /// Keeps a source's open file, in the place of the one used longest ago.
-    pub(super) fn keep(&self, id: u64, file: &Arc<dyn Handle>) {
-        let mut open = self.lock();
-        let last_use = open.tick();
-        while open.by_id.len() >= self.max_open {
-            let by_use = open.by_id.iter().min_by_key(|(_, o)| o.last_use);
-            let Some(oldest) = by_use.map(|(id, _)| *id) else { break };
-            open.by_id.remove(&oldest);
-        }
-        open.by_id.insert(id, Opened { file: Arc::clone(file), last_use });
+    /// The open file of a source, if there is one.
+    pub(super) fn cached(&self, key: &Arc<FileKey>) -> Option<Arc<OpenFile>> {
+        self.open.get(key)
+    }
+
+    /// Opens a file.
+    pub(super) fn open_file(&self, key: &FileKey) -> Result<Arc<OpenFile>> {
+        self.requests.opens();
+        self.open.open(key, self.storage.as_ref(), &self.cancel)
+    }
+
+    /// Keeps a source's open file for the next request.
+    pub(super) fn keep(&self, key: &Arc<FileKey>, file: &Arc<OpenFile>) {
+        self.open.keep(key, file);
     }
 
     /// Closes a source's file.
-    pub(super) fn forget(&self, id: u64) {
-        self.lock().by_id.remove(&id);
-    }
-
-    /// Opens a file, after closing all others where the process has too many.
-    pub(super) fn open_file(&self, path: &Path) -> io::Result<Arc<dyn Handle>> {
-        self.requests.opens();
-        let opened = match self.storage.open(path) {
-            Err(e) if e.raw_os_error() == Some(EMFILE) => {
-                self.close();
-                self.storage.open(path)
-            }
-            other => other,
-        };
-        opened.map(Arc::from)
+    pub(super) fn forget(&self, key: &Arc<FileKey>) {
+        self.open.forget(key);
     }
 }

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use super::open_files::is_out_of_descriptors;
 use crate::{Error, ErrorKind, Result};
 
 /// Waited before the first retry; each further one waits twice as long as the one before.
@@ -64,7 +65,8 @@ impl<'a> Retry<'a> {
 /// Whether the same request may succeed later.
 ///
 /// A path that was there and is gone counts: a mount may come back. So does an end of file before
-/// the end, which some network file systems report while they recover.
+/// the end, which some network file systems report while they recover, and a want of descriptors, which
+/// others give back.
 fn may_pass(e: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(
@@ -82,4 +84,5 @@ fn may_pass(e: &io::Error) -> bool {
             | K::UnexpectedEof
             | K::NotFound
     ) || matches!(e.raw_os_error(), Some(EIO | EREMOTEIO))
+        || is_out_of_descriptors(e)
 }

@@ -8,7 +8,7 @@
 use std::{
     io,
     ops::Range,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,6 +16,7 @@ use std::{
 use super::{
     files::Files,
     name::name_of,
+    open_files::{FileKey, OpenFile},
     storage::{Handle, Stamp},
 };
 use crate::{Error, Result, metrics::ShardRequests};
@@ -23,14 +24,12 @@ use crate::{Error, Result, metrics::ShardRequests};
 /// One request asks for no more than this, so that a close is noticed between two of them.
 const BLOCK: usize = 4 << 20;
 
-/// One file to be read by position. It owns no descriptor; [`Files`] does.
+/// One file to be read by position. It owns no descriptor; the process does.
 #[derive(Debug)]
 pub(super) struct Source {
     files: Arc<Files>,
-    id: u64,
-    path: PathBuf,
+    key: Arc<FileKey>,
     name: Arc<str>,
-    stamp: Stamp,
     requests: ShardRequests,
     /// Held while the file is opened: threads that come at once wait for one descriptor.
     opening: Mutex<()>,
@@ -52,10 +51,10 @@ impl Source {
                 Err(e) => retry.after(e.into()).map_err(|e| e.in_shard(&name))?,
             }
         };
-        let id = files.new_id();
-        let (files, path) = (Arc::clone(files), path.to_owned());
-        let (requests, opening) = (ShardRequests::default(), Mutex::default());
-        Ok(Self { files, id, path, name, stamp, requests, opening })
+        let key = files.add(FileKey { path: path.to_owned(), stamp });
+        let (files, requests, opening) =
+            (Arc::clone(files), ShardRequests::default(), Mutex::default());
+        Ok(Self { files, key, name, requests, opening })
     }
 
     pub(super) fn name(&self) -> &Arc<str> {
@@ -68,7 +67,7 @@ impl Source {
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        &self.key.path
     }
 
     pub(super) fn files(&self) -> &Files {
@@ -77,25 +76,25 @@ impl Source {
 
     /// What the file was when it was opened.
     pub(super) fn stamp(&self) -> &Stamp {
-        &self.stamp
+        &self.key.stamp
     }
 
     /// The file's length in bytes when it was opened.
     pub(super) fn len(&self) -> u64 {
-        self.stamp.len
+        self.key.stamp.len
     }
 
-    fn file(&self) -> Result<Arc<dyn Handle>> {
-        if let Some(file) = self.cached() {
+    fn file(&self) -> Result<Arc<OpenFile>> {
+        if let Some(file) = self.files.cached(&self.key) {
             return Ok(file);
         }
         let _turn = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = self.cached() {
+        if let Some(file) = self.files.cached(&self.key) {
             return Ok(file);
         }
-        let file = self.files.open_file(&self.path)?;
-        self.check(file.as_ref())?;
-        self.files.keep(self.id, &file);
+        let file = self.files.open_file(&self.key)?;
+        self.check(file.handle())?;
+        self.files.keep(&self.key, &file);
         Ok(file)
     }
 
@@ -113,23 +112,20 @@ impl Source {
             && self.check_range(range).is_ok()
             && let Ok(file) = self.file()
         {
-            file.announce(range.start, (range.end - range.start).min(BLOCK as u64) as usize);
+            file.handle()
+                .announce(range.start, (range.end - range.start).min(BLOCK as u64) as usize);
         }
-    }
-
-    fn cached(&self) -> Option<Arc<dyn Handle>> {
-        self.files.cached(self.id)
     }
 
     /// Refuses a file that is not what it was.
     fn check(&self, file: &dyn Handle) -> Result<()> {
         let now = file.stamp()?;
-        if now == self.stamp {
+        if now == self.key.stamp {
             return Ok(());
         }
-        self.files.forget(self.id);
-        let (was, is) = (self.stamp.len, now.len);
-        Err(Error::corrupt(if now.inode == self.stamp.inode && is < was {
+        self.files.forget(&self.key);
+        let (was, is) = (self.key.stamp.len, now.len);
+        Err(Error::corrupt(if now.inode == self.key.stamp.inode && is < was {
             format!(
                 "the file had {was} bytes when it was opened and now has {is}: it was shortened \
                  while it was read; write it again"
@@ -154,7 +150,7 @@ impl Source {
             let mut retry = self.files.retry();
             while let Err(error) = self.read_block(at, block, &mut done) {
                 // A stale handle is cured by opening again, which the next attempt will do.
-                self.files.forget(self.id);
+                self.files.forget(&self.key);
                 let failed_at = at + done as u64;
                 retry
                     .after(error.at_byte(failed_at))
@@ -170,12 +166,13 @@ impl Source {
     fn read_block(&self, offset: u64, block: &mut [u8], done: &mut usize) -> Result<()> {
         self.files.check_cancelled()?;
         let file = self.file()?;
-        self.fill(file.as_ref(), offset, block, done)?;
+        let file = file.handle();
+        self.fill(file, offset, block, done)?;
         if !self.files.keeps_cache {
             file.drop_cached(offset, block.len());
         }
         // After the bytes: what changed before or while they were read shows now.
-        self.check(file.as_ref())
+        self.check(file)
     }
 
     fn fill(
@@ -204,12 +201,12 @@ impl Source {
 
     /// Refuses bytes that the file does not have.
     pub(super) fn check_range(&self, range: &Range<u64>) -> Result<()> {
-        if range.start <= range.end && range.end <= self.stamp.len {
+        if range.start <= range.end && range.end <= self.key.stamp.len {
             return Ok(());
         }
         Err(Error::corrupt(format!(
             "bytes {}..{} lie outside the file, which has {}",
-            range.start, range.end, self.stamp.len
+            range.start, range.end, self.key.stamp.len
         ))
         .in_shard(&self.name))
     }
@@ -232,6 +229,6 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        self.files.forget(self.id);
+        self.files.forget(&self.key);
     }
 }

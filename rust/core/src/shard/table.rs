@@ -2,15 +2,16 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow_array::{Array, RecordBatch, UInt64Array, cast::AsArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt64Array, cast::AsArray};
 use arrow_ipc::Message;
 use arrow_schema::{Schema, SchemaRef};
-use arrow_select::take::take_record_batch;
+use arrow_select::{dictionary::garbage_collect_any_dictionary, take::take_record_batch};
 
 use super::{
     Shard,
     blob::{Blob, BlobColumn, BlobRun, BlobSpan},
     body::{self, CompactBody, Selection},
+    dictionaries::{self, Dictionaries},
     framing, guard,
     index::{BatchEntry, MessageIndex},
     layout::BatchLayout,
@@ -23,9 +24,11 @@ use crate::{Result, memory::Permit};
 pub struct Table {
     /// The small columns, decoded and validated, in the projection's order.
     pub columns: RecordBatch,
-    /// Memory that this holds, in bytes; dictionaries, shared by tables, are not counted.
+    /// Memory that this holds, in bytes. What tables share of large dictionaries counts for each.
     pub n_bytes: usize,
     blobs: Vec<Arc<BlobColumn>>,
+    /// What the columns' dictionaries are found by, for as long as a table needs them.
+    _dictionaries: Dictionaries,
     /// For these bytes, as long as anything holds on to them. The last field: it is dropped when
     /// the others have been.
     pub(crate) permit: Option<Arc<Permit>>,
@@ -73,12 +76,15 @@ impl Table {
                     .map_err(|e| crate::Error::corrupt(e.to_string()))
             })?
         };
-        // Dictionaries are shared, not copied.
-        let own =
-            columns.columns().iter().filter(|column| column.as_any_dictionary_opt().is_none());
+        let columns = own_dictionaries(&columns)?;
+        // Small dictionaries are shared, not copied.
+        let own = columns.columns().iter().filter(|column| {
+            column.as_any_dictionary_opt().is_none() || has_large_dictionary(column)
+        });
         // With the arrays themselves: of a row of many small columns they are most of it.
         let n_bytes = own.map(Array::get_array_memory_size).sum();
-        Ok(Self { columns, n_bytes, blobs: Vec::new(), permit: None })
+        let _dictionaries = Dictionaries::new();
+        Ok(Self { columns, n_bytes, blobs: Vec::new(), _dictionaries, permit: None })
     }
 
     /// What [`Table::load`] will take; `None` where only reading tells.
@@ -90,7 +96,10 @@ impl Table {
         let Some(header) = &entry.header else { return Ok(None) };
         let layout = entry.parse(&framing::parse_message(header)?)?;
         let wanted = Wanted::new(&layout, &index.schema, entry, projection)?;
-        let stored = wanted.ranges().map(|range| range.end - range.start).sum::<u64>() as usize;
+        let stored = wanted.ranges().map(|range| range.end - range.start).sum::<u64>();
+        let fields = wanted.schema.fields();
+        let shared = dictionaries::stored(index, fields, entry.frame.message);
+        let stored = stored.saturating_add(shared) as usize;
         Ok(Some(TableSize { stored, is_compressed: layout.compression.is_some() }))
     }
 
@@ -133,14 +142,14 @@ impl Table {
         let body_start = entry.body.start;
         let layout = entry.with_header(source, |message| entry.parse(message))?;
         let wanted = Wanted::new(&layout, schema, entry, projection)?;
-        let dictionaries = &shard.dictionaries;
         let fields = wanted.schema.fields();
-        let values = dictionaries.needed(source, &shard.index, fields, entry, limit)?;
+        let values = shard.dictionaries.needed(source, &shard.index, fields, entry, limit)?;
+        let shared: usize = values.values().map(|values| dictionaries::n_bytes(values)).sum();
         check_limit(wanted.ranges().map(|range| range.end - range.start).sum(), limit)?;
         let body = CompactBody::read(source, body_start, wanted.ranges())?;
         let grown = body.decompressed(&layout, &wanted.selection)?;
         check_limit(grown.bytes.saturating_add(body.len() as u64), limit)?;
-        takes((grown.bytes as usize).saturating_add(body.len()));
+        takes((grown.bytes as usize).saturating_add(body.len()).saturating_add(shared));
         let decoded =
             body.decode(&layout, &wanted.selection, Arc::clone(&wanted.schema), &values)?;
         let mut own_bytes = 0;
@@ -163,9 +172,33 @@ impl Table {
         let small: Vec<usize> = (0..wanted.n_small).collect();
         let columns = decoded.project(&small).map_err(|e| crate::Error::corrupt(e.to_string()))?;
         let kept = if grown.keeps_body { body.len() } else { 0 };
-        let n_bytes = kept + grown.bytes as usize + own_bytes;
-        Ok(Self { columns, n_bytes, blobs, permit: None })
+        let n_bytes = kept + grown.bytes as usize + own_bytes + shared;
+        Ok(Self { columns, n_bytes, blobs, _dictionaries: values, permit: None })
     }
+}
+
+fn has_large_dictionary(column: &ArrayRef) -> bool {
+    let values =
+        column.as_any_dictionary_opt().map(|column| dictionaries::n_bytes(column.values()));
+    values.is_some_and(|n_bytes| n_bytes >= dictionaries::LARGE)
+}
+
+/// The same columns, which keep of large dictionaries only the values that they have.
+fn own_dictionaries(batch: &RecordBatch) -> Result<RecordBatch> {
+    if !batch.columns().iter().any(has_large_dictionary) {
+        return Ok(batch.clone());
+    }
+    guard::contain("a dictionary", || {
+        let own = |column: &ArrayRef| match column.as_any_dictionary_opt() {
+            Some(dictionary) if has_large_dictionary(column) => {
+                garbage_collect_any_dictionary(dictionary)
+            }
+            _ => Ok(Arc::clone(column)),
+        };
+        let columns = batch.columns().iter().map(own).collect::<Result<_, _>>();
+        let columns = columns.and_then(|columns| RecordBatch::try_new(batch.schema(), columns));
+        columns.map_err(|e| crate::Error::corrupt(e.to_string()))
+    })
 }
 
 /// What will be asked for of a record batch and one of its rows, in the file.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use gristmill_core::shard::{Files, Shard};
+use gristmill_core::shard::{Files, OpenFiles, Shard};
 
 use crate::common::{assert_reads_as, corpus, files_below, oracle};
 
 #[test]
 fn golden_files_read_as_arrow_reads_them() {
     let Some(folder) = corpus("ipc-golden") else { return };
-    let files = Arc::new(Files::new(4));
+    let files = Arc::new(Files::new(&OpenFiles::new(4)));
     let mut n_read = 0;
     for path in files_below(&folder) {
         if !path.extension().is_some_and(|e| e == "stream" || e == "arrow_file") {

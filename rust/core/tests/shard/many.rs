@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use gristmill_core::{
     ErrorKind,
-    shard::{Files, Projection, Shard, open_all},
+    shard::{Files, OpenFiles, Projection, Shard, open_all},
 };
 
 use crate::common::Written;
@@ -29,16 +29,48 @@ fn shards_come_in_the_order_of_their_paths_with_few_descriptors() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 20);
     for n_threads in [0, 1, 3, 64] {
-        let files = Arc::new(Files::new(2));
+        let open = OpenFiles::new(2);
+        let files = Arc::new(Files::new(&open));
         let opened = open_all(&files, &paths, n_threads).unwrap();
         let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
         for (i, shard) in opened.iter().enumerate().rev() {
             assert_eq!(&**shard.name(), paths[i].to_str().unwrap());
             let table = shard.load_table(0, &projection).unwrap();
             assert_eq!(table.columns, batch(i as i64..i as i64 + 3));
+            assert!(open.n_open() <= 2);
         }
+        files.close();
+        assert_eq!(open.n_open(), 0);
     }
     assert!(open_all(&Arc::default(), &[], 4).unwrap().is_empty());
+}
+
+#[test]
+fn pipelines_take_descriptors_from_each_other_and_share_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = shards(&dir, 6);
+    let open = OpenFiles::new(3);
+    let pipelines: Vec<_> =
+        (0..4).map(|_| open_all(&Arc::new(Files::new(&open)), &paths, 4).unwrap()).collect();
+    std::thread::scope(|scope| {
+        for shards in &pipelines {
+            scope.spawn(|| {
+                let projection = Projection::new(shards[0].schema(), None, &[]).unwrap();
+                for (i, shard) in shards.iter().enumerate().cycle().take(200) {
+                    let table = shard.load_table(0, &projection).unwrap();
+                    assert_eq!(table.columns, batch(i as i64..i as i64 + 3));
+                    assert!(open.n_open() <= 3);
+                }
+            });
+        }
+    });
+    // One descriptor serves the same shard of all.
+    let open = OpenFiles::new(100);
+    let pipelines: Vec<_> =
+        (0..4).map(|_| open_all(&Arc::new(Files::new(&open)), &paths, 1).unwrap()).collect();
+    assert_eq!(open.n_open(), paths.len());
+    drop(pipelines);
+    assert_eq!(open.n_open(), 0);
 }
 
 #[test]
@@ -78,7 +110,7 @@ fn a_shard_of_another_schema_is_named() {
 fn a_changed_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 2);
-    let files = Arc::new(Files::new(1));
+    let files = Arc::new(Files::new(&OpenFiles::new(1)));
     let opened = open_all(&files, &paths, 1).unwrap(); // the second keeps the only descriptor
     let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
     let bytes = std::fs::read(&paths[0]).unwrap();
@@ -102,7 +134,7 @@ fn reading_ends_when_cancelled() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 1);
     let cancel = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let files = Arc::new(Files::new(4).with_cancel(Arc::clone(&cancel)));
+    let files = Arc::new(Files::new(&OpenFiles::new(4)).with_cancel(Arc::clone(&cancel)));
     let shard = Shard::open(&files, &paths[0]).unwrap();
     cancel.store(true, std::sync::atomic::Ordering::Relaxed);
     let error = shard.read_blob(&(0..8), &mut [0; 8]).unwrap_err();

@@ -11,7 +11,7 @@ use std::{
 use arrow_array::{ArrayRef, BinaryArray, DictionaryArray, RecordBatch, types::Int8Type};
 use gristmill_core::{
     hash,
-    shard::{Blob, Files, IndexDir, Projection, Shard},
+    shard::{Blob, Files, IndexDir, OpenFiles, Projection, Shard},
 };
 
 use crate::common::{Fixture, Written, assert_reads_as, names, oracle};
@@ -52,7 +52,7 @@ impl Sample {
     }
 
     fn open_with(&self, index_dir: IndexDir) -> (Shard, u64) {
-        let files = Arc::new(Files::new(4).with_index_dir(index_dir));
+        let files = Arc::new(Files::new(&OpenFiles::new(4)).with_index_dir(index_dir));
         let shard = Shard::open(&files, &self.fixture.path).unwrap();
         let requests = files.reads().0;
         (shard, requests)
@@ -99,7 +99,7 @@ fn it_lies_beside_the_shard_on_request_and_moves_with_it() {
     for path in [&sample.fixture.path, &beside] {
         fs::rename(path, moved.join(path.file_name().unwrap())).unwrap();
     }
-    let files = Arc::new(Files::new(4).with_index_dir(IndexDir::Beside));
+    let files = Arc::new(Files::new(&OpenFiles::new(4)).with_index_dir(IndexDir::Beside));
     let shard = Shard::open(&files, &moved.join("shard-0000.arrow")).unwrap();
     assert_eq!((shard.n_rows(), files.reads().0), (5, 0));
 }
