@@ -75,7 +75,7 @@ pub(crate) fn decode(
         spec.validate().map_err(Error::config)?;
         DECODER.with_borrow_mut(|decoder| {
             let plan = decoder.plan(&data, &spec, 0)?;
-            let mut buf = AlignedBuf::zeroed(plan.n_bytes());
+            let mut buf = AlignedBuf::try_zeroed(plan.n_bytes())?;
             let report = decoder.render_bytes(&data, &plan, buf.as_bytes_mut())?;
             let shape = match channels {
                 Channels::Mono => vec![plan.n_frames()],

@@ -7,7 +7,7 @@ use gristmill_core::{
     audio::{DecodeError, Reason},
 };
 use pyo3::{
-    exceptions::{PyOSError, PyValueError},
+    exceptions::{PyMemoryError, PyOSError, PyValueError},
     prelude::*,
     types::PyDict,
 };
@@ -16,6 +16,7 @@ use pyo3::{
 pub(crate) fn into_py_err(py: Python<'_>, error: &Error) -> PyErr {
     match error.kind() {
         ErrorKind::Io(e) => os_error(e, error),
+        ErrorKind::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
         ErrorKind::Config(_) | ErrorKind::Closed => PyValueError::new_err(error.to_string()),
         _ => ours(py, error).unwrap_or_else(|failure| failure),
     }

@@ -40,6 +40,7 @@ impl Reason {
             Self::Missing { .. } => "missing",
             Self::NoSubstitute { .. } => "no_substitute",
             Self::WrongSlot { .. } => "wrong_slot",
+            Self::OutOfMemory { .. } => "out_of_memory",
             Self::Cancelled => "cancelled",
         }
     }

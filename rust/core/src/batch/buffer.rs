@@ -5,9 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use super::loan::Home;
+use crate::error::{Error, Result};
 
 /// Cache lines are 64 bytes, and JAX takes CPU arrays without a copy from this alignment on.
 pub const ALIGNMENT: usize = 64;
@@ -29,6 +30,21 @@ impl AlignedBuf {
         bytes.advance(bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT));
         bytes.truncate(n_bytes);
         Self(bytes)
+    }
+
+    /// As [`Self::zeroed`], for sizes that a recording decides.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) where the system refuses.
+    pub fn try_zeroed(n_bytes: usize) -> Result<Self> {
+        let refused = || Error::out_of_memory(n_bytes);
+        let len = n_bytes.checked_add(ALIGNMENT).ok_or_else(refused)?;
+        let zeros = bytemuck::allocation::try_zeroed_slice_box(len).map_err(|()| refused())?;
+        // Nothing is copied: nobody else has the bytes.
+        let mut bytes = BytesMut::from(Bytes::from(zeros));
+        bytes.advance(bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT));
+        bytes.truncate(n_bytes);
+        Ok(Self(bytes))
     }
 
     /// As [`Self::zeroed`], in whole pages where it is large: for memory that is used again.

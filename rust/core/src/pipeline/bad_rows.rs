@@ -170,7 +170,7 @@ impl Shared {
 }
 
 /// Whether it is about one row's audio, so that another policy than to raise applies.
-fn is_of_row(error: &Error) -> bool {
+pub(super) fn is_of_row(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Decode(cause) if cause.reason.is_of_row())
 }
 

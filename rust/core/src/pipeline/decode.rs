@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Job, Shared, dataset::Dataset, fetch::RawBlob};
+use super::{Job, Shared, bad_rows::is_of_row, dataset::Dataset, fetch::RawBlob};
 use crate::{
-    audio::{AudioSpec, Channels, Codec, DecodeError, DecodeReport, Decoder, Reason},
+    audio::{AudioSpec, Channels, Codec, DecodeReport, Decoder, Reason},
     batch::{AlignedBuf, BadRow, Batch, BlobValue, DamagedRow, Fate, Row, Slots, assemble},
     error::{Error, Result},
     order::hash::hash,
@@ -140,25 +140,25 @@ impl Shared {
             Some(bytes) => decode(decoder, bytes, spec, draw, slot),
             None if let Some(n_bytes) = blob.and_then(RawBlob::n_bytes) => {
                 let limit = spec.limits.check_bytes(n_bytes).err().unwrap_or(Reason::Null);
-                Err(DecodeError { codec: None, reason: limit })
+                Err(limit.of_unknown().into())
             }
-            None => Err(DecodeError { codec: None, reason: Reason::Null }),
+            None => Err(Reason::Null.of_unknown().into()),
         };
         let decoded = decoded.and_then(|(codec, report, own)| {
             let (wanted, missing) = (report.frames_wanted, report.frames_missing());
             match self.options.max_missing {
                 Some(share) if missing as f64 > share * wanted as f64 => {
-                    Err(Reason::Missing { missing, wanted }.of(codec))
+                    Err(Reason::Missing { missing, wanted }.of(codec).into())
                 }
                 _ => Ok((codec, report, own)),
             }
         });
         let outcomes = dataset.outcomes.get(id.shard as usize);
         let (codec, report, own) = decoded.map_err(|e| {
-            if let Some(outcomes) = outcomes.filter(|_| e.reason.is_of_row()) {
+            if let Some(outcomes) = outcomes.filter(|_| is_of_row(&e)) {
                 outcomes.bad(stats::since(began));
             }
-            let error = Error::from(e).in_row(id.row);
+            let error = e.in_row(id.row);
             match shard {
                 Some(shard) => error.in_shard(shard.name()),
                 None => error,
@@ -218,7 +218,7 @@ fn decode(
     spec: &AudioSpec,
     draw: u64,
     slot: &mut Option<AlignedBuf>,
-) -> Result<(Codec, DecodeReport, Option<OwnAudio>), DecodeError> {
+) -> Result<(Codec, DecodeReport, Option<OwnAudio>)> {
     let plan = decoder.plan(bytes, spec, draw)?;
     let codec = plan.info().codec;
     if let Some(slot) = slot {
@@ -229,7 +229,7 @@ fn decode(
         Channels::Mono => vec![plan.n_frames()],
         _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
     };
-    let mut buf = AlignedBuf::zeroed(plan.n_bytes());
+    let mut buf = AlignedBuf::try_zeroed(plan.n_bytes())?;
     let report = decoder.render_bytes(bytes, &plan, buf.as_bytes_mut())?;
     Ok((codec, report, Some((buf, shape))))
 }

@@ -12,6 +12,7 @@ use super::{
 use crate::audio::{
     cancel::Cancel,
     error::Reason,
+    memory,
     report::{Damage, Ledger},
 };
 
@@ -197,7 +198,7 @@ pub(super) fn decode(
                 if !continues {
                     carry.clear();
                 }
-                carry.extend_from_slice(piece);
+                memory::extend(&mut carry, piece)?;
                 carries = !ends;
                 if carries {
                     continue;

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::audio::{
     error::{Exceeded, Reason},
+    memory,
     report::Ledger,
     spec::MAX_CHANNELS,
 };
@@ -60,7 +61,7 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
                 }
                 let fresh = n_ended > usize::from(page.is_continued());
                 let is_entry = page.granule.is_some() && fresh && !page.is_last();
-                pages.push(PageRef { offset: page.offset, end, is_entry });
+                memory::push(pages, PageRef { offset: page.offset, end, is_entry })?;
                 if page.is_last() {
                     break true;
                 }

@@ -3,6 +3,7 @@
 use super::page::{NoPage, Page, find_capture};
 use crate::audio::{
     error::Reason,
+    memory,
     report::{Damage, Ledger},
 };
 
@@ -70,7 +71,7 @@ impl<'a> Walk<'a> {
             }
             for (piece, ends) in page.pieces() {
                 if let Some(packet) = packets.last_mut() {
-                    packet.extend_from_slice(piece);
+                    memory::extend(packet, piece)?;
                 }
                 if ends {
                     packets.push(Vec::new());

@@ -11,7 +11,7 @@ use super::{
     alac,
     error::{Codec, Reason},
     flac::StreamInfo,
-    opus,
+    memory, opus,
     report::{Damage, Ledger},
 };
 
@@ -85,8 +85,7 @@ impl<'a> List<'a> {
             return Err(Reason::malformed("packets overlap"));
         };
         self.spare = spare;
-        self.packets.push(Packet { offset, len: len as u32, n_frames, start });
-        Ok(())
+        memory::push(self.packets, Packet { offset, len: len as u32, n_frames, start })
     }
 
     /// Leaves a place for frames whose packets are lost.
@@ -248,7 +247,12 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The packets for `len` frames from playable frame `start` on.
-    pub(super) fn find(layout: &Layout, packets: &[Packet], start: u64, len: u64) -> Self {
+    pub(super) fn find(
+        layout: &Layout,
+        packets: &[Packet],
+        start: u64,
+        len: u64,
+    ) -> Result<Self, Reason> {
         let from = start.saturating_add(layout.delay);
         let end = packets.partition_point(|p| p.start < from.saturating_add(len));
         let wanted = packets.partition_point(|p| p.end() <= from).min(end);
@@ -260,8 +264,8 @@ impl Entry {
             }
             WarmUp::All => wanted,
         };
-        let packets = packets.get(wanted - n_warm_up..end).unwrap_or_default().to_vec();
-        Self { packets, n_warm_up }
+        let packets = memory::copy(packets.get(wanted - n_warm_up..end).unwrap_or_default())?;
+        Ok(Self { packets, n_warm_up })
     }
 }
 
@@ -305,7 +309,7 @@ mod tests {
             coding: Coding::Aac,
         };
         let found = |layout: &Layout, start, len| {
-            let entry = Entry::find(layout, &packets, start, len);
+            let entry = Entry::find(layout, &packets, start, len).unwrap();
             let first = entry.packets.first().map_or(usize::MAX, |p| p.offset / 10);
             (first, entry.packets.len(), entry.n_warm_up)
         };
