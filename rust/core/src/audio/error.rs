@@ -84,6 +84,18 @@ pub enum Reason {
         /// How many.
         count: u64,
     },
+    /// Packets are missing between others.
+    LostPackets {
+        /// In how many places.
+        count: u64,
+    },
+    /// Something else lies between packets, of which none is missing.
+    Junk {
+        /// In how many places.
+        count: u64,
+        /// Where the first of them begins in the recording.
+        byte: u64,
+    },
     /// Rate or channel count changes in mid-stream.
     ParamsChanged,
     /// NaN or infinite samples came out.
@@ -198,6 +210,17 @@ impl fmt::Display for Reason {
             Self::CorruptPackets { count } => {
                 write!(f, "{count} packets are corrupt; write the row again or exclude it")
             }
+            Self::LostPackets { count } => {
+                write!(
+                    f,
+                    "packets are missing in {count} places; write the row again or exclude it"
+                )
+            }
+            Self::Junk { count, byte } => write!(
+                f,
+                "bytes that are no audio lie between packets in {count} places, the first from byte \
+                 {byte} on; write the row again, exclude it, or have strict=False"
+            ),
             Self::ParamsChanged => f.write_str("rate or channels change in mid-stream"),
             Self::NonFinite => f.write_str("samples are not finite; exclude the row"),
             Self::Limit(exceeded) => exceeded.fmt(f),
@@ -251,6 +274,8 @@ impl Reason {
             self,
             Self::Truncated { .. }
                 | Self::CorruptPackets { .. }
+                | Self::LostPackets { .. }
+                | Self::Junk { .. }
                 | Self::MalformedHeader(_)
                 | Self::ParamsChanged
                 | Self::NonFinite

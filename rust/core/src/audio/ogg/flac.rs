@@ -105,6 +105,7 @@ pub(in crate::audio) fn open_flac(
     n_lost += packets.walk.n_lost;
     let expected = Some(info.promised).filter(|&promised| promised > 0);
     let is_cut = matches!(no_page, NoPage::Cut(_));
+    packets.walk.junk.note(ledger)?;
     if n_lost > 0 && !is_cut {
         ledger.note(Damage::LostPages, n_lost, Reason::CorruptPackets { count: n_lost })?;
     }

@@ -122,6 +122,7 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     if walk.n_lost + time.n_corrupt > 0 {
         return Err(Reason::CorruptPackets { count: walk.n_lost + time.n_corrupt });
     }
+    walk.junk.note(&mut Ledger::default())?;
     let start = time.start(&head);
     let decoded = time.end().saturating_sub(start);
     if !ended {

@@ -75,6 +75,7 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     if walk.n_lost > 0 {
         return Err(Reason::CorruptPackets { count: walk.n_lost });
     }
+    walk.junk.note(&mut Ledger::default())?;
     if !ended {
         return Err(Reason::Truncated { decoded: end, expected: None });
     }

@@ -93,6 +93,22 @@ impl<'a> List<'a> {
         self.n_frames = self.n_frames.saturating_add(n_frames);
     }
 
+    /// Leaves places for frames whose packets are lost: as many (second) before the packets that have
+    /// so many frames (first) before them, in their order.
+    pub(super) fn spread(&mut self, gaps: &[(u64, u64)]) {
+        let mut gaps = gaps.iter().peekable();
+        let mut n_lost = 0u64;
+        for packet in self.packets.iter_mut() {
+            while let Some((_, lost)) = gaps.next_if(|(before, _)| *before <= packet.start) {
+                n_lost = n_lost.saturating_add(*lost);
+            }
+            packet.start = packet.start.saturating_add(n_lost);
+        }
+        let rest = gaps.map(|(_, lost)| *lost).fold(n_lost, u64::saturating_add);
+        self.n_frames = self.n_frames.saturating_add(rest);
+        self.whole = self.whole.saturating_add(n_lost);
+    }
+
     /// Bytes in the mean of the packets, at least 1.
     pub(super) fn mean_len(&self) -> usize {
         ((self.n_bytes - self.spare) / self.packets.len().max(1)).max(1)
