@@ -39,7 +39,7 @@ pub(in crate::audio) fn refuse_sbr(
     let step = (packets.len() / N_LOOKED_AT).max(1);
     let spread = packets.iter().skip(N_LOOKED_AT).step_by(step).take(N_LOOKED_AT);
     let (mut n, mut n_found) = (0, 0);
-    let mut prober = Prober { rate_hz, decoders: [const { None }; 2] };
+    let mut prober = Prober::new(rate_hz);
     for packet in packets.iter().take(N_LOOKED_AT).chain(spread) {
         n += 1;
         n_found += usize::from(packet.data(bytes).is_some_and(|data| prober.finds_sbr(data)));
@@ -56,10 +56,14 @@ struct Prober {
     rate_hz: u32,
     /// For one channel and for two, made when they are needed: of the packets of AAC-LC few raise
     /// the question.
-    decoders: [Option<AacDecoder>; 2],
+    decoders: [Option<Box<AacDecoder>>; 2],
 }
 
 impl Prober {
+    fn new(rate_hz: u32) -> Self {
+        Self { rate_hz, decoders: [None, None] }
+    }
+
     fn finds_sbr(&mut self, packet: &[u8]) -> bool {
         let (begin, element) = match before_channels(packet) {
             Before::Sbr => return true,
@@ -88,7 +92,8 @@ impl Prober {
             let mut params = AudioCodecParameters::new();
             params.for_codec(CODEC_ID_AAC).with_sample_rate(self.rate_hz);
             params.with_channels(Channels::Discrete(1 + u16::from(is_pair)));
-            *decoder = AacDecoder::try_new(&params, &AudioDecoderOptions::default()).ok();
+            *decoder =
+                AacDecoder::try_new(&params, &AudioDecoderOptions::default()).ok().map(Box::new);
         }
         let Some(of_shape) = decoder else { return false };
         let cut = PacketRef::new(0, Timestamp::new(0), Duration::new(0), &cut);
@@ -259,7 +264,7 @@ pub(super) mod tests {
     }
 
     fn finds(fields: &[(u32, usize)]) -> bool {
-        let mut prober = Prober { rate_hz: 22_050, decoders: [const { None }; 2] };
+        let mut prober = Prober::new(22_050);
         prober.finds_sbr(&pack(fields))
     }
 
@@ -310,7 +315,7 @@ pub(super) mod tests {
         fn hostile_bytes_end_in_an_answer(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400),
         ) {
-            let mut prober = Prober { rate_hz: 24_000, decoders: [const { None }; 2] };
+            let mut prober = Prober::new(24_000);
             prober.finds_sbr(&bytes);
         }
     }
