@@ -173,3 +173,32 @@ def test_a_hole_in_opus_is_missing_packets(drop: tuple[int, ...]) -> None:
     assert report.frames_missing == 960 * len(drop)
     assert len(audio) == len(gm.decode(plain))
     np.testing.assert_allclose(audio[-48_000:], gm.decode(plain)[-48_000:], atol=1e-3)
+
+
+FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "frag_duration": "200000"}
+
+
+@pytest.mark.parametrize("time", [2**31, 0])
+def test_a_false_time_of_a_fragment_adds_nothing(time: int) -> None:
+    data = write(SOUND, 48_000, "mp4", "aac", flags=FRAGMENTED)
+    whole = gm.decode(data)
+    places = [at for at in range(len(data)) if data.startswith(b"tfdt", at)]
+    assert len(places) >= 10
+    for at in (places[3], places[-2]):
+        width = 8 if data[at + 4] == 1 else 4
+        bad = data[: at + 8] + time.to_bytes(width, "big") + data[at + 8 + width :]
+        audio, report = gm.decode_with_report(bad)
+        assert dict(report.damage) == {}
+        assert audio.tobytes() == whole.tobytes() == gm.decode(bad).tobytes()
+
+
+def test_a_missing_fragment_is_missing_packets() -> None:
+    data = write(SOUND, 48_000, "mp4", "aac", flags=FRAGMENTED)
+    starts = [at - 4 for at in range(len(data)) if data.startswith(b"moof", at)]
+    bad = data[: starts[5]] + data[starts[6] :]
+    with pytest.raises(gm.DecodeError, match="missing in 1 places") as caught:
+        gm.decode(bad)
+    assert caught.value.reason == "lost_packets"
+    audio, report = gm.decode_with_report(bad)
+    assert report.damage["lost_packets"] == 1
+    assert len(audio) == len(gm.decode(data))
