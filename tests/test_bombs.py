@@ -10,7 +10,9 @@ import pytest
 import gristmill as gm
 import probes
 import shards
+from av_files import remux, write
 from flac_files import constant_flac
+from ogg_files import opus
 from signals import RATE, encode, synthetic
 
 MIB = 1 << 20
@@ -209,3 +211,59 @@ def test_memory_that_cannot_be_had_is_an_error(tmp_path: Path, kind: str) -> Non
     path.write_bytes(WIDE)
     out = probes.run(TIGHT, path, kind)
     assert out.startswith("MemoryError: there is no memory for "), out
+
+
+# Each recording, whole, in children whose address space has so much left.
+FORKED = """
+import os, resource
+import gristmill as gm
+from pathlib import Path
+
+folder, = sys.argv[1:]
+files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+for data in files.values():
+    gm.decode(data, seconds=0.1)
+
+def child(data, n_bytes, sample_rate):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    used = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize"))
+    resource.setrlimit(resource.RLIMIT_AS, (used + n_bytes, resource.RLIM_INFINITY))
+    try:
+        gm.decode(data, channels="keep", sample_rate=sample_rate)
+    except MemoryError:
+        return 1
+    return 0
+
+for name, data in files.items():
+    seen = set()
+    for n_bytes in (1 << 20, 8 << 20, 12 << 20, 256 << 20):
+        for sample_rate in (None, 32_000):
+            if not (pid := os.fork()):
+                os._exit(child(data, n_bytes, sample_rate))
+            _, status = os.waitpid(pid, 0)
+            assert status in (0, 256), (name, n_bytes, sample_rate, status)
+            seen.add(status)
+    print(name, sorted(seen))
+"""
+
+
+def test_whole_recordings_end_in_data_or_memory_error(tmp_path: Path) -> None:
+    sound = synthetic(30, 48_000, 2)
+    s16 = {"sample_format": "s16", "bit_rate": None}
+    ogg_opus = opus(sound)
+    files = {
+        **{kind: encode(sound, 48_000, kind) for kind in ("wav16", "flac16", "vorbis", "mp3")},
+        "opus": ogg_opus,
+        "opus in webm": remux(ogg_opus, "webm"),
+        "opus in mp4": remux(ogg_opus, "mp4"),
+        "flac in ogg": write(sound, 48_000, "ogg", "flac", **s16),
+        "pcm in matroska": write(sound, 48_000, "matroska", "pcm_s16le", **s16),
+        "alac": write(sound, 48_000, "ipod", "alac", sample_format="s16p", bit_rate=None),
+        "aac": write(sound, 48_000, "ipod", "aac"),
+        "adts": write(sound, 48_000, "adts", "aac"),
+        "mp2": write(sound, 48_000, "mp2", "mp2", sample_format="s16"),
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    out = probes.run(FORKED, tmp_path)
+    assert out.splitlines() == [f"{name} [0, 256]" for name in sorted(files)]
