@@ -144,6 +144,7 @@ COUNTERS = {
     "junk": "stretches between frames that are no frames",
     "checksums": "Ogg pages and FLAC frames whose checksum is wrong",
     "corrupt_packets": "packets that did not decode, or not to the frames that they should",
+    "lost_packets": "places where packets are missing between others, by the times of what follows",
     "params_changed": "frames of another rate or number of channels",
     "timeline": "positions that contradict each other",
     "non_finite": "samples that were NaN or infinite, and are 0",
@@ -317,6 +318,7 @@ FLIPS: dict[str, set[Seen]] = {
     },
     "Ogg Opus": {Seen("corrupt_packets", "whole"), Seen("malformed_header", "whole")},
     "Opus in WebM": {
+        Seen("lost_packets", "whole"),
         Seen("", "unseen"),
         Seen("corrupt_packets", "whole"),
         Seen("truncated", "whole"),
@@ -340,6 +342,7 @@ FLIPS: dict[str, set[Seen]] = {
     },
     "AAC in MP4": {Seen("corrupt_packets", "whole")},
     "AAC in fragments": {
+        Seen("lost_packets", "longer"),
         Seen("corrupt_packets", "whole"),
         Seen("truncated", "whole"),
         Seen("malformed_header", "refused"),
@@ -354,6 +357,7 @@ FLIPS: dict[str, set[Seen]] = {
         Seen("corrupt_packets", "shorter"),
     },
     "AAC in Matroska": {
+        Seen("lost_packets", "whole"),
         Seen("corrupt_packets", "whole"),
         Seen("truncated", "whole"),
         Seen("corrupt_packets", "longer"),

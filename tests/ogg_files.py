@@ -26,7 +26,7 @@ VORBIS_ORDER = {
     7: [0, 2, 1, 6, 5, 3, 4],
     8: [0, 2, 1, 7, 5, 6, 3, 4],
 }
-LAYOUTS = {1: "mono", 2: "stereo", 3: "3.0", 4: "quad", 6: "5.1", 8: "7.1"}
+LAYOUTS = dict(enumerate(["mono", "stereo", "3.0", "quad", "5.0", "5.1", "6.1", "7.1"], start=1))
 
 
 def _crc_table() -> list[int]:

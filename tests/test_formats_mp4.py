@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
-from av_files import quantized, read, write
+from av_files import quantized, read, remux, write
 from signals import synthetic
 from test_crops import assert_crops_are_slices
 
@@ -220,8 +220,21 @@ def test_other_tracks_are_refused_by_name(kind: bytes, name: str) -> None:
     assert name in message
 
 
-def with_band_replication(data: bytes) -> bytes:
-    """An ADTS file whose packets end in a fill element that claims to be band replication."""
+SBR = [(6, 3), (6, 4), (13, 4), (0x5A5A5A5A5A5, 44)]
+"""A fill element of 6 bytes, of the kind 13."""
+END = [(7, 3)]
+ENDINGS = {
+    "alone": SBR + END,
+    "with a checksum": [(6, 3), (2, 4), (14, 4), (0x123, 12), *END],
+    "before filling": [*SBR, *[(6, 3), (15, 4), (100, 8), (0, 4), (0, 908)] * 3, *END],
+    "behind filling": [(6, 3), (1, 4), (0, 8), *SBR, *END],
+    "before data": [*SBR, (4, 3), (0, 4), (0, 1), (2, 8), (0xABCD, 16), *END],
+    "before ones": [*SBR, *END, (0x3F, 6)],
+}
+
+
+def with_band_replication(data: bytes, fields: list[tuple[int, int]]) -> bytes:
+    """An ADTS file whose packets end in what claims to be band replication."""
     out, at = [], 0
     while at < len(data):
         length = (data[at + 3] & 3) << 11 | data[at + 4] << 3 | data[at + 5] >> 5
@@ -229,8 +242,6 @@ def with_band_replication(data: bytes) -> bytes:
         n = 8 * (length - 7)
         zeros = (body & -body).bit_length() - 1  # behind the three ones that end a packet
         body, n = body >> (zeros + 3), n - zeros - 3
-        # Fill element, 6 bytes, of the kind 13; then the end again.
-        fields = [(6, 3), (6, 4), (13, 4), (0x5A5A5A5A5A5, 44), (7, 3)]
         for value, bits in fields:
             body, n = body << bits | value, n + bits
         body, n = body << -n % 8, n + -n % 8
@@ -243,10 +254,23 @@ def with_band_replication(data: bytes) -> bytes:
     return b"".join(out)
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("name", ["adts", "adts mono"])
-def test_band_replication_without_a_mark_is_found(name: str) -> None:
-    key, message = reason(with_band_replication(aac(name)[0]))
-    assert (key, "HE-AAC" in message) == ("unsupported_codec", True)
+def test_band_replication_without_a_mark_is_found(name: str, ending: str) -> None:
+    data = with_band_replication(aac(name)[0], ENDINGS[ending])
+    assert read(data).size  # to FFmpeg it is sound
+    for marked in (data, remux(data, "matroska"), remux(data, "mp4")):
+        key, message = reason(marked)
+        assert (key, "HE-AAC" in message) == ("unsupported_codec", True)
+
+
+def test_other_elements_behind_the_channels_change_nothing() -> None:
+    """The same with fill elements of another kind: the samples of the file without them."""
+    plain = aac("adts mono")[0]
+    for fields in ENDINGS.values():
+        others = [(0, 4) if field in {(13, 4), (14, 4)} else field for field in fields]
+        filled = with_band_replication(plain, others)
+        assert gm.decode(filled).tobytes() == gm.decode(plain).tobytes()
 
 
 def test_noise_is_not_taken_for_band_replication() -> None:

@@ -20,6 +20,7 @@ LIMITS: dict[str, tuple[Any, Any]] = {
     "max_sample_rate": (RATE - 1, RATE),
     "max_channels": (1, 2),
     "max_seconds": (1.99, 2.0),
+    "max_decoded_bytes": (2 * RATE * 4 - 1, 2 * RATE * 4),
     "max_decode_seconds": (1e-9, 60.0),
 }
 
@@ -40,7 +41,7 @@ def test_each_limit_is_named_and_can_be_raised(limit: str, strict: bool) -> None
     assert whole.tobytes() == gm.decode(STEREO).tobytes()
 
 
-@pytest.mark.parametrize("limit", [limit for limit in LIMITS if limit != "max_decode_seconds"])
+@pytest.mark.parametrize("limit", [limit for limit in LIMITS if not limit.startswith("max_decode")])
 def test_probing_has_the_same_limits(limit: str) -> None:
     tight, wide = LIMITS[limit]
     with pytest.raises(gm.LimitError) as caught:
@@ -118,6 +119,7 @@ def test_a_forged_length_costs_an_error_and_no_memory(name: str) -> None:
         {"max_seconds": 0.0},
         {"max_seconds": float("nan")},
         {"max_frames_per_byte": 0},
+        {"max_decoded_bytes": 0},
         {"max_decode_seconds": 0.0},
     ],
 )

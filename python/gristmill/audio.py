@@ -74,6 +74,7 @@ def decode(
     Raises:
         DecodeError: The bytes are damaged or in no known format.
         LimitError: The recording asks for more than `limits` allow.
+        MemoryError: The system has no memory for the samples.
         ValueError: An option is out of range.
         ImportError: `dtype="bfloat16"` without `ml_dtypes`.
 

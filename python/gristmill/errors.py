@@ -78,7 +78,8 @@ class LimitError(GristmillError):
         shard: Path of the shard; `None` for bytes that came from elsewhere.
         row: Index of the row in its shard, likewise.
         codec: As in `AudioInfo`; `None` if it is not known yet.
-        limit: The field of `gm.Limits` that holds it, such as `"max_seconds"`.
+        limit: The field of `gm.Limits` that holds it, such as `"max_seconds"`; or
+            `"memory_budget"`, of `gm.ReadOptions`.
     """
 
     shard: str | None = None

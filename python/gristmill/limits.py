@@ -19,6 +19,10 @@ class Limits:
         max_frames_per_byte: Frames that its headers promise, for each byte that is there. Sound
             has 1 to 30 of them, digital silence in FLAC or Opus up to 300. Recordings of at most
             16,777,216 frames are exempt.
+        max_decoded_bytes: Bytes that the wanted part takes as float32, whatever the dtype: its
+            samples, and where the rate changes those that they are resampled from. The default is
+            6.2 hours of stereo at 48 kHz, or 3.7 hours resampled to 32 kHz. In a data set the
+            memory budget is a limit as well. Probing and scanning keep no samples.
         max_decode_seconds: Time that decoding one recording may take, looked at between packets.
             `None` is any: a limit makes what comes out depend on how fast and how busy a machine
             is, so there is none unless it is asked for.
@@ -29,6 +33,7 @@ class Limits:
     max_channels: int = 8
     max_seconds: float = 86_400.0
     max_frames_per_byte: int = 1_000
+    max_decoded_bytes: int = 8 << 30
     max_decode_seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -37,6 +42,7 @@ class Limits:
             ("max_sample_rate", 768_000),
             ("max_channels", 8),
             ("max_frames_per_byte", 2**64 - 1),
+            ("max_decoded_bytes", 2**64 - 1),
         ):
             value = checks.integer(name, getattr(self, name), 1, most, write=f"{name}={most}")
             object.__setattr__(self, name, value)

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, sync::Arc};
 
-use crate::audio::DecodeError;
+use crate::audio::{DecodeError, Reason};
 
 /// The result of every fallible operation in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -39,11 +39,10 @@ pub enum ErrorKind {
     Decode(DecodeError),
     /// A limit would have been exceeded. Raise the limit, or leave the row out.
     Limit(String),
-    /// The system had no memory of this many bytes to give. Lower the budget, or ask for less at a
-    /// time.
+    /// The system has not the memory that was asked for. Take less at a time, or free some.
     OutOfMemory {
-        /// How many were asked for.
-        bytes: usize,
+        /// What was asked for, in one piece.
+        bytes: u64,
     },
     /// The options contradict each other or the data. Change the options.
     Config(String),
@@ -85,6 +84,11 @@ impl Error {
     /// Shorthand for [`ErrorKind::Limit`].
     pub fn limit(reason: impl Into<String>) -> Self {
         Self::new(ErrorKind::Limit(reason.into()))
+    }
+
+    /// Shorthand for [`ErrorKind::OutOfMemory`].
+    pub fn out_of_memory(bytes: usize) -> Self {
+        Self::new(ErrorKind::OutOfMemory { bytes: bytes as u64 })
     }
 
     /// Shorthand for [`ErrorKind::Config`].
@@ -153,14 +157,14 @@ impl fmt::Display for ErrorKind {
             Self::Corrupt(reason) | Self::Limit(reason) | Self::Config(reason) => {
                 f.write_str(reason)
             }
-            Self::OutOfMemory { bytes } => write!(
-                f,
-                "the system has no memory for {bytes} more bytes; lower memory_budget, or batch_size, \
-                 or give the process more"
-            ),
             Self::Schema { column, reason } if column.is_empty() => f.write_str(reason),
             Self::Schema { column, reason } => write!(f, "column '{column}': {reason}"),
             Self::Decode(e) => e.fmt(f),
+            Self::OutOfMemory { bytes } => write!(
+                f,
+                "there is no memory for {bytes} bytes; decode a part at a time, or take fewer or \
+                 smaller rows at a time"
+            ),
             Self::WorkerPanicked(message) => {
                 write!(f, "a worker thread panicked, which is a bug in gristmill: {message}")
             }
@@ -205,6 +209,10 @@ impl From<io::Error> for Error {
 
 impl From<DecodeError> for Error {
     fn from(e: DecodeError) -> Self {
+        // It says nothing of the row.
+        if let Reason::OutOfMemory { bytes } = e.reason {
+            return Self::new(ErrorKind::OutOfMemory { bytes });
+        }
         Self::new(ErrorKind::Decode(e))
     }
 }

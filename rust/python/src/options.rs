@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use gristmill_core::{
-    audio::{AudioSpec, Channels, Crop, Limits, Pad, Resampler, SampleType},
+    audio::{AudioSpec, Budget, Channels, Crop, Limits, Pad, Resampler, SampleType},
     batch::{Binary, FillValue, Ragged, Style, Styles},
     engine::{AudioRequest, OnError, Options, Start},
     order::{Fingerprint, Lane, Plan, Shuffle, Slice, Window},
@@ -59,6 +59,7 @@ pub(crate) struct LimitsArg {
     max_channels: u16,
     max_seconds: f64,
     max_frames_per_byte: u64,
+    max_decoded_bytes: u64,
     max_decode_seconds: Option<f64>,
 }
 
@@ -78,6 +79,8 @@ impl LimitsArg {
             max_channels: self.max_channels,
             max_seconds: self.max_seconds,
             max_frames_per_byte: self.max_frames_per_byte,
+            max_decoded_bytes: self.max_decoded_bytes,
+            budget: Budget::NONE,
             max_decode_time,
         };
         limits.validate().map_err(PyValueError::new_err)?;

@@ -44,7 +44,7 @@ impl Decoder {
         limits: Limits,
         depth: Depth,
     ) -> Result<Checked, DecodeError> {
-        let strict = AudioSpec { limits, ..AudioSpec::WHOLE };
+        let strict = AudioSpec { limits: limits.keeping_nothing(), ..AudioSpec::WHOLE };
         let error = match self.examine(bytes, &strict, depth) {
             Ok((info, report)) => return Ok(Checked { info, report, error: None }),
             Err(error) if error.reason.is_damage() => error,

@@ -31,7 +31,7 @@ pub fn probe(bytes: &[u8]) -> Result<AudioInfo, DecodeError> {
 /// # Errors
 /// The same as [`Decoder::plan`].
 pub fn probe_within(bytes: &[u8], limits: Limits) -> Result<AudioInfo, DecodeError> {
-    let spec = AudioSpec { limits, ..AudioSpec::WHOLE };
+    let spec = AudioSpec { limits: limits.keeping_nothing(), ..AudioSpec::WHOLE };
     Decoder::default().plan(bytes, &spec, 0).map(|plan| plan.info)
 }
 

@@ -84,6 +84,18 @@ pub enum Reason {
         /// How many.
         count: u64,
     },
+    /// Packets are missing between others.
+    LostPackets {
+        /// In how many places.
+        count: u64,
+    },
+    /// Something else lies between packets, of which none is missing.
+    Junk {
+        /// In how many places.
+        count: u64,
+        /// Where the first of them begins in the recording.
+        byte: u64,
+    },
     /// Rate or channel count changes in mid-stream.
     ParamsChanged,
     /// NaN or infinite samples came out.
@@ -120,6 +132,11 @@ pub enum Reason {
         /// How many others were tried.
         tried: usize,
     },
+    /// The system has not the memory that was asked for. Nothing is known about the row.
+    OutOfMemory {
+        /// What was asked for, in one piece.
+        bytes: u64,
+    },
     /// The cancel flag was set. Nothing is known about the row.
     Cancelled,
 }
@@ -127,34 +144,46 @@ pub enum Reason {
 /// A limit that was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// The field of [`Limits`](super::Limits) that holds it.
+    /// The option that holds it.
     pub limit: &'static str,
     /// What was found, and what is allowed.
     pub what: String,
-    /// Whether the limit cannot be raised so far.
-    pub is_fixed: bool,
+    /// What can be done about it, besides leaving the row out.
+    pub remedy: Remedy,
+}
+
+/// How a limit is raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// As a field of [`Limits`](super::Limits).
+    Limits,
+    /// As an option of the pipeline.
+    ReadOptions,
+    /// It is as high as it can be.
+    None,
 }
 
 impl Exceeded {
     /// A limit that the caller may raise.
     pub(super) fn adjustable(limit: &'static str, what: impl Into<String>) -> Reason {
-        Reason::Limit(Box::new(Self { limit, what: what.into(), is_fixed: false }))
+        Reason::Limit(Box::new(Self { limit, what: what.into(), remedy: Remedy::Limits }))
     }
 
     /// A limit that is as high as it can be.
     pub(super) fn fixed(limit: &'static str, what: impl Into<String>) -> Reason {
-        Reason::Limit(Box::new(Self { limit, what: what.into(), is_fixed: true }))
+        Reason::Limit(Box::new(Self { limit, what: what.into(), remedy: Remedy::None }))
     }
 }
 
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, what, is_fixed } = self;
-        if *is_fixed {
-            write!(f, "{what}; exclude the row")
-        } else {
-            write!(f, "{what}; raise it with Limits({limit}=...) or exclude the row")
-        }
+        let Self { limit, what, remedy } = self;
+        let options = match remedy {
+            Remedy::None => return write!(f, "{what}; exclude the row"),
+            Remedy::Limits => "Limits",
+            Remedy::ReadOptions => "ReadOptions",
+        };
+        write!(f, "{what}; raise it with {options}({limit}=...) or exclude the row")
     }
 }
 
@@ -181,6 +210,17 @@ impl fmt::Display for Reason {
             Self::CorruptPackets { count } => {
                 write!(f, "{count} packets are corrupt; write the row again or exclude it")
             }
+            Self::LostPackets { count } => {
+                write!(
+                    f,
+                    "packets are missing in {count} places; write the row again or exclude it"
+                )
+            }
+            Self::Junk { count, byte } => write!(
+                f,
+                "bytes that are no audio lie between packets in {count} places, the first from byte \
+                 {byte} on; write the row again, exclude it, or have strict=False"
+            ),
             Self::ParamsChanged => f.write_str("rate or channels change in mid-stream"),
             Self::NonFinite => f.write_str("samples are not finite; exclude the row"),
             Self::Limit(exceeded) => exceeded.fmt(f),
@@ -207,6 +247,7 @@ impl fmt::Display for Reason {
                 "{of}; and none of the {tried} rows that were tried in its place can be used \
                  either: leave the shard out, or have on_error=\"mask\""
             ),
+            Self::OutOfMemory { bytes } => write!(f, "there is no memory for {bytes} bytes"),
             Self::Cancelled => f.write_str("decoding was cancelled"),
         }
     }
@@ -224,7 +265,7 @@ impl std::error::Error for DecodeError {}
 impl Reason {
     /// Whether it is about the row's bytes, and not about how decoding was called.
     pub(crate) fn is_of_row(&self) -> bool {
-        !matches!(self, Self::Cancelled | Self::WrongSlot { .. })
+        !matches!(self, Self::Cancelled | Self::OutOfMemory { .. } | Self::WrongSlot { .. })
     }
 
     /// Whether something may be left of the recording all the same.
@@ -233,6 +274,8 @@ impl Reason {
             self,
             Self::Truncated { .. }
                 | Self::CorruptPackets { .. }
+                | Self::LostPackets { .. }
+                | Self::Junk { .. }
                 | Self::MalformedHeader(_)
                 | Self::ParamsChanged
                 | Self::NonFinite

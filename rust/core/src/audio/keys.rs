@@ -32,6 +32,8 @@ impl Reason {
             Self::MalformedHeader(_) => "malformed_header",
             Self::Truncated { .. } => "truncated",
             Self::CorruptPackets { .. } => "corrupt_packets",
+            Self::LostPackets { .. } => "lost_packets",
+            Self::Junk { .. } => "junk",
             Self::ParamsChanged => "params_changed",
             Self::NonFinite => "non_finite",
             Self::Limit(_) => "limit",
@@ -40,6 +42,7 @@ impl Reason {
             Self::Missing { .. } => "missing",
             Self::NoSubstitute { .. } => "no_substitute",
             Self::WrongSlot { .. } => "wrong_slot",
+            Self::OutOfMemory { .. } => "out_of_memory",
             Self::Cancelled => "cancelled",
         }
     }

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    error::{Exceeded, Reason},
-    plan::AudioInfo,
+    error::{Exceeded, Reason, Remedy},
+    plan::{AudioInfo, Frames},
     spec::{MAX_CHANNELS, RATES_HZ},
 };
 
@@ -25,9 +25,28 @@ pub struct Limits {
     /// Frames that headers promise, for each byte present. Recordings of at most
     /// [`FREE_FRAMES`] are exempt.
     pub max_frames_per_byte: u64,
+    /// Bytes that the wanted part takes as `f32`: its samples, and with another rate those that they
+    /// are resampled from. Nothing that is thrown away counts.
+    pub max_decoded_bytes: u64,
+    /// The memory budget that a pipeline holds a recording against.
+    pub budget: Budget,
     /// Time that planning and rendering a row may take, looked at between packets. `None`: any.
     /// What a row comes to must not depend on how busy a machine is, so there is none by default.
     pub max_decode_time: Option<Duration>,
+}
+
+/// What a pipeline has for samples that it cannot know of before it sees the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes for all of it.
+    pub bytes: u64,
+    /// Recordings of one shape that become one batch.
+    pub batch_rows: u64,
+}
+
+impl Budget {
+    /// Nothing is held against it.
+    pub const NONE: Self = Self { bytes: u64::MAX, batch_rows: 1 };
 }
 
 /// Recordings of so few frames are never suspected of promising too much: 6 minutes of 44.1 kHz.
@@ -37,13 +56,16 @@ impl Limits {
     /// What holds unless something else is asked for.
     ///
     /// A byte holds 1 to 30 frames of recordings as they are, 100 to 300 of digital silence in
-    /// FLAC, AAC or Opus, and 50 times as many where 2 % of a file are left.
+    /// FLAC, AAC or Opus, and 50 times as many where 2 % of a file are left. 8 GiB of samples are
+    /// 6.2 hours of 48 kHz in stereo as it is, and 3.7 hours where it is resampled to 32 kHz.
     pub const DEFAULT: Self = Self {
         max_bytes: 1 << 30,
         max_sample_rate: *RATES_HZ.end(),
         max_channels: MAX_CHANNELS,
         max_seconds: 86_400.0,
         max_frames_per_byte: 1000,
+        max_decoded_bytes: 8 << 30,
+        budget: Budget::NONE,
         max_decode_time: None,
     };
 
@@ -69,12 +91,40 @@ impl Limits {
     /// overflow.
     pub const LONGEST_S: f64 = 2_592_000.0;
 
+    /// The same for work that keeps no samples.
+    pub(super) fn keeping_nothing(self) -> Self {
+        Self { max_decoded_bytes: u64::MAX, budget: Budget::NONE, ..self }
+    }
+
     /// Refuses rows of too many bytes.
     pub(crate) fn check_bytes(&self, found: u64) -> Result<(), Reason> {
         let most = self.max_bytes;
         if found > most {
             let what = format!("the recording has {found} bytes, {most} are allowed");
             return Err(Exceeded::adjustable("max_bytes", what));
+        }
+        Ok(())
+    }
+
+    /// Refuses a part that would take too much memory.
+    pub(super) fn check_decoded(&self, frames: &Frames, n_channels: u16) -> Result<(), Reason> {
+        let bytes = |n_frames: u64| n_frames.saturating_mul(4 * u64::from(n_channels));
+        let (result, window) = (bytes(frames.n_out as u64), bytes(frames.n_window() as u64));
+        let (found, most) = (result.saturating_add(window), self.max_decoded_bytes);
+        if found > most {
+            let what = format!("decoding takes {found} bytes for samples, {most} are allowed");
+            return Err(Exceeded::adjustable("max_decoded_bytes", what));
+        }
+        let Budget { bytes: most, batch_rows } = self.budget;
+        let found = result.saturating_mul(batch_rows).saturating_add(window);
+        if found > most {
+            let of =
+                if batch_rows > 1 { format!(" of {batch_rows} such rows") } else { String::new() };
+            let what = format!(
+                "decoding takes {found} bytes for samples{of}, the memory budget has {most}"
+            );
+            let (limit, remedy) = ("memory_budget", Remedy::ReadOptions);
+            return Err(Reason::Limit(Box::new(Exceeded { limit, what, remedy })));
         }
         Ok(())
     }

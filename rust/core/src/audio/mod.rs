@@ -22,6 +22,7 @@ mod g711;
 mod kernel;
 mod keys;
 mod limits;
+mod memory;
 mod mkv;
 mod mp3;
 mod mp4;
@@ -45,8 +46,8 @@ mod wav;
 
 pub use check::{Checked, Depth};
 pub use decoder::{Decoder, probe, probe_within};
-pub use error::{Codec, DecodeError, Exceeded, Reason};
-pub use limits::{FREE_FRAMES, Limits};
+pub use error::{Codec, DecodeError, Exceeded, Reason, Remedy};
+pub use limits::{Budget, FREE_FRAMES, Limits};
 pub use plan::{AudioInfo, Plan};
 pub use report::{Counts, Damage, DecodeReport};
 pub use resampler::Resampler;

@@ -119,6 +119,13 @@ impl Frames {
         };
         Ok(Self { crop: start..end, n_out, input, zeros, filter })
     }
+
+    /// Frames that the filter takes in; 0 without one.
+    pub(super) fn n_window(&self) -> usize {
+        let (before, after) = self.zeros;
+        let n_input = (self.input.end - self.input.start) as usize;
+        self.filter.map_or(0, |_| n_input.saturating_add(before).saturating_add(after))
+    }
 }
 
 impl Plan {
@@ -168,11 +175,7 @@ impl Plan {
             SampleType::F32 => 0,
             _ => self.n_samples().saturating_mul(size_of::<f32>()),
         };
-        if self.frames.filter.is_none() {
-            return rendered;
-        }
-        let (before, after) = self.frames.zeros;
-        let len = (self.frames.input.end - self.frames.input.start) as usize + before + after;
-        len.saturating_mul(usize::from(self.n_channels) * size_of::<f32>()).saturating_add(rendered)
+        let n_window = self.frames.n_window().saturating_mul(usize::from(self.n_channels));
+        n_window.saturating_mul(size_of::<f32>()).saturating_add(rendered)
     }
 }

@@ -97,7 +97,7 @@ impl Decoder {
         let shape = Shape::new(layout.codec, rate, channels, n, wish)?;
         let input = &shape.frames.input;
         let len = input.end - input.start;
-        let entry = packets::Entry::find(&layout, &self.packets, input.start, len);
+        let entry = packets::Entry::find(&layout, &self.packets, input.start, len)?;
         Ok(shape.into_plan(Source::Packets(layout, entry)))
     }
 }
@@ -128,7 +128,9 @@ impl<'a> Shape<'a> {
         let info = AudioInfo { codec, rate_hz, n_channels, n_frames };
         let info = spec.limits.check(info, bytes)?;
         let (mix, n_channels) = Mix::choose(spec.channels, n_channels)?;
-        Ok(Self { info, frames: Frames::new(&info, spec, draw)?, n_channels, mix, spec })
+        let frames = Frames::new(&info, spec, draw)?;
+        spec.limits.check_decoded(&frames, n_channels)?;
+        Ok(Self { info, frames, n_channels, mix, spec })
     }
 
     /// The input frame to seek to, or 0 where most of the file is wanted and seeking cannot help.

@@ -9,7 +9,7 @@ use std::{
 use super::{
     Decoder, Reason, flac,
     kernel::{self, Filter, Kernel},
-    mp3, ogg, packets, pcm,
+    memory, mp3, ogg, packets, pcm,
     plan::{Plan, Source},
     report::{Counts, Damage, DecodeReport},
     resample::resample,
@@ -96,8 +96,7 @@ impl Decoder {
         let n_input = (frames.input.end - frames.input.start) as usize;
         let (before, after) = frames.zeros;
         let len = before + n_input + after;
-        window.clear();
-        window.resize(len * usize::from(plan.n_channels), 0.0);
+        memory::zeros(window, len.saturating_mul(usize::from(plan.n_channels)))?;
         if n_input == 0 {
             return Ok(Came::default());
         }

@@ -19,6 +19,8 @@ pub enum Damage {
     Checksums,
     /// Packets that did not decode, or not to the frames that they should.
     CorruptPackets,
+    /// Places between packets where others are missing.
+    LostPackets,
     /// Frames of another rate or number of channels.
     ParamsChanged,
     /// Positions that contradict each other.
@@ -35,13 +37,14 @@ const N_KINDS: usize = Damage::ALL.len();
 
 impl Damage {
     /// All kinds, by the words that programs compare. Public in Python: they never change.
-    pub const ALL: [(&'static str, Self); 11] = [
+    pub const ALL: [(&'static str, Self); 12] = [
         ("truncated", Self::Truncated),
         ("partial_frame", Self::PartialFrame),
         ("lost_pages", Self::LostPages),
         ("junk", Self::Junk),
         ("checksums", Self::Checksums),
         ("corrupt_packets", Self::CorruptPackets),
+        ("lost_packets", Self::LostPackets),
         ("params_changed", Self::ParamsChanged),
         ("timeline", Self::Timeline),
         ("non_finite", Self::NonFinite),

@@ -3,6 +3,7 @@
 use super::{
     decoder::Decoder,
     error::{DecodeError, Reason},
+    memory,
     plan::Plan,
     report::DecodeReport,
 };
@@ -73,7 +74,7 @@ impl Decoder {
             return Err(wrong());
         }
         let mut samples = std::mem::take(&mut self.samples);
-        samples.resize(plan.n_samples(), 0.0);
+        memory::zeros(&mut samples, plan.n_samples()).map_err(|e| e.of(plan.info.codec))?;
         let report = self.render(bytes, plan, &mut samples)?;
         convert(&samples, plan.sample_type, out);
         if samples.len() <= MAX_KEPT_SAMPLES {

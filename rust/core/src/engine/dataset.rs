@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use crate::{
-    audio::{AudioSpec, Channels, Pad, SampleType},
+    audio::{AudioSpec, Budget, Channels, Pad, SampleType},
     batch::{Layout, Source, VALID, check_supported},
     error::{Error, Result},
     metrics::{RowCounts, ShardReads},
@@ -71,6 +71,14 @@ impl Dataset {
                 Some((name, spec.clone()))
             }
         };
+        let audio = audio.map(|(name, mut spec)| {
+            // A slot has the size that was asked for, and no recording changes it.
+            let slot = spec.fixed_shape().map(|(n, len)| 4 * u64::from(n) * len as u64);
+            let rows = if slot.is_some() { 1 } else { options.rows_per_batch() as u64 };
+            let bytes = slot.unwrap_or(0).saturating_add(options.column_limit() as u64);
+            spec.limits.budget = Budget { bytes, batch_rows: rows };
+            (name, spec)
+        });
         let decoded = audio.as_ref().map(|(name, _)| name);
         // Naming a column in `audio` asks for it.
         let columns = options.columns.as_ref().map(|columns| {

@@ -170,7 +170,7 @@ impl Decoders {
             let too_long = blob.and_then(RawBlob::n_bytes);
             let too_long = too_long.and_then(|n_bytes| spec.limits.check_bytes(n_bytes).err());
             let reason = too_long.unwrap_or(Reason::Null);
-            return Err(DecodeError { codec: None, reason }.into());
+            return Err(reason.of_unknown().into());
         };
         let plan = decoder.plan(bytes, spec, draw)?;
         let codec = plan.info().codec;

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Cache lines are 64 bytes, and JAX takes CPU arrays without a copy from this alignment on.
 pub const ALIGNMENT: usize = 64;
@@ -24,7 +24,7 @@ impl AlignedBuf {
     ///
     /// [`ErrorKind::OutOfMemory`] where the system does not have so much.
     pub fn zeroed(n_bytes: usize) -> Result<Self> {
-        let out_of_memory = || Error::new(ErrorKind::OutOfMemory { bytes: n_bytes });
+        let out_of_memory = || Error::out_of_memory(n_bytes);
         let whole = n_bytes.checked_add(ALIGNMENT).ok_or_else(out_of_memory)?;
         let zeros = bytemuck::allocation::try_zeroed_slice_box::<u8>(whole);
         let zeros = Bytes::from(zeros.map_err(|()| out_of_memory())?);
@@ -100,6 +100,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn it_is_aligned_zeroed_and_joins_without_a_copy() {

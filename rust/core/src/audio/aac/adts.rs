@@ -147,7 +147,7 @@ pub(in crate::audio) fn open(
     }
     let n_frames = list.n_frames();
     list.check(None, ledger)?;
-    super::refuse_sbr(bytes, packets)?;
+    super::refuse_sbr(bytes, packets, rate_hz)?;
     Ok(Layout {
         codec: Codec::Aac,
         rate_hz: config.rate_hz,

@@ -1,21 +1,24 @@
 //! Matroska and `WebM`, RFC 9559: one walk over all elements lists the packets.
 //!
 //! Times in Matroska are rounded, to milliseconds as a rule, so they place nothing: the frames
-//! before a packet are the sum of what the packets before it hold. Times only show gaps.
+//! before a packet are the sum of what the packets before it hold. Times only show gaps ([`gaps`]).
 
 mod block;
 mod ebml;
+mod gaps;
 mod measure;
 mod track;
 
 use block::Block;
 use ebml::{Element, float, int, uint};
+use gaps::{Clock, Timed};
 use measure::Measure;
 use track::Entry;
 
 use super::{
     aac,
     error::Reason,
+    memory,
     packets::{Coding, Layout, List, Packet, Track},
     report::{Damage, Ledger},
 };
@@ -34,6 +37,7 @@ mod id {
     pub(super) const CODEC_DELAY: u32 = 0x56AA;
     pub(super) const AUDIO: u32 = 0xE1;
     pub(super) const RATE: u32 = 0xB5;
+    pub(super) const OUTPUT_RATE: u32 = 0x78B5;
     pub(super) const CHANNELS: u32 = 0x9F;
     pub(super) const BIT_DEPTH: u32 = 0x6264;
     pub(super) const ENCODINGS: u32 = 0x6D80;
@@ -81,19 +85,19 @@ pub(super) fn open(
         });
     };
     let (mut list, ledger) = (walk.list, walk.ledger);
+    let rate_hz = stream.track.rate_hz;
+    let clock = Clock { scale_ns: walk.scale_ns, rate_hz, duration_ns: walk.duration_ns };
+    let gaps = clock.gaps(&walk.blocks, list.n_frames())?;
+    if !gaps.is_empty() {
+        let count = gaps.len() as u64;
+        ledger.note(Damage::LostPackets, count, Reason::LostPackets { count })?;
+        list.spread(&gaps);
+    }
     list.check(None, ledger)?;
     if is_cut {
         let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
         ledger.note(Damage::Truncated, 1, reason)?;
     }
-    if walk.n_gaps > 0 {
-        ledger.note(
-            Damage::Timeline,
-            walk.n_gaps,
-            Reason::CorruptPackets { count: walk.n_gaps },
-        )?;
-    }
-    let rate_hz = stream.track.rate_hz;
     let frames = |ns: u64| {
         let frames = (u128::from(ns) * u128::from(rate_hz) + 500_000_000) / 1_000_000_000;
         u64::try_from(frames).unwrap_or(u64::MAX)
@@ -115,7 +119,7 @@ pub(super) fn open(
     let delay = delay.min(n_coded);
     let n_frames = (n_coded - delay).saturating_sub(frames(walk.discard_ns));
     if matches!(stream.track.coding, Coding::Aac) {
-        aac::refuse_sbr(bytes, listed)?;
+        aac::refuse_sbr(bytes, listed, rate_hz)?;
     }
     let Track { codec, rate_hz, n_channels, mut coding, .. } = stream.track;
     coding.settle(bytes, listed);
@@ -139,9 +143,8 @@ struct Walk<'a, 'l> {
     n_tracks: u64,
     stream: Option<Stream>,
     cluster_time: i64,
-    /// The time of the first block with frames: the first packet of Vorbis has none.
-    first_time: i64,
-    n_gaps: u64,
+    /// When the blocks of the track say that they begin.
+    blocks: Vec<Timed>,
     /// Frames at the end of the last block that are not meant to be heard.
     discard_ns: u64,
 }
@@ -157,8 +160,7 @@ impl<'a, 'l> Walk<'a, 'l> {
             n_tracks: 0,
             stream: None,
             cluster_time: 0,
-            first_time: 0,
-            n_gaps: 0,
+            blocks: Vec::new(),
             discard_ns: 0,
         }
     }
@@ -297,6 +299,7 @@ impl<'a, 'l> Walk<'a, 'l> {
             id::CODEC_PRIVATE => entry.private = data,
             id::CODEC_DELAY => entry.delay_ns = number(),
             id::RATE => entry.rate_hz = float(data),
+            id::OUTPUT_RATE => entry.output_rate_hz = float(data),
             id::CHANNELS => entry.n_channels = Some(number()),
             id::BIT_DEPTH => entry.bits = Some(number()),
             id::ENCRYPTION => entry.is_encrypted = true,
@@ -307,16 +310,12 @@ impl<'a, 'l> Walk<'a, 'l> {
 
     fn block(&mut self, bytes: &[u8], element: &Element) -> Result<(), Reason> {
         let block = Block::read(element.data(bytes))?;
-        let is_lenient = self.ledger.is_lenient();
         let Some(stream) = self.stream.as_mut().filter(|s| s.number == block.track) else {
             return Ok(());
         };
         self.discard_ns = 0;
         let time = self.cluster_time.saturating_add(i64::from(block.time));
         let before = self.list.n_frames();
-        if before == 0 {
-            self.first_time = time;
-        }
         let mut at = element.body + block.payload;
         let mut packets = Vec::with_capacity(block.lens.len());
         for len in block.lens {
@@ -324,20 +323,8 @@ impl<'a, 'l> Walk<'a, 'l> {
             packets.push((at, len, stream.measure.frames(packet)?));
             at += len;
         }
-        // A block that comes later than what came before it lasts, by more than rounding and half
-        // of its own length, follows one that is missing.
-        let rate_hz = i128::from(stream.track.rate_hz.max(1));
-        let own = packets.iter().map(|&(.., n_frames)| i128::from(n_frames)).sum::<i128>();
-        let ns = i128::from(time.saturating_sub(self.first_time)) * i128::from(self.scale_ns);
-        let due = i128::from(before) * 1_000_000_000 / rate_hz;
-        let slack = 2 * i128::from(self.scale_ns) + own * 500_000_000 / rate_hz;
-        if ns > due + slack + 3_000_000 && (self.n_gaps == 0 || is_lenient) {
-            self.n_gaps += 1;
-            // Blocks have one length as a rule, and times are rounded: whole blocks are missing.
-            let lost = (ns - due) * rate_hz / 1_000_000_000;
-            let n_blocks = (lost + own / 2) / own.max(1);
-            self.list.skip(u64::try_from(n_blocks * own.max(1)).unwrap_or(u64::MAX));
-        }
+        let own = packets.iter().map(|&(.., n_frames)| u64::from(n_frames)).sum::<u64>();
+        memory::push(&mut self.blocks, Timed { time, before, own })?;
         for (at, len, n_frames) in packets {
             self.list.push(at, len, n_frames)?;
         }

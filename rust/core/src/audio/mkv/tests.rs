@@ -83,7 +83,7 @@ fn damage_is_seen() {
     }
     let gap = [block(0, 100), block(200, 100)];
     let gap = file(&[tracks("A_PCM/INT/LIT", &[]), cluster(0, &gap)]);
-    assert_eq!(open(&gap).unwrap_err(), Reason::CorruptPackets { count: 1 });
+    assert_eq!(open(&gap).unwrap_err(), Reason::LostPackets { count: 1 });
     let ended = element(id::INFO, &element(id::DURATION, &2000f64.to_be_bytes()));
     let short = file(&[ended, tracks("A_PCM/INT/LIT", &[]), cluster(0, &[block(0, 100)])]);
     assert_eq!(open(&short).unwrap_err(), Reason::Truncated { decoded: 100, expected: Some(2000) });

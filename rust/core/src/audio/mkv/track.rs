@@ -17,6 +17,7 @@ pub(super) struct Entry<'a> {
     pub(super) codec: &'a [u8],
     pub(super) private: &'a [u8],
     pub(super) rate_hz: Option<f64>,
+    pub(super) output_rate_hz: Option<f64>,
     pub(super) n_channels: Option<u64>,
     pub(super) bits: Option<u64>,
     pub(super) delay_ns: u64,
@@ -36,6 +37,7 @@ impl Entry<'_> {
             return unsupported("Matroska with compressed tracks");
         }
         match &*id {
+            "A_AAC" if self.is_replicated() => unsupported("HE-AAC"),
             "A_AAC" => Track::aac(self.private),
             "A_ALAC" => Track::alac(self.private),
             "A_FLAC" if self.private.starts_with(b"fLaC") => Track::flac(from(self.private, 8)),
@@ -51,6 +53,11 @@ impl Entry<'_> {
             },
             id => unsupported(&format!("Matroska with {}", id.escape_debug())),
         }
+    }
+
+    /// Whether the rate of the sound is above that of its core: band replication makes the rest.
+    fn is_replicated(&self) -> bool {
+        self.output_rate_hz.zip(self.rate_hz).is_some_and(|(output, core)| output > 1.5 * core)
     }
 
     /// A codec whose rate and channels stand in the entry alone.

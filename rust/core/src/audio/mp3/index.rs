@@ -4,6 +4,7 @@
 //! stream writes.
 
 use super::{header::Header, walk::Gap};
+use crate::audio::{error::Reason, memory};
 
 /// Frames in a run at most: what is walked once more to come to a frame.
 pub(super) const MAX_RUN: usize = 64;
@@ -36,12 +37,20 @@ pub(in crate::audio) struct Index {
     n_frames: usize,
     /// Of all frames.
     n_bytes: usize,
+    /// What there was no memory for.
+    refused: Option<Reason>,
 }
 
 impl Index {
     pub(super) fn clear(&mut self) {
         self.runs.clear();
         (self.end, self.n_frames, self.n_bytes) = (0, 0, 0);
+        self.refused = None;
+    }
+
+    /// Whether there was memory for all frames.
+    pub(super) fn check(&mut self) -> Result<(), Reason> {
+        self.refused.take().map_or(Ok(()), Err)
     }
 
     pub(super) fn n_frames(&self) -> usize {
@@ -53,7 +62,11 @@ impl Index {
     pub(super) fn push(&mut self, offset: usize, end: usize, n: usize) {
         match self.runs.last_mut() {
             Some(last) if self.end == offset && last.n + n <= MAX_RUN => last.n += n,
-            _ => self.runs.push(Run { first: self.n_frames, n, offset: Some(offset) }),
+            _ => {
+                let run = Run { first: self.n_frames, n, offset: Some(offset) };
+                let pushed = memory::push(&mut self.runs, run);
+                self.refused = self.refused.take().or(pushed.err());
+            }
         }
         self.n_frames += n;
         self.n_bytes += end - offset;
@@ -63,6 +76,11 @@ impl Index {
     /// Adds the runs of another index behind these.
     pub(super) fn append(&mut self, other: &Self) {
         let n_before = self.n_frames;
+        let room = memory::reserve(&mut self.runs, other.runs.len());
+        self.refused = self.refused.take().or(room.err()).or_else(|| other.refused.clone());
+        if self.refused.is_some() {
+            return;
+        }
         self.runs.extend(other.runs.iter().map(|run| Run { first: n_before + run.first, ..*run }));
         self.n_frames += other.n_frames;
         self.n_bytes += other.n_bytes;
@@ -71,10 +89,11 @@ impl Index {
 
     /// Puts lost frames into the gaps, as many as fit them at the mean length of those that are
     /// there. There are fewer of them than bytes.
-    pub(super) fn fill(&mut self, gaps: &[Gap]) {
+    pub(super) fn fill(&mut self, gaps: &[Gap]) -> Result<(), Reason> {
         let mean = (self.n_bytes / self.n_frames.max(1)).max(1);
         let mut gaps = gaps.iter().peekable();
-        let mut filled = Vec::with_capacity(self.runs.len() + gaps.len());
+        let mut filled = Vec::new();
+        memory::reserve(&mut filled, self.runs.len() + gaps.len())?;
         let mut n_lost = 0;
         for run in &self.runs {
             // A gap is where a run begins: frames on both sides of it are of different runs.
@@ -89,6 +108,7 @@ impl Index {
         debug_assert!(gaps.next().is_none(), "frames follow every gap");
         self.runs = filled;
         self.n_frames += n_lost;
+        Ok(())
     }
 
     /// The last frame from which on there are `n_bytes` of main data up to frame `before`, or the

@@ -83,13 +83,14 @@ pub(in crate::audio) fn open(
     let headers = Headers::like(bytes, offset).ok_or_else(no_frame)?;
     let at = if tag.is_some() { offset + first.len } else { offset };
     let Found { gaps, mixed, is_cut } = walk(bytes, &headers, at, first.is_mono, index);
+    index.check()?;
     if mixed {
         ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
     }
     if !gaps.is_empty() {
         let count = gaps.len() as u64;
         ledger.note(Damage::Junk, count, Reason::CorruptPackets { count })?;
-        index.fill(&gaps);
+        index.fill(&gaps)?;
     }
     let is_counted = tag.as_ref().is_some_and(|tag| tag.n_mpeg_frames.is_some());
     let tag = tag.unwrap_or_default();

@@ -231,7 +231,7 @@ mod tests {
             prop_assert!(ahead.windows(2).all(|pair| pair[0].end <= pair[1].start));
             let mut index = Index::default();
             let found = join(&bytes, &headers, 0, false, ahead, &mut index);
-            index.fill(&found.gaps);
+            index.fill(&found.gaps).unwrap();
             let (frames, expected) = list(&bytes, &headers);
             prop_assert_eq!(found, expected);
             prop_assert_eq!(index.n_frames(), frames.len());

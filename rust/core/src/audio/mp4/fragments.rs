@@ -4,6 +4,7 @@ use super::boxes::{AtomBox, Boxes, find, find_path};
 use crate::audio::{
     bytes::{be_u32, be_u64, from, u8_at},
     error::Reason,
+    memory,
     packets::List,
 };
 
@@ -43,8 +44,8 @@ pub(super) fn list(
     frame_len: u32,
     list: &mut List<'_>,
 ) -> Result<Sum, Reason> {
-    let mut sum = Sum::default();
-    let mut expected = None;
+    let mut duration = 0u64;
+    let mut timed = Vec::new();
     // One that is cut shows that the file is; what is left of it says nothing.
     let whole = |item: &AtomBox<'_>| &item.kind == b"moof" && !item.is_cut;
     for moof in Boxes::new(bytes).filter(whole) {
@@ -67,24 +68,80 @@ pub(super) fn list(
                 let is_wide = u8_at(body, 0) == Some(1);
                 if is_wide { be_u64(body, 4) } else { be_u32(body, 4).map(u64::from) }
             });
-            let slack = u64::from(head.defaults.duration.max(1));
-            if let (Some(time), Some(expected)) = (time, expected)
-                && time > u64::saturating_add(expected, slack)
-            {
-                sum.is_gappy = true;
-                let n_packets = (time - expected) / slack;
-                list.skip(n_packets.saturating_mul(u64::from(frame_len)));
-                sum.duration = sum.duration.saturating_add(time - expected);
+            let packet = u64::from(head.defaults.duration.max(1));
+            if let Some(time) = time {
+                let before = list.n_frames();
+                memory::push(&mut timed, Timed { time, due: duration, before, packet })?;
             }
-            let mut duration = 0;
             for trun in Boxes::new(traf.body).filter(|item| &item.kind == b"trun") {
-                duration += run(trun.body, base, &mut end, head.defaults, frame_len, list)?;
+                duration = duration.saturating_add(run(
+                    trun.body,
+                    base,
+                    &mut end,
+                    head.defaults,
+                    frame_len,
+                    list,
+                )?);
             }
-            sum.duration = sum.duration.saturating_add(duration);
-            expected = time.or(expected).map(|time| time.saturating_add(duration));
         }
     }
-    Ok(sum)
+    let gaps = gaps(&timed, frame_len)?;
+    let lost = gaps.iter().map(|gap| gap.duration).fold(0, u64::saturating_add);
+    let frames: Vec<_> = gaps.iter().map(|gap| (gap.before, gap.n_frames)).collect();
+    list.spread(&frames);
+    Ok(Sum { duration: duration.saturating_add(lost), is_gappy: !gaps.is_empty() })
+}
+
+/// When a fragment says that it begins.
+struct Timed {
+    time: u64,
+    /// When it would if nothing were missing and the first one began at 0.
+    due: u64,
+    /// Frames of the packets before it.
+    before: u64,
+    /// The duration of a packet.
+    packet: u64,
+}
+
+/// A place where packets are missing.
+struct Gap {
+    before: u64,
+    n_frames: u64,
+    duration: u64,
+}
+
+/// Where fragments begin later than those before them end, and the next one bears it out: a time that
+/// it falls behind is false, and so is one that goes back.
+fn gaps(timed: &[Timed], frame_len: u32) -> Result<Vec<Gap>, Reason> {
+    let next = timed.iter().skip(1).map(Some).chain([None]);
+    let is_false = |one: &Timed, next: Option<&Timed>| {
+        next.is_some_and(|next| next.time.saturating_add(next.packet) < one.end(next.due))
+    };
+    let mut gaps = Vec::new();
+    let mut last: Option<&Timed> = None;
+    for (one, next) in timed.iter().zip(next) {
+        if is_false(one, next) {
+            continue;
+        }
+        let expected = last.map_or(one.time, |last| last.end(one.due));
+        if one.time.saturating_add(one.packet) < expected {
+            continue;
+        }
+        let late = one.time.saturating_sub(expected);
+        if late > one.packet {
+            let n_frames = (late / one.packet).saturating_mul(u64::from(frame_len));
+            memory::push(&mut gaps, Gap { before: one.before, n_frames, duration: late })?;
+        }
+        last = Some(one);
+    }
+    Ok(gaps)
+}
+
+impl Timed {
+    /// When what is due later comes, if nothing is missing between.
+    fn end(&self, due: u64) -> u64 {
+        self.time.saturating_add(due.saturating_sub(self.due))
+    }
 }
 
 /// The `tfhd` box.

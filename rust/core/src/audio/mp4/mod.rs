@@ -113,7 +113,7 @@ pub(super) fn open(
         ledger.note(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
     }
     if is_gappy {
-        ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+        ledger.note(Damage::LostPackets, 1, Reason::LostPackets { count: 1 })?;
     }
     if is_cut && is_fragmented {
         let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
@@ -124,7 +124,7 @@ pub(super) fn open(
     let gapless = find_gapless(moov);
     let (delay, n_frames) = timeline.playable(edit.as_ref(), gapless.as_ref());
     if matches!(entry.coding, Coding::Aac) {
-        aac::refuse_sbr(bytes, listed)?;
+        aac::refuse_sbr(bytes, listed, entry.rate_hz)?;
     }
     let packets::Track { codec, rate_hz, n_channels, mut coding, .. } = entry;
     coding.settle(bytes, listed);

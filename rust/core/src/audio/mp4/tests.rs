@@ -190,7 +190,7 @@ fn fragments_are_one_stream() {
     assert_eq!(shape(&whole), (0, 9 * 1024));
     assert_eq!(
         open(&fragmented(&[fragment(0, 4), fragment(8192, 5)])).unwrap_err(),
-        Reason::CorruptPackets { count: 1 }
+        Reason::LostPackets { count: 1 }
     );
     assert_eq!(
         open(&whole[..whole.len() - 1]).unwrap_err(),

@@ -188,7 +188,7 @@ impl Run<'_> {
                 return Err(Reason::CorruptPackets { count: page.n_packets().max(1) as u64 });
             }
             for (i, piece) in page.pieces().enumerate() {
-                let Some(packet) = joiner.add(&page, i, piece) else { continue };
+                let Some(packet) = joiner.add(&page, i, piece)? else { continue };
                 if skip > 0 {
                     skip -= 1;
                     continue;

@@ -12,9 +12,13 @@ use crate::audio::{
     cancel::Cancel,
     error::Reason,
     flac::{Feed, Header, StreamInfo, Timeline},
+    memory,
     report::{Damage, Ledger},
     sink::Sink,
 };
+
+/// Longer packets hold metadata at most: eight channels of the longest blocks are 3 MB.
+const MAX_PACKET: usize = 16 << 20;
 
 /// STREAMINFO, and where each page's first frame begins.
 #[derive(Clone, Debug)]
@@ -95,12 +99,13 @@ pub(in crate::audio) fn open_flac(
         n_lost += u64::from(pts != end);
         end = pts + u64::from(header.n_frames);
         if pages.last().is_none_or(|&(page, _)| page != packet.page) {
-            pages.push((packet.page, pts));
+            memory::push(&mut pages, (packet.page, pts))?;
         }
     };
     n_lost += packets.walk.n_lost;
     let expected = Some(info.promised).filter(|&promised| promised > 0);
     let is_cut = matches!(no_page, NoPage::Cut(_));
+    packets.walk.junk.note(ledger)?;
     if n_lost > 0 && !is_cut {
         ledger.note(Damage::LostPages, n_lost, Reason::CorruptPackets { count: n_lost })?;
     }
@@ -215,7 +220,11 @@ impl<'a> Packets<'a> {
                 return Ok(Packet { data: piece, page: self.page, is_intact });
             }
             let page = *begun.get_or_insert(self.page);
-            self.carry.extend_from_slice(piece);
+            if self.carry.len() <= MAX_PACKET {
+                self.carry.extend_from_slice(piece);
+            } else {
+                is_intact = false; // no frame is as long
+            }
             if ends {
                 return Ok(Packet { data: &self.carry, page, is_intact });
             }

@@ -12,6 +12,7 @@ use super::{
 use crate::audio::{
     cancel::Cancel,
     error::Reason,
+    memory,
     opus::{Head, PacketDecoder, has_silk, packet_len, pre_roll},
     report::Ledger,
 };
@@ -105,7 +106,7 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     let ended = loop {
         match walk.next() {
             Ok(page) => {
-                pages.push(time.add(&page)?);
+                memory::push(pages, time.add(&page)?)?;
                 if page.is_last() {
                     break true;
                 }
@@ -121,6 +122,7 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     if walk.n_lost + time.n_corrupt > 0 {
         return Err(Reason::CorruptPackets { count: walk.n_lost + time.n_corrupt });
     }
+    walk.junk.note(&mut Ledger::default())?;
     let start = time.start(&head);
     let decoded = time.end().saturating_sub(start);
     if !ended {
@@ -258,7 +260,7 @@ impl Layout {
                 return Err(Reason::CorruptPackets { count: page.n_packets().max(1) as u64 });
             }
             for (i, piece) in page.pieces().enumerate() {
-                let Some(packet) = joiner.add(&page, i, piece) else { continue };
+                let Some(packet) = joiner.add(&page, i, piece)? else { continue };
                 let end = position + packet_len(packet).map_or(0, u64::from);
                 if end > needed {
                     match decoder.decode(packet) {

@@ -1,6 +1,7 @@
 //! Packets from the pieces that pages hold.
 
 use super::page::Page;
+use crate::audio::{error::Reason, memory};
 
 /// Joins packets that go over pages. Those within one page are not copied.
 #[derive(Debug, Default)]
@@ -17,20 +18,20 @@ impl Joiner {
         page: &Page<'_>,
         i: usize,
         (piece, ends): (&'a [u8], bool),
-    ) -> Option<&'a [u8]> {
+    ) -> Result<Option<&'a [u8]>, Reason> {
         let continues = i == 0 && page.is_continued();
         if continues && !self.is_open {
-            return None;
+            return Ok(None);
         }
         if !continues {
             if ends {
                 self.is_open = false;
-                return Some(piece);
+                return Ok(Some(piece));
             }
             self.begun.clear();
         }
-        self.begun.extend_from_slice(piece);
+        memory::extend(&mut self.begun, piece)?;
         self.is_open = !ends;
-        ends.then_some(&self.begun)
+        Ok(ends.then_some(self.begun.as_slice()))
     }
 }

@@ -7,11 +7,12 @@
 use super::{
     chain::Place,
     page::{NoPage, Page, find_capture},
-    walk::{Group, Walk},
+    walk::{Group, Junk, Walk},
 };
 use crate::audio::{
     cancel::Cancel,
     error::Reason,
+    memory,
     report::{Damage, Ledger},
 };
 
@@ -36,6 +37,7 @@ pub(super) struct Intact<'a> {
     sequence: Option<u32>,
     n_bad: u64,
     n_lost: u64,
+    junk: Junk,
     /// The granule of a page that the file ends in.
     cut: Option<u64>,
 }
@@ -44,7 +46,7 @@ impl<'a> Intact<'a> {
     /// Goes on where a walk stands.
     pub(super) fn behind(walk: &Walk<'a>) -> Self {
         let Walk { bytes, group, at, sequence, .. } = *walk;
-        Self { bytes, group, at, sequence, n_bad: 0, n_lost: 0, cut: None }
+        Self { bytes, group, at, sequence, n_bad: 0, n_lost: 0, junk: Junk::default(), cut: None }
     }
 
     /// The next page, and whether it follows the one before it.
@@ -67,12 +69,14 @@ impl<'a> Intact<'a> {
                     // A stream that counts anew has not lost millions of pages.
                     self.n_lost += u64::from(if n_between >> 24 == 0 { n_between } else { 1 });
                     self.sequence = Some(page.sequence);
+                    self.junk.settle(n_between == 0);
                     return Some((page, n_between == 0));
                 }
                 Err(NoPage::End) => return None,
                 Err(no_page) => {
-                    if let NoPage::Cut(granule) = no_page {
-                        self.cut = granule;
+                    match no_page {
+                        NoPage::Cut(granule) => self.cut = granule,
+                        _ => self.junk.meet(self.at),
                     }
                     self.at = find_capture(self.bytes, self.at)?;
                 }
@@ -83,6 +87,7 @@ impl<'a> Intact<'a> {
     /// Counts what was met.
     fn note(&self, ledger: &mut Ledger) {
         ledger.mark(Damage::Checksums, self.n_bad);
+        ledger.mark(Damage::Junk, self.junk.count());
         ledger.mark(Damage::LostPages, self.n_lost.saturating_sub(self.n_bad));
     }
 }
@@ -197,7 +202,7 @@ pub(super) fn decode(
                 if !continues {
                     carry.clear();
                 }
-                carry.extend_from_slice(piece);
+                memory::extend(&mut carry, piece)?;
                 carries = !ends;
                 if carries {
                     continue;

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::audio::{
     error::{Exceeded, Reason},
+    memory,
     report::Ledger,
     spec::MAX_CHANNELS,
 };
@@ -60,7 +61,7 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
                 }
                 let fresh = n_ended > usize::from(page.is_continued());
                 let is_entry = page.granule.is_some() && fresh && !page.is_last();
-                pages.push(PageRef { offset: page.offset, end, is_entry });
+                memory::push(pages, PageRef { offset: page.offset, end, is_entry })?;
                 if page.is_last() {
                     break true;
                 }
@@ -74,6 +75,7 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     if walk.n_lost > 0 {
         return Err(Reason::CorruptPackets { count: walk.n_lost });
     }
+    walk.junk.note(&mut Ledger::default())?;
     if !ended {
         return Err(Reason::Truncated { decoded: end, expected: None });
     }

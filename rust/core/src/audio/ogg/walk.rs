@@ -3,6 +3,7 @@
 use super::page::{NoPage, Page, find_capture};
 use crate::audio::{
     error::Reason,
+    memory,
     report::{Damage, Ledger},
 };
 
@@ -22,15 +23,57 @@ pub(super) struct Walk<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) group: Group,
     pub(super) at: usize,
+    /// Where the last page of any stream begins.
+    last: usize,
     pub(super) sequence: Option<u32>,
     /// Pages that are missing or unreadable.
     pub(super) n_lost: u64,
+    pub(super) junk: Junk,
+}
+
+/// What lies between pages and is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Junk {
+    /// Where the first of it begins.
+    first: Option<usize>,
+    count: u64,
+    /// Since the last page of the stream.
+    new: Option<usize>,
+}
+
+impl Junk {
+    /// Something that is no page begins at `at`.
+    pub(super) fn meet(&mut self, at: usize) {
+        self.new = self.new.or(Some(at));
+    }
+
+    /// A page of the stream follows. Where it is not the next one, pages were lost in between, and
+    /// what was met is what is left of them.
+    pub(super) fn settle(&mut self, is_next: bool) {
+        if let Some(at) = self.new.take().filter(|_| is_next) {
+            self.first = self.first.or(Some(at));
+            self.count += 1;
+        }
+    }
+
+    /// How often there was some.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// An error, or a count, if there was some.
+    pub(super) fn note(&self, ledger: &mut Ledger) -> Result<(), Reason> {
+        let Some(first) = self.first else { return Ok(()) };
+        let reason = Reason::Junk { count: self.count, byte: first as u64 };
+        ledger.note(Damage::Junk, self.count, reason)
+    }
 }
 
 impl<'a> Walk<'a> {
     /// A walk from the page at `at` on, or from the first one.
     pub(super) fn new(bytes: &'a [u8], group: Group, at: Option<usize>) -> Self {
-        Self { bytes, group, at: at.unwrap_or(group.at), sequence: None, n_lost: 0 }
+        let at = at.unwrap_or(group.at);
+        Self { bytes, group, at, last: at, sequence: None, n_lost: 0, junk: Junk::default() }
     }
 
     /// The next page of the stream. Junk is skipped and counted.
@@ -41,18 +84,26 @@ impl<'a> Walk<'a> {
                     return Err(NoPage::End);
                 }
                 Ok(page) => {
-                    self.at = page.end();
+                    (self.last, self.at) = (page.offset, page.end());
                     if page.serial != self.group.serial {
                         continue;
                     }
                     let expected = self.sequence.map(|n| n.wrapping_add(1));
-                    self.n_lost += u64::from(expected.is_some_and(|n| n != page.sequence));
+                    let is_next = expected.is_none_or(|n| n == page.sequence);
+                    self.n_lost += u64::from(!is_next);
+                    self.junk.settle(is_next);
                     self.sequence = Some(page.sequence);
                     return Ok(page);
                 }
                 Err(NoPage::Junk) => {
+                    // A page whose length is wrong ends anywhere.
+                    let last = Page::read(self.bytes, self.last);
+                    if last.is_ok_and(|page| page.end() == self.at && !page.is_intact()) {
+                        self.n_lost += 1;
+                    } else {
+                        self.junk.meet(self.at);
+                    }
                     self.at = find_capture(self.bytes, self.at).ok_or(NoPage::Junk)?;
-                    self.n_lost += 1;
                 }
                 Err(end) => return Err(end),
             }
@@ -70,7 +121,7 @@ impl<'a> Walk<'a> {
             }
             for (piece, ends) in page.pieces() {
                 if let Some(packet) = packets.last_mut() {
-                    packet.extend_from_slice(piece);
+                    memory::extend(packet, piece)?;
                 }
                 if ends {
                     packets.push(Vec::new());
@@ -94,12 +145,12 @@ impl<'a> Walk<'a> {
         decoded: u64,
         ledger: &mut Ledger,
     ) -> Result<Option<usize>, Reason> {
-        let mut is_torn = false;
+        let mut torn_at = None;
         loop {
             match Page::read(self.bytes, self.at) {
                 Ok(page) if page.is_first() => {
-                    if is_torn {
-                        ledger.note(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
+                    if let Some(byte) = torn_at {
+                        ledger.note(Damage::Junk, 1, Reason::Junk { count: 1, byte })?;
                     }
                     return Ok(Some(page.offset));
                 }
@@ -113,8 +164,8 @@ impl<'a> Walk<'a> {
                 Err(NoPage::End | NoPage::Cut(_)) => return Ok(None),
                 Err(NoPage::Junk) => {
                     let Some(at) = find_capture(self.bytes, self.at) else { return Ok(None) };
+                    torn_at = torn_at.or(Some(self.at as u64));
                     self.at = at;
-                    is_torn = true;
                 }
             }
         }

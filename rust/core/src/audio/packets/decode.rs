@@ -24,6 +24,9 @@ use crate::audio::{
     spec::MAX_CHANNELS,
 };
 
+/// PCM frames that are converted at a time.
+const PCM_PIECE: usize = 4096;
+
 /// Decodes the packets of `entry` until the sink is full.
 pub(in crate::audio) fn decode(
     bytes: &[u8],
@@ -228,15 +231,20 @@ impl Run<'_> {
         let Coding::Pcm(pcm) = &self.layout.coding else { return Ok(()) };
         let n_channels = usize::from(self.layout.n_channels);
         let mut samples = Vec::new();
+        // A packet may be as long as the file.
+        let piece_bytes = PCM_PIECE * (n_channels * pcm.n_bytes()).max(1);
         for packet in &self.entry.packets {
-            self.cancel.check()?;
-            let data = packet.data(self.bytes).unwrap_or_default();
-            let n_frames = pcm.convert(data, n_channels, &mut samples);
-            let mut planes = [&[][..]; MAX_CHANNELS as usize];
-            for (slice, plane) in planes.iter_mut().zip(samples.chunks_exact(n_frames.max(1))) {
-                *slice = plane;
+            let mut pts = self.pts(packet);
+            for piece in packet.data(self.bytes).unwrap_or_default().chunks(piece_bytes) {
+                self.cancel.check()?;
+                let n_frames = pcm.convert(piece, n_channels, &mut samples);
+                let mut planes = [&[][..]; MAX_CHANNELS as usize];
+                for (slice, plane) in planes.iter_mut().zip(samples.chunks_exact(n_frames.max(1))) {
+                    *slice = plane;
+                }
+                sink.push(pts, planes.get(..n_channels).unwrap_or_default());
+                pts += n_frames as i64;
             }
-            sink.push(self.pts(packet), planes.get(..n_channels).unwrap_or_default());
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::{
     alac,
     error::{Codec, Reason},
     flac::StreamInfo,
-    opus,
+    memory, opus,
     report::{Damage, Ledger},
 };
 
@@ -85,13 +85,28 @@ impl<'a> List<'a> {
             return Err(Reason::malformed("packets overlap"));
         };
         self.spare = spare;
-        self.packets.push(Packet { offset, len: len as u32, n_frames, start });
-        Ok(())
+        memory::push(self.packets, Packet { offset, len: len as u32, n_frames, start })
     }
 
     /// Leaves a place for frames whose packets are lost.
     pub(super) fn skip(&mut self, n_frames: u64) {
         self.n_frames = self.n_frames.saturating_add(n_frames);
+    }
+
+    /// Leaves places for frames whose packets are lost: as many (second) before the packets that have
+    /// so many frames (first) before them, in their order.
+    pub(super) fn spread(&mut self, gaps: &[(u64, u64)]) {
+        let mut gaps = gaps.iter().peekable();
+        let mut n_lost = 0u64;
+        for packet in self.packets.iter_mut() {
+            while let Some((_, lost)) = gaps.next_if(|(before, _)| *before <= packet.start) {
+                n_lost = n_lost.saturating_add(*lost);
+            }
+            packet.start = packet.start.saturating_add(n_lost);
+        }
+        let rest = gaps.map(|(_, lost)| *lost).fold(n_lost, u64::saturating_add);
+        self.n_frames = self.n_frames.saturating_add(rest);
+        self.whole = self.whole.saturating_add(n_lost);
     }
 
     /// Bytes in the mean of the packets, at least 1.
@@ -248,7 +263,12 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The packets for `len` frames from playable frame `start` on.
-    pub(super) fn find(layout: &Layout, packets: &[Packet], start: u64, len: u64) -> Self {
+    pub(super) fn find(
+        layout: &Layout,
+        packets: &[Packet],
+        start: u64,
+        len: u64,
+    ) -> Result<Self, Reason> {
         let from = start.saturating_add(layout.delay);
         let end = packets.partition_point(|p| p.start < from.saturating_add(len));
         let wanted = packets.partition_point(|p| p.end() <= from).min(end);
@@ -260,8 +280,8 @@ impl Entry {
             }
             WarmUp::All => wanted,
         };
-        let packets = packets.get(wanted - n_warm_up..end).unwrap_or_default().to_vec();
-        Self { packets, n_warm_up }
+        let packets = memory::copy(packets.get(wanted - n_warm_up..end).unwrap_or_default())?;
+        Ok(Self { packets, n_warm_up })
     }
 }
 
@@ -305,7 +325,7 @@ mod tests {
             coding: Coding::Aac,
         };
         let found = |layout: &Layout, start, len| {
-            let entry = Entry::find(layout, &packets, start, len);
+            let entry = Entry::find(layout, &packets, start, len).unwrap();
             let first = entry.packets.first().map_or(usize::MAX, |p| p.offset / 10);
             (first, entry.packets.len(), entry.n_warm_up)
         };
