@@ -83,7 +83,7 @@ impl Memory {
     /// Unused buffers may take what nothing else does.
     fn keep_idle(&self) {
         let limit = self.0.limit.load(SeqCst);
-        self.0.recycler.set_limit(limit.saturating_sub(self.used()));
+        self.0.recycler.set_limit(limit.saturating_sub(self.used()), limit);
     }
 }
 

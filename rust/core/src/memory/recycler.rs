@@ -27,6 +27,8 @@ const MOST_IN_PAGES: usize = 4 << 10;
 pub struct Recycler {
     /// The most bytes that are kept unused.
     limit: AtomicUsize,
+    /// What that never exceeds: the whole budget.
+    max: AtomicUsize,
     idle_bytes: AtomicUsize,
     stock: Mutex<Stock>,
     pid: u32,
@@ -51,6 +53,7 @@ impl Recycler {
     pub fn keeping(limit: usize) -> Self {
         Self {
             limit: AtomicUsize::new(limit),
+            max: AtomicUsize::new(limit),
             idle_bytes: AtomicUsize::new(0),
             stock: Mutex::default(),
             pid: process::id(),
@@ -96,8 +99,10 @@ impl Recycler {
         self.idle_bytes.load(SeqCst)
     }
 
-    /// Keeps at most `limit` bytes that nobody uses from now on. The oldest buffers go first.
-    pub fn set_limit(&self, limit: usize) {
+    /// Keeps at most `limit` bytes that nobody uses from now on, and never more than `max`, however
+    /// many bytes come back to the budget. The oldest buffers go first.
+    pub fn set_limit(&self, limit: usize, max: usize) {
+        self.max.store(max, SeqCst);
         self.limit.store(limit, SeqCst);
         self.trim();
     }
@@ -130,7 +135,10 @@ impl Recycler {
         if self.pid != process::id() {
             return;
         }
-        self.limit.fetch_add(n_freed, SeqCst);
+        let max = self.max.load(SeqCst);
+        let grown = |limit: usize| Some(limit.saturating_add(n_freed).min(max));
+        // It always succeeds.
+        let _ = self.limit.fetch_update(SeqCst, SeqCst, grown);
         let mut stock = self.lock();
         if self.limit.load(SeqCst) == 0 {
             stock.n_buffers = stock.n_buffers.saturating_sub(1);
@@ -252,7 +260,7 @@ mod tests {
         let all: Vec<_> = (0..9).map(|_| recycler.take(N, None).unwrap()).collect();
         drop(all);
         assert!((2 * N..=3 * N).contains(&recycler.idle_bytes()));
-        recycler.set_limit(0);
+        recycler.set_limit(0, 0);
         assert_eq!(recycler.idle_bytes(), 0);
         drop(recycler.take(N, None).unwrap());
         assert_eq!(recycler.idle_bytes(), 0);
