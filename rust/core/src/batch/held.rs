@@ -42,11 +42,15 @@ impl Column {
     fn each_blob(&mut self, change: &mut impl FnMut(&mut Buffer)) {
         match self {
             Self::Objects { cells, .. } => {
-                cells.iter_mut().for_each(|cell| cell.each_blob(change));
+                for cell in cells {
+                    cell.each_blob(change);
+                }
             }
             Self::One(value) => value.each_blob(change),
             Self::Struct(fields) => {
-                fields.iter_mut().for_each(|(_, field)| field.each_blob(change));
+                for (_, field) in fields {
+                    field.each_blob(change);
+                }
             }
             Self::Samples { .. } | Self::Values { .. } | Self::Ragged { .. } => {}
         }

@@ -11,6 +11,7 @@ use super::{
     context::Context,
     dataset::Dataset,
     pool::Work,
+    queue::Queue,
     row::{RawBlob, ReadRow},
 };
 use crate::{
@@ -92,7 +93,7 @@ impl Decoders {
 
     /// Decodes the lowest of the rows that are read; whether there was one.
     fn decode_next(&self, dataset: &Dataset, decoder: &mut Decoder) -> bool {
-        let next = self.context.change(|queue| queue.next_decode());
+        let next = self.context.change(Queue::next_decode);
         let Some((index, read, mut slot)) = next else { return false };
         let began = Instant::now();
         let (id, step) = (read.attempt.step.row, read.attempt.step);

@@ -9,6 +9,7 @@ use super::{
     context::Context,
     dataset::Dataset,
     pool::{Client, ClientTimes},
+    queue::Queue,
     row::ReadRow,
 };
 use crate::{
@@ -29,7 +30,7 @@ pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot
     let opened = metrics.opened.get();
     let since_open =
         opened.map_or(Duration::ZERO, |opened| now.saturating_duration_since(opened.at));
-    let (claimed, unfinished, n_read, open, ready) = queue.look(|queue| queue.depths());
+    let (claimed, unfinished, n_read, open, ready) = queue.look(Queue::depths);
     let read_bytes = queue.look(|queue| queue.read().map(ReadRow::n_bytes).sum());
     let [look_ahead, memory_budget, load] = metrics.idle.totals();
     let clients = queue.clients();

@@ -49,7 +49,7 @@ use self::{
     context::Context,
     decoders::Decoders,
     pool::{Floor, Pool},
-    queue::Limits,
+    queue::{Limits, Queue},
     read::Reader,
     readers::Readers,
     runs::Runs,
@@ -123,7 +123,7 @@ pub struct Pipeline {
     decoders: Arc<Decoders>,
     /// For what Python made of the last two batches: the consumer holds a batch while he asks for
     /// the next, and the end of objects cannot be seen.
-    delivered: Mutex<[Option<Permit>; 2]>,
+    delivered: Mutex<(Option<Permit>, Option<Permit>)>,
     /// Threads do not survive a fork: in a child there is nothing to join, and locks may be held
     /// for ever.
     pid: u32,
@@ -203,15 +203,14 @@ impl Pipeline {
         match &mut next {
             Ok(Next::Batch(batch)) => {
                 metrics.bad_rows(batch.bad.iter().filter(|bad| !bad.is_substitute).count());
-                let (_, _, n_read, _, n_ready) = queue.look(|queue| queue.depths());
+                let (_, _, n_read, _, n_ready) = queue.look(Queue::depths);
                 consumer.takes(batch.n_delivered, (n_ready + 1, n_read));
                 let permit = batch.take_permit(options.binary == Binary::Bytes);
                 let mut delivered = self.lock_delivered();
-                let older = delivered[0].take();
-                delivered[0] = delivered[1].take();
-                delivered[1] = permit;
+                let older = std::mem::replace(&mut delivered.0, permit);
+                let oldest = std::mem::replace(&mut delivered.1, older);
                 drop(delivered);
-                drop(older);
+                drop(oldest);
             }
             Ok(Next::Pending) => {}
             Ok(Next::End) | Err(_) => {
@@ -222,7 +221,7 @@ impl Pipeline {
         next
     }
 
-    fn lock_delivered(&self) -> MutexGuard<'_, [Option<Permit>; 2]> {
+    fn lock_delivered(&self) -> MutexGuard<'_, (Option<Permit>, Option<Permit>)> {
         self.delivered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -279,7 +278,7 @@ impl Pipeline {
         // A traceback may keep the pipeline itself alive for long.
         self.readers.clear();
         self.decoders.clear();
-        *self.lock_delivered() = [None, None];
+        *self.lock_delivered() = (None, None);
         account.close();
         files.close();
     }

@@ -6,7 +6,7 @@ use super::{
     cache::Found,
     context::Context,
     dataset::Dataset,
-    queue::Need,
+    queue::{Need, Queue},
     row::{BlobPlace, Located, RawBlob, ReadRow, RowReading, Stage, copy_of},
     runs::{RowOfRun, Runs},
     tables::{Key, Tables},
@@ -153,7 +153,7 @@ impl Reader {
                     .columns
                     .time(|| shard.load_table_within(key.1, projection, budget, takes))
             });
-            self.context.change(|queue| queue.loaded());
+            self.context.change(Queue::loaded);
             if let Some(table) = loaded? {
                 return Ok(TableOr::Here(table));
             }
@@ -162,7 +162,7 @@ impl Reader {
             return Ok(TableOr::Here(table));
         }
         // Before the look: a load that ends after it is told apart.
-        let after = self.context.queue.look(|queue| queue.loads());
+        let after = self.context.queue.look(Queue::loads);
         let known = shard.table_bytes(key.1, &dataset.projection)?;
         Ok(match self.tables.find(key) {
             Found::Loaded(table) => TableOr::Here(table),
@@ -241,10 +241,10 @@ impl Reader {
                     let own = own.get_or_insert_with(|| self.context.account.take(0));
                     if let Some(permit) = permit.take() {
                         let loaded = self.runs.load(&row, shard, permit);
-                        self.context.change(|queue| queue.loaded());
+                        self.context.change(Queue::loaded);
                         loaded?;
                     }
-                    let after = self.context.queue.look(|queue| queue.loads());
+                    let after = self.context.queue.look(Queue::loads);
                     let need = match self.runs.copy(&row, own)? {
                         RowOfRun::Copied(bytes) => {
                             blobs.push(RawBlob::Read(bytes));

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     batch::Row,
     error::{Error, ErrorKind, Result},
-    memory::Permit,
+    memory::{AlignedBuf, Permit, Slots},
     shard::open_ahead,
 };
 
@@ -205,10 +205,10 @@ impl Readers {
         dataset: &Dataset,
         n_rows: usize,
         mut permit: Permit,
-    ) -> Result<(Vec<crate::memory::AlignedBuf>, crate::memory::Slots, Option<Permit>)> {
+    ) -> Result<(Vec<AlignedBuf>, Slots, Option<Permit>)> {
         let slot_bytes = dataset.slot_bytes();
         if slot_bytes == 0 {
-            return Ok((Vec::new(), crate::memory::Slots::default(), Some(permit)));
+            return Ok((Vec::new(), Slots::default(), Some(permit)));
         }
         let rows_per_batch = self.context.options.rows_per_batch();
         let n_bytes = slot_bytes.saturating_mul(rows_per_batch);
@@ -271,7 +271,7 @@ impl Readers {
         }
         let reserved = self.context.queue.with(|queue| queue.take_reserved(first));
         let (batch, other_bytes) =
-            self.assembler.join(dataset, batch.into_rows(), Default::default(), reserved);
+            self.assembler.join(dataset, batch.into_rows(), Slots::default(), reserved);
         let unfinished = self.context.change(|queue| {
             queue.finish_whole(first, batch, other_bytes);
             queue.first_unfinished()

@@ -145,10 +145,8 @@ impl<W: Items> Shell<W> {
     /// Stores what can be done, and says whom to wake for it.
     fn publish(&self, state: &State<W>) -> Wake {
         let queue = &state.queue;
-        let (mut n_readable, n_read) = match state.is_closed {
-            true => (0, 0),
-            false => (queue.n_readable(), queue.n_read()),
-        };
+        let (mut n_readable, n_read) =
+            if state.is_closed { (0, 0) } else { (queue.n_readable(), queue.n_read()) };
         self.n_readable.store(n_readable, SeqCst);
         self.n_read.store(n_read, SeqCst);
         let is_short = n_readable == 0 && queue.blocked() == Some(Blocked::Budget);

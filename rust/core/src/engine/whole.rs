@@ -149,9 +149,7 @@ impl Reader {
                 let one = batch.wanted.get(group.start);
                 one.is_some_and(|one| matches!(self.tables.find(one.key()), Found::Loaded(_)))
             });
-            let Some(at) = here.or_else(|| (!batch.groups.is_empty()).then_some(0)) else {
-                return None;
-            };
+            let at = here.or_else(|| (!batch.groups.is_empty()).then_some(0))?;
             if let Some((need, at)) = self.look_up(dataset, batch, at, None) {
                 if matches!(need, Need::Bytes { .. }) {
                     batch.loading = Some(at);
@@ -167,9 +165,8 @@ impl Reader {
                         batch.loading = Some(at);
                         return Some(other);
                     }
-                    Some(_) => return Some(need),
                     None if next.is_some() => {}
-                    None => return Some(need),
+                    _ => return Some(need),
                 }
             }
         }

@@ -145,8 +145,8 @@ impl<'i> Lookup<'i, '_> {
             parts => Some(append(parts)?),
         };
         if let Some(values) = &values {
-            let _kept = (n_bytes(values) < LARGE).then(|| Arc::clone(values));
-            self.states.insert(id, State { messages, values: Arc::downgrade(values), _kept });
+            let kept = (n_bytes(values) < LARGE).then(|| Arc::clone(values));
+            self.states.insert(id, State { messages, values: Arc::downgrade(values), _kept: kept });
         }
         Ok(values)
     }

@@ -83,8 +83,8 @@ impl Table {
         });
         // With the arrays themselves: of a row of many small columns they are most of it.
         let n_bytes = own.map(Array::get_array_memory_size).sum();
-        let _dictionaries = Dictionaries::new();
-        Ok(Self { columns, n_bytes, blobs: Vec::new(), _dictionaries, permit: None })
+        let kept = Dictionaries::new();
+        Ok(Self { columns, n_bytes, blobs: Vec::new(), _dictionaries: kept, permit: None })
     }
 
     /// What [`Table::load`] will take; `None` where only reading tells.

@@ -10,6 +10,7 @@
 //! stream. One rule keeps everything going: a row of the next batch to deliver gets its bytes beyond
 //! the budget where nothing is under way that could free some, since everything waits for it.
 
+mod look;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
 
@@ -127,6 +128,9 @@ pub(crate) struct Complete<W: Items> {
     pub(crate) reserved: Option<Permit>,
 }
 
+/// What a row needs is not there.
+struct NotYet;
+
 /// What there is for the consumer.
 #[derive(Debug)]
 pub(crate) enum Taken<B> {
@@ -242,7 +246,7 @@ impl<W: Items> Queue<W> {
             // In the order of the stream: what does not fit keeps those behind it waiting.
             let is_first = !matches!(need, Need::Bytes { .. })
                 || !std::mem::replace(&mut waits_for_bytes, true);
-            if is_first && let Some(permit) = self.granted(*index, *need) {
+            if is_first && let Ok(permit) = self.granted(*index, *need) {
                 return Some((*index, permit));
             }
         }
@@ -250,10 +254,11 @@ impl<W: Items> Queue<W> {
     }
 
     /// What a parked row needs, if it can be had; it is the first of those that wait for bytes.
-    fn granted(&self, index: u64, need: Need) -> Option<Option<Permit>> {
+    fn granted(&self, index: u64, need: Need) -> Result<Option<Permit>, NotYet> {
         match need {
-            Need::Nothing => Some(None),
-            Need::Load { after } => (after != self.loads).then_some(None),
+            Need::Nothing => Ok(None),
+            Need::Load { after } if after != self.loads => Ok(None),
+            Need::Load { .. } => Err(NotYet),
             Need::Bytes { n_bytes, of_reserve } => {
                 let fitting = if of_reserve {
                     self.account.try_take_reserved(n_bytes)
@@ -261,7 +266,7 @@ impl<W: Items> Queue<W> {
                     self.account.try_take(n_bytes)
                 };
                 let forced = || self.is_awaited(index).then(|| self.account.take(n_bytes));
-                fitting.or_else(forced).map(Some)
+                fitting.or_else(forced).map(Some).ok_or(NotYet)
             }
         }
     }
@@ -347,8 +352,8 @@ impl<W: Items> Queue<W> {
         let waits_for_bytes = |(_, need): &(_, Need)| matches!(need, Need::Bytes { .. });
         let is_behind = matches!(need, Need::Bytes { .. })
             && self.parked.range(..index).any(|(_, parked)| waits_for_bytes(parked));
-        let granted = if is_behind { None } else { self.granted(index, need) };
-        let Some(permit) = granted else {
+        let granted = if is_behind { Err(NotYet) } else { self.granted(index, need) };
+        let Ok(permit) = granted else {
             self.parked.insert(index, (parked, need));
             return None;
         };
@@ -503,87 +508,6 @@ impl<W: Items> Queue<W> {
             std::mem::take(&mut self.parked),
             std::mem::take(&mut self.read),
         )
-    }
-
-    /// How many readers would find something to do: 0 if and only if there is nothing.
-    pub(crate) fn n_readable(&self) -> usize {
-        self.readable().unwrap_or(0)
-    }
-
-    /// Why there is nothing to do for readers; `None` where there is.
-    pub(crate) fn blocked(&self) -> Option<Blocked> {
-        self.readable().err()
-    }
-
-    fn readable(&self) -> Result<usize, Blocked> {
-        let (mut n_ready, mut first_bytes) = (0, None);
-        for (index, (_, need)) in &self.parked {
-            match *need {
-                Need::Nothing => n_ready += 1,
-                Need::Load { after } if after != self.loads => n_ready += 1,
-                Need::Load { .. } => {}
-                Need::Bytes { n_bytes, of_reserve } => {
-                    first_bytes.get_or_insert((*index, n_bytes, of_reserve));
-                }
-            }
-        }
-        let is_granted = |(index, n_bytes, of_reserve)| {
-            let fits = if of_reserve {
-                self.account.fits_reserved(n_bytes)
-            } else {
-                self.account.fits(n_bytes)
-            };
-            fits || self.is_awaited(index)
-        };
-        n_ready += usize::from(first_bytes.is_some_and(is_granted));
-        let mut blocked = match first_bytes {
-            Some(_) => Blocked::Budget,
-            None if self.parked.is_empty() => Blocked::LookAhead,
-            None => Blocked::Load,
-        };
-        if self.may_claim() {
-            let place = self.place_of(self.next_row);
-            let is_open = place < self.batches.len() || self.batches.is_empty();
-            if is_open || self.may_open_more() && self.account.fits(self.next_batch_bytes()) {
-                let n_rows = self.batch_end(place) - self.next_row;
-                n_ready += if self.limits.whole_batches { 1 } else { n_rows as usize };
-            } else if self.may_open_more() {
-                blocked = Blocked::Budget;
-            }
-        }
-        if n_ready > 0 { Ok(n_ready) } else { Err(blocked) }
-    }
-
-    /// Readers that are at work.
-    pub(crate) fn n_reading(&self) -> usize {
-        self.n_reading
-    }
-
-    /// Rows that wait for a decoder.
-    pub(crate) fn n_read(&self) -> usize {
-        self.read.len()
-    }
-
-    /// The first row that is not filed.
-    pub(crate) fn first_unfinished(&self) -> u64 {
-        self.unfinished.first().copied().unwrap_or(self.next_row)
-    }
-
-    /// Whether all rows of the stream are filed.
-    pub(crate) fn is_over(&self) -> bool {
-        self.end.is_some_and(|end| self.next_row >= end) && self.unfinished.is_empty()
-    }
-
-    /// Rows that wait for a decoder.
-    pub(crate) fn read(&self) -> impl Iterator<Item = &W::Read> {
-        self.read.values()
-    }
-
-    /// `(claimed, unfinished, read, open batches, finished batches)`.
-    pub(crate) fn depths(&self) -> (u64, usize, usize, usize, usize) {
-        let ready = self.batches.iter().filter(|batch| batch.finished.is_some()).count();
-        let claimed = self.next_row - self.first;
-        (claimed, self.unfinished.len(), self.read.len(), self.batches.len(), ready)
     }
 
     /// The number of the open batch that a row belongs to.
