@@ -14,6 +14,7 @@ use super::{
     resample::resample,
     sink::Sink,
     spec::Pad,
+    vorbis,
 };
 use crate::stats;
 
@@ -139,7 +140,7 @@ impl Decoder {
         if let Ok(result) = catch_unwind(attempt) {
             result?;
         } else {
-            self.vorbis = ogg::VorbisCache::default();
+            self.vorbis = vorbis::Cache::default();
             sink.ledger().mark(Damage::DecoderPanics, 1);
         }
         sink.fill_rest();

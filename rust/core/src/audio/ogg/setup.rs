@@ -11,7 +11,7 @@ pub(in crate::audio) struct Ident {
     pub(in crate::audio) rate_hz: u32,
     pub(in crate::audio) n_channels: u16,
     /// Frames in short and long blocks.
-    pub(super) block_lens: [u32; 2],
+    pub(in crate::audio) block_lens: [u32; 2],
 }
 
 impl Ident {
