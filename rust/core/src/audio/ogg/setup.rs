@@ -28,6 +28,12 @@ impl Ident {
             block_lens: [1 << short_exp, 1 << long_exp],
         })
     }
+
+    /// Frames in a block of this kind.
+    pub(in crate::audio) fn block_len(&self, is_long: bool) -> usize {
+        let [short, long] = self.block_lens;
+        (if is_long { long } else { short }) as usize
+    }
 }
 
 /// Which modes use long blocks: the last thing in the setup header.

@@ -28,18 +28,20 @@ impl<'a> Bits<'a> {
             self.n += 8 * n_bytes;
             self.rest = self.rest.get(n_bytes as usize..).unwrap_or_default();
         } else {
-            self.fill_last();
+            *self = self.with_last();
         }
     }
 
-    /// The same for fewer than eight bytes.
+    /// The same for fewer than eight bytes. Nothing here has a reference to the place that is read from
+    /// all the time, so that it stays in registers.
     #[inline(never)]
-    fn fill_last(&mut self) {
+    fn with_last(mut self) -> Self {
         while let ([byte, rest @ ..], ..=55) = (self.rest, self.n) {
             self.word |= u64::from(*byte) << self.n;
             self.n += 8;
             self.rest = rest;
         }
+        self
     }
 
     /// The next bits, at least 32 of them; behind the end they are zeros.
@@ -64,7 +66,7 @@ impl<'a> Bits<'a> {
     }
 
     /// Goes to the end.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn end(&mut self) {
         *self = Self::new(&[]);
     }

@@ -47,8 +47,7 @@ impl Block {
     #[inline(always)]
     pub(super) fn read(&mut self, setup: &Setup, mode: Mode, bits: &mut Bits<'_>) -> Option<()> {
         let mapping = setup.mappings.get(mode.mapping)?;
-        let block_len = setup.ident.block_lens[usize::from(mode.is_long)];
-        self.n_lines = block_len as usize / 2;
+        self.n_lines = setup.ident.block_len(mode.is_long) / 2;
         for (channel, &submap) in self.channels.iter_mut().zip(&mapping.submap_of) {
             let floor = setup.floors.get(mapping.submaps.get(submap)?.floor)?;
             floor.decode(bits, &setup.books, &mut channel.outline);

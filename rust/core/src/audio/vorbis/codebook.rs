@@ -8,9 +8,9 @@ use super::{
 use crate::audio::error::{Exceeded, Reason};
 
 /// The most entries, and the most values of vectors, in all codebooks of a stream together. A few bytes
-/// may claim 2^24 entries of 65,535 values; encoders write a few hundred thousand values.
-const MAX_ENTRIES: usize = 1 << 19;
-const MAX_VALUES: usize = 1 << 21;
+/// may claim 2^24 entries of 65,535 values; libvorbis writes at most 20,000 entries and 90,000 values.
+const MAX_ENTRIES: usize = 1 << 18;
+const MAX_VALUES: usize = 1 << 20;
 
 /// What may still be claimed.
 #[derive(Debug)]

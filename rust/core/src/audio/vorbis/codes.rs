@@ -68,21 +68,20 @@ impl Codes {
     pub(super) fn read(&self, bits: &mut Bits<'_>) -> Option<usize> {
         let next = bits.peek();
         let found = *self.glance.get(next as usize & self.glance.len().wrapping_sub(1))?;
-        if found & 0xFF == 0 {
-            return self.read_long(bits, (found >> 8) as usize);
-        }
+        let is_short = found & 0xFF > 0;
+        let found = if is_short { found } else { self.find_long(next as u32, found >> 8)? };
         bits.skip(found & 0xFF)?;
         Some((found >> 8) as usize)
     }
 
-    fn read_long(&self, bits: &mut Bits<'_>, stretch: usize) -> Option<usize> {
-        let next = (bits.peek() as u32).reverse_bits();
-        let [begin, end] = *self.stretches.get(stretch)?;
+    /// A word longer than a glance: its entry, and its length in the lowest byte.
+    #[inline(never)]
+    fn find_long(&self, next: u32, stretch: u32) -> Option<u32> {
+        let [begin, end] = *self.stretches.get(stretch as usize)?;
         let words = self.long.get(begin as usize..end as usize)?;
-        let n_below = words.partition_point(|long| long.word <= next);
+        let n_below = words.partition_point(|long| long.word <= next.reverse_bits());
         let found = words.get(n_below.checked_sub(1)?)?;
-        bits.skip(u32::from(found.len))?;
-        Some(found.entry as usize)
+        Some(found.entry << 8 | u32::from(found.len))
     }
 
     /// About how many bytes it takes.

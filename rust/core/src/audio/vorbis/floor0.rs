@@ -91,7 +91,7 @@ impl Floor0 {
             let n = (self.order - to.cosines.len()).min(vector.len());
             let values = vector.iter().take(n).map(|x| x + last);
             to.cosines.extend(values.clone().map(|x| cosine(f64::from(x))));
-            last = values.last()?;
+            last += vector.get(n.checked_sub(1)?)?;
         }
         Some(())
     }
@@ -107,7 +107,9 @@ impl Floor0 {
             let root = filter.power(band.cos).sqrt();
             let decibels = (filter.amplitude / root - 1.0) * self.amplitude_offset;
             let gain = exp2(0.115_129_25 * LOG2_E * decibels) as f32;
-            lines.iter_mut().for_each(|x| *x *= gain);
+            for x in lines {
+                *x *= gain;
+            }
         }
     }
 }
@@ -125,7 +127,7 @@ impl Filter {
             q *= 2.0 * (last - cos);
             p * p * (1.0 - cos * cos) + q * q * 0.25
         } else {
-            p * p * ((1.0 - cos) / 2.0) + q * q * ((1.0 + cos) / 2.0)
+            p * p * ((1.0 - cos) / 2.0) + q * q * f64::midpoint(1.0, cos)
         }
     }
 }

@@ -210,7 +210,7 @@ impl Lines {
             rest = after;
             let step = (u64::from(y0.abs_diff(y1)) << 32).div_ceil(u64::from(x1 - x0).max(1));
             let (mut at, step) = if y1 < y0 {
-                ((u64::from(y0) + 1 << 32) - 1, step.wrapping_neg())
+                (((u64::from(y0) + 1) << 32) - 1, step.wrapping_neg())
             } else {
                 (u64::from(y0) << 32, step)
             };
@@ -220,7 +220,9 @@ impl Lines {
             }
         }
         let last = points.last().map_or(0, |&(_, y)| y);
-        rest.iter_mut().for_each(|x| *x *= gain(last));
+        for x in rest {
+            *x *= gain(last);
+        }
     }
 }
 

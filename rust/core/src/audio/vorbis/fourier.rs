@@ -175,17 +175,19 @@ impl Fourier {
         let to_im = to.im.as_chunks_mut::<8>().0.chunks_exact_mut(W);
         let groups = to_re.zip(to_im).zip(&self.first).enumerate().take(n_groups);
         for (group, ((to_re, to_im), turns)) in groups {
-            let x = rows.map(|(re, im)| Complex { re: re[group], im: im[group] });
-            let mut y = of_eight(x);
+            let x = |j: usize| Complex { re: rows[j].0[group], im: rows[j].1[group] };
+            let mut y = of_eight([x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)]);
             for (y, [cos, sin]) in y[1..].iter_mut().zip(turns) {
                 let (cos, sin) = (cos.first_chunk::<W>(), sin.first_chunk::<W>());
                 if let (Some(cos), Some(sin)) = (cos, sin) {
                     *y = y.turned(cos, sin);
                 }
             }
-            for lane in 0..W {
-                to_re[lane] = y.map(|y| y.re[lane]);
-                to_im[lane] = y.map(|y| y.im[lane]);
+            for (q, y) in y.iter().enumerate() {
+                for lane in 0..W {
+                    to_re[lane][q] = y.re[lane];
+                    to_im[lane][q] = y.im[lane];
+                }
             }
         }
     }
@@ -195,29 +197,27 @@ impl Pass {
     #[inline(always)]
     fn by_four(&self, from: &Points, to: &mut Points) {
         let quarter = from.re.len() / 4;
-        let rows: [_; 4] = std::array::from_fn(|j| {
-            let row = j * quarter..(j + 1) * quarter;
-            (&from.re[row.clone()], &from.im[row])
-        });
-        let rows = rows.map(|(re, im)| (re.as_chunks::<8>().0, im.as_chunks::<8>().0));
+        let re = from.re.as_chunks::<8>().0.chunks_exact(quarter / 8);
+        let im = from.im.as_chunks::<8>().0.chunks_exact(quarter / 8);
+        let mut rows = [(&[][..], &[][..]); 4];
+        rows.iter_mut().zip(re.zip(im)).for_each(|(row, from)| *row = from);
         let n = self.stride / 8;
         let to_re = to.re.as_chunks_mut::<8>().0.chunks_exact_mut(4 * n);
         let to_im = to.im.as_chunks_mut::<8>().0.chunks_exact_mut(4 * n);
         for (p, ((to_re, to_im), turns)) in to_re.zip(to_im).zip(&self.turns).enumerate() {
-            let rows = rows.map(|(re, im)| (&re[p * n..(p + 1) * n], &im[p * n..(p + 1) * n]));
             let (a_re, rest) = to_re.split_at_mut(n);
             let (b_re, rest) = rest.split_at_mut(n);
             let (c_re, d_re) = rest.split_at_mut(n);
             let (a_im, rest) = to_im.split_at_mut(n);
             let (b_im, rest) = rest.split_at_mut(n);
             let (c_im, d_im) = rest.split_at_mut(n);
-            let [b_turn, c_turn, d_turn] = turns.map(|[cos, sin]| ([cos; 8], [sin; 8]));
             for q in 0..n {
-                let x = rows.map(|(re, im)| Complex { re: re[q], im: im[q] });
-                let [a, b, c, d] = of_four(x);
-                let b = b.turned(&b_turn.0, &b_turn.1);
-                let c = c.turned(&c_turn.0, &c_turn.1);
-                let d = d.turned(&d_turn.0, &d_turn.1);
+                let x = |j: usize| Complex { re: rows[j].0[p * n + q], im: rows[j].1[p * n + q] };
+                let [a, b, c, d] = of_four([x(0), x(1), x(2), x(3)]);
+                let [b_turn, c_turn, d_turn] = turns;
+                let b = b.turned(&[b_turn[0]; 8], &[b_turn[1]; 8]);
+                let c = c.turned(&[c_turn[0]; 8], &[c_turn[1]; 8]);
+                let d = d.turned(&[d_turn[0]; 8], &[d_turn[1]; 8]);
                 (a_re[q], a_im[q]) = (a.re, a.im);
                 (b_re[q], b_im[q]) = (b.re, b.im);
                 (c_re[q], c_im[q]) = (c.re, c.im);

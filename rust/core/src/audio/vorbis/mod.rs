@@ -22,6 +22,8 @@ mod setup;
 #[cfg(test)]
 mod tests;
 mod transform;
+#[cfg(test)]
+mod writer;
 
 use pulp::{Simd, WithSimd};
 
@@ -136,18 +138,17 @@ impl WithSimd for Run<'_, '_> {
         let transform = if mode.is_long { &long } else { &short };
         let was_long = last.replace(mode.is_long);
         let slope = if mode.is_long && was_long == Some(true) { &long } else { &short };
-        let quarter = |is_long: bool| setup.ident.block_lens[usize::from(is_long)] as usize / 4;
+        let quarter = |is_long: bool| setup.ident.block_len(is_long) / 4;
         let order = PLANES.get(channels.len().checked_sub(1)?)?;
         for (i, (memory, &plane)) in channels.iter_mut().zip(*order).enumerate() {
             let Memory { overlap, first, third } = memory;
             let (first, third_now) =
                 (first.get_mut(..quarter(mode.is_long))?, third.get_mut(..quarter(mode.is_long))?);
-            match block.spectrum(i) {
-                Some(spectrum) => transform.run(spectrum, scratch, first, third_now),
-                None => {
-                    first.fill(0.0);
-                    third_now.fill(0.0);
-                }
+            if let Some(spectrum) = block.spectrum(i) {
+                transform.run(spectrum, scratch, first, third_now);
+            } else {
+                first.fill(0.0);
+                third_now.fill(0.0);
             }
             let plane = planes.get_mut(plane)?;
             match was_long {

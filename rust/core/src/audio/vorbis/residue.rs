@@ -197,7 +197,12 @@ fn add_vectors<const N: usize>(bits: &mut Bits<'_>, book: &Book, to: &mut [f32])
             bits.end();
             return None;
         };
-        to.iter_mut().zip(vector).for_each(|(to, x)| *to += x);
+        let mut sum = *to;
+        for i in 0..N {
+            #[allow(clippy::indexing_slicing)] // both have so many
+            (sum[i] += vector[i]);
+        }
+        *to = sum;
     }
     *bits = place;
     if !rest.is_empty() {

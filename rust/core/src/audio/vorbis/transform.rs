@@ -5,8 +5,9 @@
 //! half is odd about its middle, the second one even. So it is a cosine transform of type IV, which is a
 //! Fourier transform of `n / 2` points between two turns.
 
-// What `pulp` dispatches to must be inlined into the function that it compiles for an instruction set.
-#![allow(clippy::inline_always)]
+// Lanes have fixed numbers. What `pulp` dispatches to must be inlined into the function that it compiles
+// for an instruction set.
+#![allow(clippy::indexing_slicing, clippy::inline_always)]
 
 use std::f64::consts::FRAC_PI_2;
 
@@ -69,27 +70,31 @@ impl Transform {
     ) {
         scratch.fit(self.cos.len());
         let Scratch { points, other } = scratch;
-        let pairs = spectrum.as_chunks::<2>().0;
-        let turns = self.cos.iter().zip(&self.sin);
-        let inputs = pairs.iter().zip(pairs.iter().rev()).zip(turns.clone());
-        let to = points.re.iter_mut().zip(&mut points.im);
-        for ((([re, _], [_, im]), (cos, sin)), to) in inputs.zip(to) {
-            (*to.0, *to.1) = (re * cos + im * sin, im * cos - re * sin);
+        // Even lines come from the front, odd ones from the end.
+        let front = spectrum.as_chunks::<16>().0;
+        let turns = self.cos.as_chunks::<8>().0.iter().zip(self.sin.as_chunks::<8>().0);
+        let inputs = front.iter().zip(front.iter().rev()).zip(turns.clone());
+        let to = points.re.as_chunks_mut::<8>().0.iter_mut().zip(points.im.as_chunks_mut::<8>().0);
+        for (((front, back), (cos, sin)), (re, im)) in inputs.zip(to) {
+            let (a, b) = (evens(front), odds_back(back));
+            (*re, *im) = turned(&a, &b, cos, sin);
         }
         self.fourier.transform(points, other);
-        for ((re, im), (cos, sin)) in points.re.iter_mut().zip(&mut points.im).zip(turns) {
-            (*re, *im) = (*re * cos + *im * sin, *im * cos - *re * sin);
+        let to = points.re.as_chunks_mut::<8>().0.iter_mut().zip(points.im.as_chunks_mut::<8>().0);
+        for ((re, im), (cos, sin)) in to.zip(turns) {
+            (*re, *im) = turned(re, im, cos, sin);
         }
-        // Even samples come from the front and odd ones from the end; both quarters begin in the middle.
-        let middle = points.re.len() / 2;
-        let (re_below, re_above) = points.re.split_at(middle);
-        let (im_below, im_above) = points.im.split_at(middle);
-        let first = first.as_chunks_mut::<2>().0.iter_mut();
-        let from = re_above.iter().zip(im_below.iter().rev());
-        first.zip(from).for_each(|(pair, (even, odd))| *pair = [*even, -odd]);
-        let third = third.as_chunks_mut::<2>().0.iter_mut();
-        let from = im_above.iter().zip(re_below.iter().rev());
-        third.zip(from).for_each(|(pair, (even, odd))| *pair = [*even, -odd]);
+        // So do samples; both quarters begin in the middle.
+        let (re, im) = (points.re.as_chunks::<8>().0, points.im.as_chunks::<8>().0);
+        let (re_below, re_above) = re.split_at(re.len() / 2);
+        let (im_below, im_above) = im.split_at(im.len() / 2);
+        let quarters = first.as_chunks_mut::<16>().0.iter_mut().zip(third.as_chunks_mut::<16>().0);
+        let evens = re_above.iter().zip(im_above);
+        let odds = im_below.iter().rev().zip(re_below.iter().rev());
+        for (((a, b), evens), odds) in quarters.zip(evens).zip(odds) {
+            *a = in_turns(evens.0, odds.0);
+            *b = in_turns(evens.1, odds.1);
+        }
     }
 
     /// Joins a block, of which the third quarter is given, with the next one, of which it is the first.
@@ -105,15 +110,49 @@ impl Transform {
         to.copy_from_slice(alone);
         let (slope, rest) = rest.split_at_mut(2 * n);
         let (front, back) = slope.split_at_mut(n);
-        let weights = self.rise.iter().zip(&self.fall);
-        let to = front.iter_mut().zip(back.iter_mut().rev());
-        for (((a, b), (rise, fall)), (front, back)) in first.iter().zip(third).zip(weights).zip(to)
-        {
-            *front = a * rise + b * fall;
-            *back = b * rise - a * fall;
+        let weights = self.rise.as_chunks::<8>().0.iter().zip(self.fall.as_chunks::<8>().0);
+        let from = first.as_chunks::<8>().0.iter().zip(third.as_chunks::<8>().0);
+        let front = front.as_chunks_mut::<8>().0.iter_mut();
+        let back = back.as_chunks_mut::<8>().0.iter_mut().rev();
+        for (((a, b), (rise, fall)), (front, back)) in from.zip(weights).zip(front.zip(back)) {
+            for i in 0..8 {
+                front[i] = a[i] * rise[i] + b[i] * fall[i];
+                back[7 - i] = b[i] * rise[i] - a[i] * fall[i];
+            }
         }
         rest.iter_mut().zip(after.iter().rev()).for_each(|(to, x)| *to = -x);
     }
+}
+
+#[inline(always)]
+fn turned(re: &[f32; 8], im: &[f32; 8], cos: &[f32; 8], sin: &[f32; 8]) -> ([f32; 8], [f32; 8]) {
+    let (mut a, mut b) = ([0.0; 8], [0.0; 8]);
+    for i in 0..8 {
+        a[i] = re[i] * cos[i] + im[i] * sin[i];
+        b[i] = im[i] * cos[i] - re[i] * sin[i];
+    }
+    (a, b)
+}
+
+#[inline(always)]
+fn evens(x: &[f32; 16]) -> [f32; 8] {
+    [x[0], x[2], x[4], x[6], x[8], x[10], x[12], x[14]]
+}
+
+#[inline(always)]
+fn odds_back(x: &[f32; 16]) -> [f32; 8] {
+    [x[15], x[13], x[11], x[9], x[7], x[5], x[3], x[1]]
+}
+
+/// Values of `a`, and between them those of `b` from the last one back, which change their sign.
+#[inline(always)]
+fn in_turns(a: &[f32; 8], b: &[f32; 8]) -> [f32; 16] {
+    let mut to = [0.0; 16];
+    for i in 0..8 {
+        to[2 * i] = a[i];
+        to[2 * i + 1] = -b[7 - i];
+    }
+    to
 }
 
 #[cfg(test)]
