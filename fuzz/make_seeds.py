@@ -20,6 +20,7 @@ CORPUS = Path(__file__).parent / "corpus"
 sys.path.insert(0, str(CORPUS.parents[1] / "tests"))
 
 from av_files import write as encode_av  # noqa: E402  (the tests' folder has to be named first)
+from ogg_files import pages_of  # noqa: E402
 
 
 def signal(n: int, channels: int, seed: int = 0) -> np.ndarray:
@@ -76,7 +77,10 @@ def audio_seeds() -> dict[str, dict[str, bytes]]:
     }
     first = next(iter(mp3.values()))
     mp3["tagged"] = b"ID3\x03\0\0\0\0\0\x05hello" + first + b"TAG" + bytes(125)
-    return {"wav": wav, "flac": flac, "ogg_vorbis": vorbis, "mp3": mp3}
+    surround = encode("OGG", "VORBIS", 44100, 6, 4000, compression_level=0.7)
+    parts = {name: vorbis_parts(data) for name, data in vorbis.items()}
+    parts["surround-44k"] = vorbis_parts(surround)
+    return {"wav": wav, "flac": flac, "ogg_vorbis": vorbis, "vorbis": parts, "mp3": mp3}
 
 
 def container_seeds() -> dict[str, dict[str, bytes]]:
@@ -141,6 +145,23 @@ def container_seeds() -> dict[str, dict[str, bytes]]:
             "pcm": av("matroska", "pcm_s16le", 8000, 2, 500, **lossless),
         },
     }
+
+
+def vorbis_parts(data: bytes) -> bytes:
+    """A setup and packets as `fuzz/src/vorbis.rs` takes them, out of a file with a sound setup."""
+    packets, packet = [], b""
+    for page in pages_of(data):
+        at = 0
+        for length in page.lacing:
+            packet += page.body[at : at + length]
+            at += length
+            if length < 255:
+                packets.append(packet)
+                packet = b""
+    ident, _, setup, *audio = packets
+    short, long = ident[28] & 15, ident[28] >> 4
+    head = bytes([ident[11] - 1, (short - 6) | (long - short) << 4])
+    return head + b"".join(struct.pack(">H", len(p)) + p for p in [setup[7:], *audio])
 
 
 def alac(rate: int, channels: int, n: int, *, of: np.ndarray | None = None, **options) -> bytes:

@@ -69,7 +69,7 @@ FORMATS = [
         "32 bits with stereo differences; chains of FLAC in Ogg",
     ),
     Format(
-        "Ogg Vorbis, also in chains and beside other streams",
+        "Ogg Vorbis of 1 to 8 channels, also in chains and beside other streams",
         ("Ogg Vorbis",),
         "soundfile",
         1e-6,

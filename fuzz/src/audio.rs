@@ -48,6 +48,11 @@ pub fn ogg_vorbis(data: &[u8]) -> Verdict {
     crops(&repaired(data, repair::ogg))
 }
 
+/// The same. The input is a setup and packets, in a sound file.
+pub fn vorbis(data: &[u8]) -> Verdict {
+    crops(&crate::vorbis::file(data))
+}
+
 /// Crops of MP3 equal slices of the whole; every second time also of what damage left of it.
 pub fn mp3(data: &[u8]) -> Verdict {
     crops_of(data, Draw::of(data).one_in(2))

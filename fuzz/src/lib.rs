@@ -22,9 +22,11 @@ mod repair;
 mod resample;
 mod run;
 mod shard;
+mod vorbis;
 
 pub use audio::{
-    adts, aiff, alac, caf, flac, matroska, mp2, mp3, mp4, ogg_flac, ogg_vorbis, opus, probe, wav,
+    adts, aiff, alac, caf, flac, matroska, mp2, mp3, mp4, ogg_flac, ogg_vorbis, opus, probe,
+    vorbis, wav,
 };
 pub use corpus::{Seed, public_corpora, seeds};
 pub use order::order;
@@ -59,11 +61,12 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     Target { name: "probe", holds: probe, max_memory: 8 << 20 },
     Target { name: "wav", holds: wav, max_memory: AUDIO_MEMORY },
     Target { name: "flac", holds: flac, max_memory: AUDIO_MEMORY },
     Target { name: "ogg_vorbis", holds: ogg_vorbis, max_memory: AUDIO_MEMORY },
+    Target { name: "vorbis", holds: vorbis, max_memory: AUDIO_MEMORY },
     Target { name: "mp3", holds: mp3, max_memory: AUDIO_MEMORY },
     Target { name: "mp2", holds: mp2, max_memory: AUDIO_MEMORY },
     Target { name: "opus", holds: opus, max_memory: AUDIO_MEMORY },

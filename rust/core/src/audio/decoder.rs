@@ -16,6 +16,7 @@ use super::{
     probe::{Format, sniff},
     report::{DecodeReport, Ledger},
     spec::AudioSpec,
+    vorbis,
 };
 
 /// Reads the headers of a recording.
@@ -40,7 +41,7 @@ pub fn probe_within(bytes: &[u8], limits: Limits) -> Result<AudioInfo, DecodeErr
 /// What a row decodes to depends on its bytes and its [`Plan`] alone, never on earlier rows.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    pub(super) vorbis: ogg::VorbisCache,
+    pub(super) vorbis: vorbis::Cache,
     pub(super) pages: Vec<ogg::PageRef>,
     pub(super) mpeg_frames: mp3::Index,
     pub(super) packets: Vec<packets::Packet>,

@@ -41,6 +41,7 @@ mod sample_type;
 mod sink;
 mod spec;
 mod trig;
+mod vorbis;
 mod warm_up;
 mod wav;
 

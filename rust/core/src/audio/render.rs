@@ -15,6 +15,7 @@ use super::{
     resample::resample,
     sink::Sink,
     spec::Pad,
+    vorbis,
 };
 
 /// Scratch memory above this many samples is given back after a row.
@@ -138,7 +139,7 @@ impl Decoder {
         if let Ok(result) = catch_unwind(attempt) {
             result?;
         } else {
-            self.vorbis = ogg::VorbisCache::default();
+            self.vorbis = vorbis::Cache::default();
             sink.ledger().mark(Damage::DecoderPanics, 1);
         }
         sink.fill_rest();

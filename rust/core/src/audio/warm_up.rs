@@ -9,12 +9,11 @@ use std::sync::Once;
 use super::{AudioSpec, Decoder};
 
 /// A short recording for each codec whose decoder has such tables.
-const SAMPLES: [&[u8]; 5] = [
+const SAMPLES: [&[u8]; 4] = [
     include_bytes!("warm_up/stereo.mp3"),
     include_bytes!("warm_up/mono.mp2"),
     include_bytes!("warm_up/stereo.aac"),
     include_bytes!("warm_up/mono.opus"),
-    include_bytes!("warm_up/mono.ogg"),
 ];
 
 /// Has the decoders make their tables, once in a process; it takes some milliseconds.

@@ -1,7 +1,6 @@
 //! An Ogg file: one stream, or a chain of several that follow each other and play as one.
 
 use super::{
-    decode::VorbisCache,
     opus,
     page::{Page, PageRef},
     stream,
@@ -14,6 +13,7 @@ use crate::audio::{
     report::{Damage, Ledger},
     sink::Sink,
     spec::MAX_CHANNELS,
+    vorbis,
 };
 
 /// What the walk over all pages found.
@@ -188,7 +188,7 @@ pub(in crate::audio) fn decode(
     bytes: &[u8],
     layout: &Layout,
     entry: Entry,
-    cache: &mut VorbisCache,
+    cache: &mut vorbis::Cache,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {

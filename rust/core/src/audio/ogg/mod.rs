@@ -15,7 +15,6 @@ mod tests;
 mod walk;
 
 pub(super) use chain::{Entry, Layout, codec, decode, open};
-pub(super) use decode::VorbisCache;
 pub(super) use flac::{FlacLayout, decode_flac, find_flac, open_flac};
 pub(super) use page::{PageRef, n_broken_pages};
 pub(super) use setup::{Ident, Modes};

@@ -11,7 +11,7 @@ pub(in crate::audio) struct Ident {
     pub(in crate::audio) rate_hz: u32,
     pub(in crate::audio) n_channels: u16,
     /// Frames in short and long blocks.
-    pub(super) block_lens: [u32; 2],
+    pub(in crate::audio) block_lens: [u32; 2],
 }
 
 impl Ident {
@@ -27,6 +27,12 @@ impl Ident {
             n_channels: u16::from(u8_at(packet, 11).ok_or_else(short)?),
             block_lens: [1 << short_exp, 1 << long_exp],
         })
+    }
+
+    /// Frames in a block of this kind.
+    pub(in crate::audio) fn block_len(&self, is_long: bool) -> usize {
+        let [short, long] = self.block_lens;
+        (if is_long { long } else { short }) as usize
     }
 }
 

@@ -12,7 +12,7 @@ use crate::audio::error::Reason;
 
 /// Where a channel in Vorbis order, which is that of mapping family 1, stands in the order of WAV
 /// files, by the number of channels.
-const PLANES: [&[usize]; 8] = [
+pub(in crate::audio) const PLANES: [&[usize]; 8] = [
     &[0],
     &[0, 1],
     &[0, 2, 1],

@@ -7,7 +7,7 @@ mod decode;
 mod frames;
 mod head;
 
-pub(super) use decode::PacketDecoder;
+pub(super) use decode::{PLANES, PacketDecoder};
 pub(super) use head::{Head, packet_len};
 
 /// Opus always decodes to this rate, whatever was recorded.

@@ -12,16 +12,16 @@ use symphonia::{
     default::codecs::AacDecoder,
 };
 
-use super::{Coding, Entry, Layout, Packet, WarmUp, track};
+use super::{Coding, Entry, Layout, Packet, track};
 use crate::audio::{
     aac, alac,
     cancel::Cancel,
     error::Reason,
     flac, mp3,
-    ogg::VorbisCache,
     opus::{self, PacketDecoder},
     sink::{Sample, Sink},
     spec::MAX_CHANNELS,
+    vorbis,
 };
 
 /// PCM frames that are converted at a time.
@@ -32,7 +32,7 @@ pub(in crate::audio) fn decode(
     bytes: &[u8],
     layout: &Layout,
     entry: &Entry,
-    vorbis: &mut VorbisCache,
+    cache: &mut vorbis::Cache,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
@@ -46,19 +46,13 @@ pub(in crate::audio) fn decode(
         Coding::Aac => {
             params.for_codec(CODEC_ID_AAC).with_sample_rate(layout.rate_hz);
             params.with_channels(Channels::Discrete(layout.n_channels));
-            run.packets(&mut AacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
+            run.aac(&mut AacDecoder::try_new(&params, &options).map_err(malformed)?, sink)
         }
         Coding::Alac(config) => run.alac(*config, sink),
         Coding::Flac(info) => run.flac(*info, sink),
         Coding::Mp3 => run.mp3(sink),
         Coding::Opus(stream) => run.opus(stream, sink),
-        Coding::Vorbis(headers) => {
-            let result = run.packets(vorbis.get(headers)?, sink);
-            if result.is_err() || sink.is_lenient() {
-                vorbis.drop_last();
-            }
-            result
-        }
+        Coding::Vorbis(headers) => run.vorbis(cache.get(headers)?, sink),
     }
 }
 
@@ -75,11 +69,7 @@ impl Run<'_> {
         packet.start as i64 - self.layout.delay as i64
     }
 
-    fn packets(
-        &mut self,
-        decoder: &mut dyn AudioDecoder,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), Reason> {
+    fn aac(&mut self, decoder: &mut dyn AudioDecoder, sink: &mut Sink<'_>) -> Result<(), Reason> {
         let mut n_corrupt = 0;
         let mut end = None;
         for (i, packet) in self.entry.packets.iter().enumerate() {
@@ -92,15 +82,10 @@ impl Run<'_> {
             }
             let pts = self.pts(packet);
             let data = packet.data(self.bytes).unwrap_or_default();
-            let is_sound = match self.layout.coding {
-                Coding::Aac => aac::check_block(data, self.layout.n_channels),
-                _ => true,
-            };
+            let is_sound = aac::check_block(data, self.layout.n_channels);
             let frame = PacketRef::new(0, Timestamp::new(pts), Duration::new(0), data);
             let decoded = if is_sound { decoder.decode_ref(&frame).ok() } else { None };
             let came = match decoded {
-                // The first packet of Vorbis only prepares the next one.
-                Some(_) if packet.n_frames == 0 => true,
                 Some(GenericAudioBufferRef::F32(pcm)) => self.push(packet, pcm, sink),
                 _ => false,
             };
@@ -109,9 +94,7 @@ impl Run<'_> {
                 decoder.reset();
             }
             // What warms up may itself lack what came before it, but for the last, which overlaps.
-            if !came
-                && (i + 1 >= self.entry.n_warm_up || self.layout.coding.warm_up() == WarmUp::All)
-            {
+            if !came && i + 1 >= self.entry.n_warm_up {
                 n_corrupt += 1;
             }
         }
@@ -183,6 +166,38 @@ impl Run<'_> {
                 *slice = plane;
             }
             sink.push(self.pts(packet), slices.get(..planes.len()).unwrap_or_default());
+        }
+        sink.note_corrupt(n_corrupt)
+    }
+
+    fn vorbis(&mut self, decoder: &mut vorbis::Decoder, sink: &mut Sink<'_>) -> Result<(), Reason> {
+        let (mut n_corrupt, mut end) = (0, None);
+        for packet in &self.entry.packets {
+            if sink.is_full() {
+                break;
+            }
+            self.cancel.check()?;
+            if end.replace(packet.end()).is_some_and(|end| end != packet.start) {
+                decoder.reset(); // packets are lost before this one
+            }
+            let is_first = decoder.is_new();
+            let planes = decoder.decode(packet.data(self.bytes).unwrap_or_default());
+            let n_frames = packet.n_frames as usize;
+            match planes {
+                // The first packet only prepares the next one.
+                Some(_) if is_first => {}
+                Some(planes) if planes.iter().all(|plane| plane.len() == n_frames) => {
+                    let mut slices = [&[][..]; MAX_CHANNELS as usize];
+                    for (slice, plane) in slices.iter_mut().zip(planes) {
+                        *slice = plane;
+                    }
+                    sink.push(self.pts(packet), slices.get(..planes.len()).unwrap_or_default());
+                }
+                _ => {
+                    n_corrupt += 1;
+                    decoder.reset();
+                }
+            }
         }
         sink.note_corrupt(n_corrupt)
     }
