@@ -132,7 +132,7 @@ fn axis_text(column: &Column, inner: &[usize], at: usize) -> String {
     }
     match column {
         Column::Values { buf, dtype, .. } => {
-            format!("{:?}", &buf.buf().as_bytes()[at * dtype.width..][..dtype.width])
+            format!("{:?}", &buf.as_bytes()[at * dtype.width..][..dtype.width])
         }
         Column::Objects { cells, .. } => value_text(&cells[at]),
         Column::Ragged { items, lengths, .. } => match lengths[at] {
