@@ -4,7 +4,8 @@
 //! the lock is free: a thread that is woken needs the lock at once. What the pools ask (how many
 //! rows can be read or decoded) is kept in atomics, so that they never wait for the lock.
 
-#[cfg(all(test, feature = "shuttle"))]
+#[cfg(test)]
+#[cfg(feature = "shuttle")]
 mod tests;
 
 use std::{

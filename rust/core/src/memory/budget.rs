@@ -287,7 +287,8 @@ impl Drop for Permit {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
 mod tests {
     use std::{sync::atomic::AtomicU64, thread};
 

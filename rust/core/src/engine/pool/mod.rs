@@ -11,7 +11,8 @@
 //! new arenas of the C library, each of which keeps what a decoder's tables took.
 
 mod scheduler;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
 mod tests;
 
 use std::{

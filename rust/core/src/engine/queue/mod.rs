@@ -11,7 +11,8 @@
 //! the budget where nothing is under way that could free some, since everything waits for it.
 
 mod look;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
 mod tests;
 
 use std::{
