@@ -204,8 +204,7 @@ impl<'a> Driver<'a> {
     fn read(&mut self, at: usize) {
         let mut row = self.reading.swap_remove(at);
         let index = row.indices[0];
-        loop {
-            let Some(next) = row.needs.front().copied() else { break };
+        while let Some(next) = row.needs.front().copied() {
             let need = match next {
                 Wanted::Bytes(n_bytes, of_reserve) => Need::Bytes { n_bytes, of_reserve },
                 Wanted::Load => {
@@ -348,7 +347,7 @@ proptest! {
         while !driver.over && !driver.failed {
             let choice = choices[n_steps % choices.len()];
             // Rows of the first batch are asked for sooner or later, as readers do.
-            if n_steps % 3 == 0 {
+            if n_steps.is_multiple_of(3) {
                 (0..plan.asked_first).for_each(|index| driver.queue.asked(index));
             }
             prop_assert!(driver.step(choice), "nothing can happen: {:?}", driver.queue);

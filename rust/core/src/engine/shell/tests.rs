@@ -122,11 +122,9 @@ impl Stream {
             Some(Grant::Claim(Claim { rows })) => ((rows.start, false), None),
             Some(Grant::Resume { parked, permit }) => (parked, permit),
         };
-        if self.plan.panics_at == Some(index) {
-            panic!("row {index}");
-        }
+        assert!(self.plan.panics_at != Some(index), "row {index}");
         if self.plan.loads && index.is_multiple_of(3) && !is_loaded {
-            let after = self.shell.look(|queue| queue.loads());
+            let after = self.shell.look(Queue::loads);
             if self.is_loading.swap(true, SeqCst) {
                 let need = Need::Load { after };
                 if self.shell.with(|queue| queue.park(index, (index, false), need)).is_none() {
@@ -134,7 +132,7 @@ impl Stream {
                 }
             } else {
                 self.is_loading.store(false, SeqCst);
-                self.shell.with(|queue| queue.loaded());
+                self.shell.with(Queue::loaded);
             }
         }
         if permit.is_none() {
@@ -149,7 +147,7 @@ impl Stream {
     }
 
     fn decode(&self) -> bool {
-        let next = self.shell.with(|queue| queue.next_decode());
+        let next = self.shell.with(Queue::next_decode);
         let Some((index, row, _)) = next else { return false };
         let row = match self.plan.fails_at {
             Some(at) if at == index => Err(Error::config("bad")),
@@ -174,7 +172,7 @@ impl Stream {
             match self.shell.next(Duration::from_secs(1), |_| ())? {
                 Next::Batch((indices, permits)) => {
                     taken.extend(indices);
-                    drop(std::mem::replace(&mut held, Some(permits)));
+                    drop(held.replace(permits));
                     n_batches += 1;
                 }
                 Next::End => break,
@@ -203,7 +201,7 @@ impl Work for Readers {
     }
 
     fn run(&self, _: bool) {
-        if self.0.shell.look(|queue| queue.has_begun()) {
+        if self.0.shell.look(Queue::has_begun) {
             self.0.read();
         } else {
             self.0.open();
