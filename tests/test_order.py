@@ -94,7 +94,8 @@ def test_excluded_rows_never_come(numbered: list[Path], by: str) -> None:
 
 def test_everything_excluded_ends_at_once(numbered: list[Path]) -> None:
     gone = [(1, r) for r in range(9)]
-    assert order([numbered[1], numbered[2]], exclude=gone) == []
+    with pytest.raises(ValueError, match="exclude= leaves out all 9 rows"):
+        order([numbered[1], numbered[2]], exclude=gone)
     assert order([numbered[1]], epochs=None) == []  # no rows, for ever, is no rows
 
 

@@ -135,7 +135,7 @@ def test_bad_windows(bad: dict[str, int]) -> None:
 
 @pytest.mark.parametrize(
     ("bounds", "word"),
-    [((0, 5, 0), "step"), ((-1, 5, 1), "count from 0"), ((0, None, 1), "stop")],
+    [((0, 5, 0), "step"), ((-1, 5, 1), "from 0 to"), ((0, None, 1), "stop")],
 )
 def test_bad_positions(bounds: tuple[Any, ...], word: str) -> None:
     with pytest.raises(ValueError, match=word):

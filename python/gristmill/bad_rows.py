@@ -117,8 +117,9 @@ class BadRows:
 
     def opened(self, *, at_start: bool) -> None:
         """The stream is taken up, at its start or anywhere else."""
-        self._unusable = UnusableRows()
-        self._unusable.is_whole = at_start
+        if at_start:
+            self._unusable = UnusableRows()
+            self._unusable.is_whole = True
 
     def ended(self) -> None:
         """The stream has ended.
