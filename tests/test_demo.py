@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import gristmill as gm
+from gristmill.demonstration import demo as run_demo
 
 GRISTMILL = Path(sys.executable).with_name("gristmill")
 SMALL = ["--rows", "24", "--steps", "12", "--batch-size", "8"]
@@ -50,7 +51,7 @@ def test_a_missing_extra_is_one_sentence(monkeypatch):
     assert result.exit_code == 2
     assert "needs jax: pip install 'gristmill[demo]'" in result.output
     with pytest.raises(ImportError, match=r"needs jax: pip install 'gristmill\[demo\]'"):
-        gm.demo()
+        run_demo()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_a_missing_extra_is_one_sentence(monkeypatch):
 )
 def test_numbers_out_of_range_are_refused_before_anything_is_made(wrong, tmp_path):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        gm.demo(tmp_path / "data", **wrong)
+        run_demo(tmp_path / "data", **wrong)
     assert not (tmp_path / "data").exists()
 
 
@@ -90,7 +91,7 @@ def test_demo_trains_and_resumes(demo):
 @pytest.mark.timeout(300)
 def test_the_function_says_what_the_command_says(demo, tmp_path):
     made, steps = [], []
-    report = gm.demo(
+    report = run_demo(
         tmp_path / "data",
         rows=24,
         steps=12,
@@ -129,7 +130,7 @@ def test_a_resumed_run_that_differs_is_an_error(demo, tmp_path, monkeypatch):
     data = tmp_path / "data"
     shutil.copytree(demo[0], data)
     with pytest.raises(gm.GristmillError, match="after the stop at step 5, the resumed run saw"):
-        gm.demo(data, rows=24, steps=12, batch_size=8)
+        run_demo(data, rows=24, steps=12, batch_size=8)
 
 
 @pytest.mark.timeout(300)

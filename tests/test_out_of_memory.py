@@ -1,8 +1,8 @@
 """A system that refuses memory: large blocks end in `MemoryError`, and not the process.
 
 `RLIMIT_AS` leaves each job room for its small blocks, and none for its large one: the slots of a
-batch, a decoded recording, an encoded row, the body of a record batch. Rust ends the process where a
-small block is refused; nothing can be promised there.
+batch, a decoded recording, an encoded row, the body of a record batch. Rust ends the process where
+a small block is refused; nothing can be promised there.
 """
 
 from __future__ import annotations

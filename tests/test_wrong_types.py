@@ -49,7 +49,6 @@ ENTRIES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "build_indexes": (gm.build_indexes, {"paths": PATH}),
     "bench": (gm.bench, {"paths": PATH}),
     "diagnose": (gm.diagnose, {"paths": PATH}),
-    "demo": (gm.demo, {}),
     "global_order": (gm.global_order, {"rows": [5, 5]}),
     "shuffle_quality": (gm.shuffle_quality, {"dataset": gm.ArrowIterDataset(PATH)}),
     "ShuffleQuality.of": (
@@ -95,7 +94,7 @@ def test_the_table_has_the_whole_interface() -> None:
 def test_what_no_option_takes(name: str, option: str) -> None:
     told = wrong(name, option, Alien())
     assert "<an alien>" in told or "Alien" in told, told
-    called = "a recording" if option == "data" and name != "demo" else option
+    called = "a recording" if option == "data" else option
     assert called in told, told
 
 
@@ -121,8 +120,6 @@ NUMBERS = [
     ("bench", "batch_size"),
     ("bench", "sample_rate"),
     ("diagnose", "batch_size"),
-    ("demo", "rows"),
-    ("demo", "seed"),
     ("inspect", "sample"),
     ("global_order", "start"),
     ("global_order", "stop"),

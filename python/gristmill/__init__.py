@@ -8,7 +8,6 @@ from gristmill._core import __version__
 from gristmill.audio import AudioInfo, decode, decode_with_report, probe
 from gristmill.config import Audio, CenterCrop, RandomCrop, ReadOptions, Shuffle, StartCrop
 from gristmill.dataset import ArrowIterDataset
-from gristmill.demonstration import DemoReport, DemoTraining, demo
 from gristmill.doctoring import BenchReport, Conclusion, Diagnosis, bench, diagnose
 from gristmill.errors import (
     CorruptShardError,
@@ -51,8 +50,6 @@ __all__ = [
     "DamagedRow",
     "DecodeError",
     "DecodeReport",
-    "DemoReport",
-    "DemoTraining",
     "Diagnosis",
     "Finding",
     "GlobalOrder",
@@ -84,7 +81,6 @@ __all__ = [
     "build_indexes",
     "decode",
     "decode_with_report",
-    "demo",
     "diagnose",
     "global_order",
     "inspect",

@@ -12,8 +12,8 @@ import click
 from gristmill.cli.common import failures_told, output_options
 
 if TYPE_CHECKING:
-    import gristmill as gm
     from gristmill.cli.console import Console, Progress
+    from gristmill.demonstration import DemoReport, DemoTraining
 
 
 @click.command(short_help="Makes shards, trains a small model, stops it and resumes.")
@@ -58,6 +58,7 @@ def demo(
     with failures_told("demo"):
         import gristmill as gm
         from gristmill.cli.console import Console
+        from gristmill.demonstration.run import demo as run_demo
         from gristmill.demonstration.run import what_is_missing
 
         if missing := what_is_missing():
@@ -65,7 +66,7 @@ def demo(
         console = Console(as_json=as_json, quiet=quiet)
         with ExitStack() as stack:
             bars = _Bars(console, stack, steps)
-            report = gm.demo(
+            report = run_demo(
                 data,
                 rows=rows,
                 steps=steps,
@@ -94,7 +95,7 @@ class _Bars:
             self._shards = self._open("shards", total, "rows")
         self._shards.reach(done)
 
-    def on_step(self, training: gm.DemoTraining) -> None:
+    def on_step(self, training: DemoTraining) -> None:
         if self._training is None:
             if self._shards is not None:
                 self._shards.close()
@@ -109,7 +110,7 @@ class _Bars:
         return self._stack.enter_context(self._console.progress(what, total, unit))
 
 
-def _show(report: gm.DemoReport, data: Path, console: Console) -> None:
+def _show(report: DemoReport, data: Path, console: Console) -> None:
     from gristmill.cli.console import bytes_text
 
     training = report.training

@@ -1,8 +1,8 @@
 """A whole training run in a minute: `gristmill demo`.
 
 `sound` draws recordings, `encode` turns them into files, `data` writes those to shards, `model` is
-a small classifier in JAX, and `training` trains it, stops and resumes. Only `run` and `report` are
-imported with the package: the others want JAX, pyarrow and soundfile.
+a small classifier in JAX, and `training` trains it, stops and resumes. Only `run` and `report` can
+be imported without JAX, pyarrow and soundfile.
 """
 
 from gristmill.demonstration.report import DemoReport, DemoTraining
