@@ -99,7 +99,8 @@ def test_batches_in_file_order_hold_the_rows(
         made = [part.slice(1) if len(part) > 1 else part for part in made]
     batches = [pa.record_batch({"x": part, "n": pa.array(range(len(part)))}) for part in made]
     n_rows = sum(map(len, made))
-    excluded = {row for row in excluded if row < n_rows}
+    # One row stays: that all are excluded is an error, and a test of its own.
+    excluded = {row for row in excluded if 0 < row < n_rows}
     expected = expected_rows(batches, excluded)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lists.arrow"
