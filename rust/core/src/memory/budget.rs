@@ -15,6 +15,9 @@ use crate::{
     sync::{AtomicBool, AtomicUsize, Mutex, Ordering::SeqCst, lock},
 };
 
+/// One part in this many of the budget may be unused buffers.
+const IDLE: usize = 8;
+
 /// The memory of a process. Clones are the same memory.
 ///
 /// Locks do not survive a fork: a child process needs a memory of its own.
@@ -80,10 +83,12 @@ impl Memory {
         open
     }
 
-    /// Unused buffers may take what nothing else does.
+    /// Unused buffers may take what nothing else does, up to a part of the budget: objects of
+    /// Python's take more than is counted for them.
     fn keep_idle(&self) {
         let limit = self.0.limit.load(SeqCst);
-        self.0.recycler.set_limit(limit.saturating_sub(self.used()), limit);
+        let most = limit / IDLE;
+        self.0.recycler.set_limit(limit.saturating_sub(self.used()).min(most), most);
     }
 }
 
@@ -364,16 +369,19 @@ mod tests {
     #[test]
     fn idle_buffers_take_only_what_is_left() {
         let memory = Memory::default();
-        let account = memory.open(100_000);
+        let account = memory.open(1_000_000);
         let buffer = |n| account.buffer(n, account.take(n)).unwrap();
         drop((buffer(40_000), buffer(50_000)));
         assert!(memory.idle_bytes() >= 90_000);
-        let held = buffer(60_000);
-        assert!(memory.idle_bytes() <= 40_000, "{}", memory.idle_bytes());
-        let all = account.take(50_000);
+        drop((buffer(60_000), buffer(70_000), buffer(80_000)));
+        assert!(memory.idle_bytes() <= 1_000_000 / IDLE, "{}", memory.idle_bytes());
+        let all = account.take(950_000);
+        account.make_room();
+        assert!(memory.idle_bytes() <= 50_000, "{}", memory.idle_bytes());
+        let rest = account.take(50_000);
         account.make_room();
         assert_eq!(memory.idle_bytes(), 0);
-        drop((held, all));
+        drop((rest, all));
         account.close();
         assert_eq!((memory.used(), memory.idle_bytes()), (0, 0));
     }
