@@ -75,6 +75,18 @@ def test_licence_expressions(expression, allowed):
     assert check(expression, {"MIT", "BSD-3-Clause"}) is allowed
 
 
+def test_the_wheel_runs_where_its_tag_says():
+    """On every glibc from the one of its tag on."""
+    import gristmill._core
+
+    files = importlib.metadata.files("gristmill")
+    (wheel,) = [file for file in files if file.name == "WHEEL"]
+    (tag,) = re.findall(r"^Tag: cp311-abi3-(.*)$", wheel.read_text(), re.MULTILINE)
+    (promised,) = re.findall(r"manylinux_2_(\d+)_", tag)
+    needed = re.findall(rb"GLIBC_2\.(\d+)", Path(gristmill._core.__file__).read_bytes())
+    assert max(map(int, needed)) <= int(promised)
+
+
 def test_the_wheel_has_the_documentation():
     import gristmill
 
