@@ -81,7 +81,7 @@ def number(
 def flag(name: str, value: Any) -> bool:
     """`True` or `False`."""
     if isinstance(value, (bool, np.bool_)):
-        return True if value else False  # noqa: SIM210 - also of NumPy's
+        return bool(value)
     raise ValueError(f"{name} is True or False, not {shown(value)}")
 
 

@@ -123,7 +123,7 @@ pub struct Pipeline {
     decoders: Arc<Decoders>,
     /// For what Python made of the last two batches: the consumer holds a batch while he asks for
     /// the next, and the end of objects cannot be seen.
-    delivered: Mutex<(Option<Permit>, Option<Permit>)>,
+    delivered: Arc<Mutex<(Option<Permit>, Option<Permit>)>>,
     /// Threads do not survive a fork: in a child there is nothing to join, and locks may be held
     /// for ever.
     pid: u32,
@@ -176,7 +176,7 @@ impl Pipeline {
         let decoders = Arc::new(Decoders::new(&context, Arc::clone(&assembler)));
         let readers = Arc::new(Readers::new(start, reader, assembler));
         let pipeline =
-            Self { context, readers, decoders, delivered: Mutex::default(), pid: process::id() };
+            Self { context, readers, decoders, delivered: Arc::default(), pid: process::id() };
         let decoding = runtime.decoders.join(Arc::clone(&pipeline.decoders) as _)?;
         match runtime.readers.join(Arc::clone(&pipeline.readers) as _) {
             Ok(reading) => pipeline.context.queue.serve(reading, decoding),
@@ -293,7 +293,7 @@ impl Drop for Pipeline {
             std::mem::forget(Arc::clone(&self.context));
             std::mem::forget(Arc::clone(&self.readers));
             std::mem::forget(Arc::clone(&self.decoders));
-            std::mem::forget(std::mem::take(&mut *self.lock_delivered()));
+            std::mem::forget(Arc::clone(&self.delivered));
         }
     }
 }

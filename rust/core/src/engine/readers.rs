@@ -154,6 +154,7 @@ impl Readers {
     /// Claims what can be read next and reads it, or as much of it as goes without waiting. Whether
     /// there was something.
     fn read_next(&self, dataset: &Dataset) -> bool {
+        let mut reserved = None;
         let grant = self.context.change(|queue| {
             loop {
                 match queue.next_read() {
@@ -165,6 +166,11 @@ impl Readers {
                                 return None;
                             }
                         }
+                    }
+                    // What is set aside for a whole batch goes with it.
+                    Some(Grant::Claim(Claim { rows })) if dataset.blobs.is_empty() => {
+                        reserved = queue.take_reserved(rows.start);
+                        return Some(Grant::Claim(Claim { rows }));
                     }
                     other => return other,
                 }
@@ -179,7 +185,7 @@ impl Readers {
                 self.read_batch(dataset, batch, permit);
             }
             Some(Grant::Claim(Claim { rows })) if dataset.blobs.is_empty() => {
-                match self.reader.batch(dataset, &rows) {
+                match self.reader.batch(dataset, &rows, reserved) {
                     Ok(batch) => self.read_batch(dataset, Box::new(batch), None),
                     Err(error) => {
                         self.context.change(|q| q.finish_whole(rows.start, Err(error), 0));
@@ -269,7 +275,7 @@ impl Readers {
                 Some((Reading::Row(_), _)) | None => return,
             }
         }
-        let reserved = self.context.queue.with(|queue| queue.take_reserved(first));
+        let reserved = batch.reserved.take();
         let (batch, other_bytes) =
             self.assembler.join(dataset, batch.into_rows(), Slots::default(), reserved);
         let unfinished = self.context.change(|queue| {

@@ -111,12 +111,7 @@ impl<W: Items> Shell<W> {
 
     /// Changes the queue, and wakes those who can go on.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Queue<W>) -> T) -> T {
-        let mut state = self.lock();
-        let result = change(&mut state.queue);
-        let wake = self.publish(&state);
-        drop(state);
-        self.wake(wake);
-        result
+        self.measured(change, |_, _| ())
     }
 
     /// Looks at the queue.
@@ -131,30 +126,44 @@ impl<W: Items> Shell<W> {
         n_readers: usize,
         change: impl FnOnce(&mut Queue<W>) -> T,
     ) -> T {
-        self.with(|queue| {
-            let result = change(queue);
-            let n_idle = match queue.blocked() {
-                Some(_) if !queue.has_begun() || queue.is_over() => 0,
-                Some(_) => n_readers.saturating_sub(queue.n_reading()) as u32,
-                None => 0,
-            };
-            idle.change(n_idle, queue.blocked().map_or(0, Blocked::number));
-            result
+        self.measured(change, |queue, readable| match readable {
+            Err(why) if queue.has_begun() && !queue.is_over() => {
+                let n_idle = n_readers.saturating_sub(queue.n_reading());
+                idle.change(n_idle as u32, why.number());
+            }
+            Ok(_) | Err(_) => idle.change(0, 0),
         })
     }
 
+    /// Changes the queue, looks once at what readers can do then, tells `measure` of it, and wakes
+    /// those who can go on.
+    fn measured<T>(
+        &self,
+        change: impl FnOnce(&mut Queue<W>) -> T,
+        measure: impl FnOnce(&Queue<W>, Result<usize, Blocked>),
+    ) -> T {
+        let mut state = self.lock();
+        let result = change(&mut state.queue);
+        let readable = state.queue.readable();
+        measure(&state.queue, readable);
+        let wake = self.publish(&state, readable);
+        drop(state);
+        self.wake(wake);
+        result
+    }
+
     /// Stores what can be done, and says whom to wake for it.
-    fn publish(&self, state: &State<W>) -> Wake {
+    fn publish(&self, state: &State<W>, readable: Result<usize, Blocked>) -> Wake {
         let queue = &state.queue;
         let (mut n_readable, n_read) =
-            if state.is_closed { (0, 0) } else { (queue.n_readable(), queue.n_read()) };
+            if state.is_closed { (0, 0) } else { (readable.unwrap_or(0), queue.n_read()) };
         self.n_readable.store(n_readable, SeqCst);
         self.n_read.store(n_read, SeqCst);
-        let is_short = n_readable == 0 && queue.blocked() == Some(Blocked::Budget);
+        let is_short = readable == Err(Blocked::Budget);
         self.account.await_free(is_short);
         if is_short && !state.is_closed {
             // Bytes that came back before that was said were told to nobody.
-            n_readable = queue.n_readable();
+            n_readable = queue.readable().unwrap_or(0);
             self.n_readable.fetch_max(n_readable, SeqCst);
         }
         Wake {
@@ -205,7 +214,7 @@ impl<W: Items> Shell<W> {
             }
             match state.queue.take() {
                 Taken::Batch(batch) => {
-                    let wake = self.publish(&state);
+                    let wake = self.publish(&state, state.queue.readable());
                     drop(state);
                     self.wake(wake);
                     return batch.map(Next::Batch);
@@ -257,7 +266,7 @@ impl<W: Items> Shell<W> {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
-        let wake = self.publish(&state);
+        let wake = self.publish(&state, state.queue.readable());
         drop(state);
         self.wake(wake);
     }

@@ -38,6 +38,8 @@ pub(super) struct BatchReading {
     rows: Vec<Option<Row>>,
     /// The error of the first row in the stream's order that has one.
     failed: Option<(u64, Error)>,
+    /// Bytes that were set aside for its columns.
+    pub(super) reserved: Option<Permit>,
 }
 
 /// A row of a batch: its place in the stream, and in the shards.
@@ -71,7 +73,12 @@ impl Reader {
     /// # Errors
     ///
     /// Where the order names rows that the shards do not have.
-    pub(super) fn batch(&self, dataset: &Dataset, rows: &Range<u64>) -> Result<BatchReading> {
+    pub(super) fn batch(
+        &self,
+        dataset: &Dataset,
+        rows: &Range<u64>,
+        reserved: Option<Permit>,
+    ) -> Result<BatchReading> {
         let mut wanted = Vec::with_capacity(self.context.options.rows_per_batch().min(MANY));
         for index in rows.clone() {
             let id = dataset.step(index)?.row;
@@ -92,7 +99,8 @@ impl Reader {
         groups.rotate_left(at);
         let rows_found = wanted.iter().map(|_| None).collect();
         let (loading, failed) = (None, None);
-        Ok(BatchReading { first: rows.start, wanted, groups, loading, rows: rows_found, failed })
+        let first = rows.start;
+        Ok(BatchReading { first, wanted, groups, loading, rows: rows_found, failed, reserved })
     }
 
     /// Asks the storage for the record batches of the batch that begins at `first`, if there is room

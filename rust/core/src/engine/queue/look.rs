@@ -3,17 +3,8 @@
 use super::{Blocked, Items, Need, Queue};
 
 impl<W: Items> Queue<W> {
-    /// How many readers would find something to do: 0 if and only if there is nothing.
-    pub(crate) fn n_readable(&self) -> usize {
-        self.readable().unwrap_or(0)
-    }
-
-    /// Why there is nothing to do for readers; `None` where there is.
-    pub(crate) fn blocked(&self) -> Option<Blocked> {
-        self.readable().err()
-    }
-
-    fn readable(&self) -> Result<usize, Blocked> {
+    /// How many readers would find something to do, at least one; or why none would.
+    pub(crate) fn readable(&self) -> Result<usize, Blocked> {
         let (mut n_ready, mut first_bytes) = (0, None);
         for (index, (_, need)) in &self.parked {
             match *need {
@@ -77,10 +68,15 @@ impl<W: Items> Queue<W> {
         self.read.values()
     }
 
-    /// `(claimed, unfinished, read, open batches, finished batches)`.
+    /// `(rows claimed, rows unfinished, rows read, open batches, finished batches)`.
     pub(crate) fn depths(&self) -> (u64, usize, usize, usize, usize) {
         let ready = self.batches.iter().filter(|batch| batch.finished.is_some()).count();
         let claimed = self.next_row - self.first;
-        (claimed, self.unfinished.len(), self.read.len(), self.batches.len(), ready)
+        let whole = self.limits.whole_batches;
+        let n_rows = |first: &u64| {
+            if whole { self.batch_end(self.place_of(*first)) - first } else { 1 }
+        };
+        let unfinished = self.unfinished.iter().map(n_rows).sum::<u64>() as usize;
+        (claimed, unfinished, self.read.len(), self.batches.len(), ready)
     }
 }

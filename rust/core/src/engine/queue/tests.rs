@@ -146,14 +146,14 @@ impl<'a> Driver<'a> {
 
     /// A reader asks for something to do; whether there was something.
     fn ask(&mut self) -> bool {
-        let n_ready = self.queue.n_readable();
+        let n_ready = self.queue.readable().unwrap_or(0);
         let before = self.account.used();
         let is_idle = self.reading.is_empty()
             && self.decoding.is_empty()
             && self.complete.is_empty()
             && self.queue.n_read() == 0;
         let grant = self.queue.next_read();
-        assert_eq!(n_ready > 0, grant.is_some(), "n_readable tells whether there is something");
+        assert_eq!(n_ready > 0, grant.is_some(), "readable tells whether there is something");
         let Some(grant) = grant else { return false };
         let granted = self.account.used() - before;
         match grant {
@@ -330,7 +330,7 @@ impl<'a> Driver<'a> {
         let expected: Vec<u64> = (0..self.delivered.len() as u64).collect();
         assert_eq!(self.delivered, expected, "in their order, once");
         assert!(self.queue.batches.len() <= self.plan.look_ahead);
-        assert!(self.queue.blocked().is_some() == (self.queue.n_readable() == 0));
+        assert!(self.queue.readable() != Ok(0));
     }
 }
 
