@@ -80,7 +80,7 @@ def number(
 
 def flag(name: str, value: Any) -> bool:
     """`True` or `False`."""
-    if isinstance(value, (bool, np.bool_)):
+    if type(value) in (bool, np.bool_):
         return bool(value)
     raise ValueError(f"{name} is True or False, not {shown(value)}")
 
