@@ -16,6 +16,14 @@ PIP_INSTALL := $(PIP) install --quiet --progress-bar off
 # One interpreter for PyO3's build script, whoever calls cargo: it would be rebuilt otherwise.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 
+# Zig links against the symbols of an old glibc, so that the wheel runs on machines older than this
+# one; maturin refuses to build what would not. The unwinder must be the system's, and not zig's own:
+# docs/decisions/dependencies.md says why.
+ifeq ($(shell uname -s),Linux)
+PORTABLE := --zig --compatibility manylinux_2_28
+UNWINDER = -- -C link-arg=$(realpath $(shell cc -print-file-name=libgcc_s.so.1))
+endif
+
 # A directory is newer than the wheel when a file in it was added or removed.
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
   $(shell find rust \( -name '*.rs' -o -name Cargo.toml -o -type d \) -not -path '*/target*') \
@@ -91,14 +99,15 @@ clean: ## Remove what the other verbs made
 
 $(VENV)/.stamp-tools: scripts/need.sh
 	@python=$$(scripts/need.sh); rm -rf $(VENV); set -x; "$$python" -m venv $(VENV)
-	$(PIP_INSTALL) --upgrade 'pip>=25.1' 'maturin>=1.9.4,<2'
+	$(PIP_INSTALL) --upgrade 'pip>=25.1' 'maturin>=1.9.4,<2' 'ziglang>=0.14'
 	@touch $@
 
 # What is installed is the wheel, never the working tree: what runs here is what others get.
 $(VENV)/.stamp-wheel: $(VENV)/.stamp-tools $(SOURCES)
 	@scripts/need.sh > /dev/null
 	rm -f dist/*.whl
-	$(BIN)/maturin build --release --out dist --interpreter $(PYO3_PYTHON)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --out dist $(PORTABLE) \
+	  --interpreter $(PYO3_PYTHON) $(UNWINDER)
 	$(PIP_INSTALL) "$$(echo dist/gristmill-*.whl)[demo]"
 	$(PIP_INSTALL) --force-reinstall --no-deps dist/gristmill-*.whl
 	@touch $@
