@@ -45,7 +45,7 @@ run: $(VENV)/.stamp-wheel ## Build and install the wheel, make demo shards, trai
 
 .PHONY: test
 test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## Run every test, the Python ones against the installed wheel
-	cargo test --locked --package gristmill-core --package gristmill-fuzz
+	cargo test --locked --package gristmill-audio --package gristmill-core --package gristmill-fuzz
 	$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: lint

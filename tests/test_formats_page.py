@@ -57,7 +57,7 @@ def test_crops_are_as_the_table_says(form, name: str) -> None:
 
 def test_counters_are_those_of_the_core() -> None:
     """Each is reached somewhere in the tests of damage, but for panics, which upstream may cure."""
-    text = (ROOT / "rust/core/src/audio/report.rs").read_text(encoding="utf-8")
+    text = (ROOT / "rust/audio/src/report.rs").read_text(encoding="utf-8")
     for kind in COUNTERS:
         assert f'("{kind}", Self::' in text
     assert text.count('", Self::') == len(COUNTERS)

@@ -61,7 +61,10 @@ def decoded(iterators: tuple[gm.ArrowIterator, gm.ArrowIterator]) -> list[np.nda
 
 @pytest.mark.parametrize("kind", ["alike", "short and long rows"])
 def test_two_iterators_get_on_side_by_side(same_rate: list[Path], kind: str) -> None:
-    """Rows alike come as often; of unlike ones, both have as much of the threads' time."""
+    """Both have as much of the threads' time, however long their rows are.
+
+    Rows say less: where other programs run, one of two rows alike may take three times as long.
+    """
     is_alike = kind == "alike"
     crop = None if is_alike else gm.RandomCrop(0.05)
     pair = (costly(same_rate), costly(same_rate, crop=crop))
@@ -73,8 +76,7 @@ def test_two_iterators_get_on_side_by_side(same_rate: list[Path], kind: str) -> 
         while slow[0] < before[0][0] + 80:
             slow, _ = decoded(pair)
         first, second = (after - then for after, then in zip(decoded(pair), before, strict=True))
-        measure = 0 if is_alike else 1
-        assert 0.5 <= first[measure] / second[measure] <= 2.0, (first, second)
+        assert 0.5 <= first[1] / second[1] <= 2.0, (first, second)
         if not is_alike:
             assert second[0] > 2 * first[0]
         for it in pair:

@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
-use gristmill_core::audio::{
-    self, AudioSpec, Channels, Checked, Codec, Crop, DecodeError, Decoder, Depth, Limits,
-    MAX_CHANNELS, MAX_SECONDS, Pad, Plan, RATES_HZ, Reason,
+use gristmill_audio::{
+    AudioSpec, Channels, Checked, Codec, Crop, DecodeError, Decoder, Depth, Limits, MAX_CHANNELS,
+    MAX_SECONDS, Pad, Plan, RATES_HZ, Reason,
 };
 
 use crate::{Outcome, Verdict, draw::Draw, ensure, repair};
@@ -14,7 +14,7 @@ const MAX_SAMPLES: usize = 1 << 19;
 
 /// What headers say is within the limits, whatever they are, and does not depend on a tag in front.
 pub fn probe(data: &[u8]) -> Verdict {
-    let info = match audio::probe(data) {
+    let info = match gristmill_audio::probe(data) {
         Ok(info) => info,
         Err(error) => return is_typed(data, &error).map(|()| Outcome::Refused),
     };
@@ -26,7 +26,7 @@ pub fn probe(data: &[u8]) -> Verdict {
         let mut tagged = vec![b'I', b'D', b'3', 4, 0, 0, 0, 0, 0, body];
         tagged.resize(10 + usize::from(body), b'x');
         tagged.extend_from_slice(data);
-        let again = audio::probe(&tagged);
+        let again = gristmill_audio::probe(&tagged);
         ensure!(again.as_ref() == Ok(&info), "{info:?} becomes {again:?} behind a tag");
     }
     Ok(Outcome::Data)
@@ -204,7 +204,7 @@ fn at(start: u64, n: u64, rate_hz: f64) -> Crop {
 /// A plan of the whole is what the headers say, and nothing in it is larger than that.
 fn check_plan(data: &[u8], plan: &Plan, spec: &AudioSpec) -> Result<(), String> {
     let info = *plan.info();
-    let probed = audio::probe(data);
+    let probed = gristmill_audio::probe(data);
     // What damage leaves may be planned where it is not probed.
     let is_probed = probed.as_ref() == Ok(&info) || !spec.strict && probed.is_err();
     ensure!(is_probed, "planned {info:?}, probed {probed:?}");

@@ -1,6 +1,6 @@
 //! The resampler: lengths, constants, and crops, for any two rates.
 
-use gristmill_core::audio::{AudioSpec, Channels, Crop, Decoder, Reason, Resampler};
+use gristmill_audio::{AudioSpec, Channels, Crop, Decoder, Reason, Resampler};
 
 use crate::{
     Outcome, Verdict,

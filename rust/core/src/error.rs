@@ -2,7 +2,7 @@
 
 use std::{fmt, io, sync::Arc};
 
-use crate::audio::{DecodeError, Reason};
+use gristmill_audio::{DecodeError, Reason};
 
 /// The result of every fallible operation in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -4,7 +4,7 @@
 //!
 //! 1. [`order`]: which row comes next, as a pure function of (seed, epoch, position);
 //! 2. [`shard`]: where that row's bytes are, and positional reads of just those;
-//! 3. [`audio`]: from encoded bytes to the crop, at the target rate;
+//! 3. `gristmill-audio`, a crate of its own: from encoded bytes to the crop, at the target rate;
 //! 4. [`batch`]: into its slot of an aligned buffer;
 //! 5. [`engine`]: the threads, and the queue between these.
 //!
@@ -15,7 +15,6 @@
 //! [`Error`] that names shard, row and byte.
 #![forbid(unsafe_code)]
 
-pub mod audio;
 pub mod batch;
 pub mod engine;
 pub mod error;

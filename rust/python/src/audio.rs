@@ -3,12 +3,12 @@
 
 use std::{cell::RefCell, path::PathBuf};
 
+use gristmill_audio::{
+    AudioInfo, AudioSpec, Channels, Checked, Codec, Crop, DecodeError, DecodeReport, Decoder,
+    Depth, Limits, Pad, Reason, Resampler, SampleType,
+};
 use gristmill_core::{
     Error,
-    audio::{
-        self, AudioInfo, AudioSpec, Channels, Checked, Codec, Crop, DecodeError, DecodeReport,
-        Decoder, Depth, Limits, Pad, Reason, Resampler, SampleType,
-    },
     memory::{AlignedBuf, Buffer},
     shard::name_of,
 };
@@ -154,5 +154,5 @@ pub(crate) fn probe(
     data: PyBackedBytes,
     #[pyo3(from_py_with = limits_arg)] limits: Limits,
 ) -> PyResult<Info> {
-    py.detach_core(|| Ok(audio::probe_within(&data, limits)?)).map(info_to_py)
+    py.detach_core(|| Ok(gristmill_audio::probe_within(&data, limits)?)).map(info_to_py)
 }

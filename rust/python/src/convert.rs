@@ -1,7 +1,7 @@
 //! Columns become NumPy arrays, and single rows NumPy scalars, strings and bytes.
 
+use gristmill_audio::SampleType;
 use gristmill_core::{
-    audio::SampleType,
     batch::{Batch, Binary, Column, Described, Dtype, Value},
     memory::{self, AlignedBuf},
 };

@@ -2,10 +2,8 @@
 
 use std::io;
 
-use gristmill_core::{
-    Error, ErrorKind,
-    audio::{DecodeError, Reason},
-};
+use gristmill_audio::{DecodeError, Reason};
+use gristmill_core::{Error, ErrorKind};
 use pyo3::{
     exceptions::{PyMemoryError, PyOSError, PyValueError},
     prelude::*,
@@ -62,7 +60,7 @@ fn ours(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             }
             attributes.set_item("shard", &shard)?;
             attributes.set_item("row", at.row)?;
-            attributes.set_item("codec", codec.map(gristmill_core::audio::Codec::key))?;
+            attributes.set_item("codec", codec.map(gristmill_audio::Codec::key))?;
             attributes.set_item("reason", reason.key())?;
             match reason {
                 Reason::UnsupportedCodec(_) => "UnsupportedCodecError",

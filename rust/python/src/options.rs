@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use gristmill_audio::{AudioSpec, Budget, Channels, Crop, Limits, Pad, Resampler, SampleType};
 use gristmill_core::{
-    audio::{AudioSpec, Budget, Channels, Crop, Limits, Pad, Resampler, SampleType},
     batch::{Binary, FillValue, Ragged, Style, Styles},
     engine::{AudioRequest, OnError, Options, Start},
     order::{Fingerprint, Lane, Plan, Shuffle, Slice, Window},

@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
+use gristmill_audio::Codec;
 use gristmill_core::{
-    audio::Codec,
     batch::{BadRow, Batch, DamagedRow},
     engine::{self, Next, OnError, describe, usable_cpus},
 };

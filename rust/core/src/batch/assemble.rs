@@ -15,11 +15,11 @@ use super::{
     samples, space, value,
 };
 use crate::{
-    audio::SampleType,
     error::{Error, Result},
     memory::Slots,
     shard::Shard,
 };
+use gristmill_audio::SampleType;
 
 /// The column that tells which rows are valid.
 pub(crate) const VALID: &str = "valid";

@@ -9,7 +9,7 @@ use super::{
     lists::list_item,
     style::{Binary, Ragged, Style},
 };
-use crate::audio::SampleType;
+use gristmill_audio::SampleType;
 
 /// The kind of one output column. Shapes are those of one row, `None` where rows differ.
 #[derive(Clone, Debug, PartialEq)]

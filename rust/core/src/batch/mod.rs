@@ -21,10 +21,10 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 
 use crate::{
-    audio::{Codec, DecodeReport, SampleType},
     error::Result,
     memory::{Buffer, Permit},
 };
+use gristmill_audio::{Codec, DecodeReport, SampleType};
 
 pub(crate) use assemble::{Audio, Layout, Source, VALID, assemble};
 pub use describe::{Described, describe_columns};

@@ -14,13 +14,13 @@ use super::{
     tables::Key,
 };
 use crate::{
-    audio::Reason,
     batch::{BadRow, Limit, Value, value},
     error::{Error, ErrorKind, Result},
     hash::hash,
     order::{RowId, Step},
     shard::{Projection, Shard, Table},
 };
+use gristmill_audio::Reason;
 
 /// Bytes of the tables that tell paths which are kept: those of a few record batches.
 const PATHS_LIMIT: usize = 1 << 20;

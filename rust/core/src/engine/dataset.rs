@@ -3,13 +3,13 @@
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use crate::{
-    audio::{AudioSpec, Budget, Channels, Pad, SampleType},
     batch::{Layout, Source, VALID, check_supported},
     error::{Error, Result},
     metrics::{RowCounts, ShardReads},
     order::{Fingerprint, Order, Rows, Step},
     shard::{Files, Projection, Shard, audio_columns, check_class_names, open_all},
 };
+use gristmill_audio::{AudioSpec, Budget, Channels, Pad, SampleType};
 
 use super::{
     Runtime,

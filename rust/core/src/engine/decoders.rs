@@ -15,13 +15,13 @@ use super::{
     row::{RawBlob, ReadRow},
 };
 use crate::{
-    audio::{Channels, Codec, DecodeError, DecodeReport, Decoder, Reason},
     batch::{BadRow, BlobValue, DamagedRow, Row, RowOutcome},
     error::{Error, ErrorKind, Result},
     hash::hash,
     memory::{Account, AlignedBuf, Buffer, Permit},
     shard::Shard,
 };
+use gristmill_audio::{Channels, Codec, DecodeError, DecodeReport, Decoder, Reason};
 
 /// A thread decodes on for this long before it asks again whose turn it is, while no other iterator
 /// has work.

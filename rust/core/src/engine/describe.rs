@@ -6,10 +6,10 @@ use arrow_schema::DataType;
 
 use super::{Runtime, dataset::Dataset, options::Options};
 use crate::{
-    audio::Channels,
     batch::{Binary, Described, Dtype, Source, VALID, describe_columns},
     error::Result,
 };
+use gristmill_audio::Channels;
 
 /// Describes the output columns, reading the header of the first shard only.
 ///

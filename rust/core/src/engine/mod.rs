@@ -57,7 +57,6 @@ use self::{
     tables::Tables,
 };
 use crate::{
-    audio::warm_up,
     batch::{Batch, Binary},
     error::Result,
     memory::{Memory, Permit},
@@ -65,6 +64,7 @@ use crate::{
     order::Fingerprint,
     shard::OpenFiles,
 };
+use gristmill_audio::warm_up;
 
 /// Reading threads that a process may have though no iterator alone asks for as many.
 const MIN_READERS: usize = 8;

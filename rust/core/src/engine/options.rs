@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use crate::{
-    audio::AudioSpec,
     batch::{Binary, Styles},
     error::{Error, Result},
     order::Plan,
     shard::{Files, IndexDir, OpenFiles},
     threads::usable_cpus,
 };
+use gristmill_audio::AudioSpec;
 
 /// Everything a pipeline depends on. Plain data: nothing is opened by making one.
 #[derive(Clone, Debug)]

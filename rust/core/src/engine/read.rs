@@ -12,11 +12,11 @@ use super::{
     tables::{Key, Tables},
 };
 use crate::{
-    audio::{self, AudioInfo, AudioSpec, Channels, SampleType},
     error::{Error, Result},
     memory::Permit,
     shard::{Blob, BlobRun, Shard, Table},
 };
+use gristmill_audio::{self as audio, AudioInfo, AudioSpec, Channels, SampleType};
 
 /// What readers read with.
 #[derive(Debug)]

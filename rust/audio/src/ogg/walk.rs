@@ -1,0 +1,173 @@
+//! From page to page of one logical stream.
+
+use super::page::{NoPage, Page, find_capture};
+use crate::{
+    error::Reason,
+    memory,
+    report::{Damage, Ledger},
+};
+
+/// Logical streams that begin together, and the one among them that is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Its serial number.
+    pub(super) serial: u32,
+    /// Where it begins.
+    pub(super) at: usize,
+    /// Behind the first pages of all streams. A first page after that begins another group.
+    pub(super) end: usize,
+}
+
+/// The pages of one logical stream; those of others between them are passed over.
+pub(super) struct Walk<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) group: Group,
+    pub(super) at: usize,
+    /// Where the last page of any stream begins.
+    last: usize,
+    pub(super) sequence: Option<u32>,
+    /// Pages that are missing or unreadable.
+    pub(super) n_lost: u64,
+    pub(super) junk: Junk,
+}
+
+/// What lies between pages and is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Junk {
+    /// Where the first of it begins.
+    first: Option<usize>,
+    count: u64,
+    /// Since the last page of the stream.
+    new: Option<usize>,
+}
+
+impl Junk {
+    /// Something that is no page begins at `at`.
+    pub(super) fn meet(&mut self, at: usize) {
+        self.new = self.new.or(Some(at));
+    }
+
+    /// A page of the stream follows. Where it is not the next one, pages were lost in between, and
+    /// what was met is what is left of them.
+    pub(super) fn settle(&mut self, is_next: bool) {
+        if let Some(at) = self.new.take().filter(|_| is_next) {
+            self.first = self.first.or(Some(at));
+            self.count += 1;
+        }
+    }
+
+    /// How often there was some.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// An error, or a count, if there was some.
+    pub(super) fn note(&self, ledger: &mut Ledger) -> Result<(), Reason> {
+        let Some(first) = self.first else { return Ok(()) };
+        let reason = Reason::Junk { count: self.count, byte: first as u64 };
+        ledger.note(Damage::Junk, self.count, reason)
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// A walk from the page at `at` on, or from the first one.
+    pub(super) fn new(bytes: &'a [u8], group: Group, at: Option<usize>) -> Self {
+        let at = at.unwrap_or(group.at);
+        Self { bytes, group, at, last: at, sequence: None, n_lost: 0, junk: Junk::default() }
+    }
+
+    /// The next page of the stream. Junk is skipped and counted.
+    pub(super) fn next(&mut self) -> Result<Page<'a>, NoPage> {
+        loop {
+            match Page::read(self.bytes, self.at) {
+                Ok(page) if page.is_first() && page.offset >= self.group.end => {
+                    return Err(NoPage::End);
+                }
+                Ok(page) => {
+                    (self.last, self.at) = (page.offset, page.end());
+                    if page.serial != self.group.serial {
+                        continue;
+                    }
+                    let expected = self.sequence.map(|n| n.wrapping_add(1));
+                    let is_next = expected.is_none_or(|n| n == page.sequence);
+                    self.n_lost += u64::from(!is_next);
+                    self.junk.settle(is_next);
+                    self.sequence = Some(page.sequence);
+                    return Ok(page);
+                }
+                Err(NoPage::Junk) => {
+                    // A page whose length is wrong ends anywhere.
+                    let last = Page::read(self.bytes, self.last);
+                    if last.is_ok_and(|page| page.end() == self.at && !page.is_intact()) {
+                        self.n_lost += 1;
+                    } else {
+                        self.junk.meet(self.at);
+                    }
+                    self.at = find_capture(self.bytes, self.at).ok_or(NoPage::Junk)?;
+                }
+                Err(end) => return Err(end),
+            }
+        }
+    }
+
+    /// The first `n` packets. Audio begins on the page after them.
+    pub(super) fn headers(&mut self, n: usize) -> Result<Vec<Vec<u8>>, Reason> {
+        let broken = |why: &str| Reason::malformed(format!("the header packets {why}"));
+        let mut packets = vec![Vec::new()];
+        while packets.len() <= n {
+            let page = self.next().map_err(|_| broken("are incomplete"))?;
+            if !page.is_intact() {
+                return Err(broken("have a wrong checksum"));
+            }
+            for (piece, ends) in page.pieces() {
+                if let Some(packet) = packets.last_mut() {
+                    memory::extend(packet, piece)?;
+                }
+                if ends {
+                    packets.push(Vec::new());
+                }
+            }
+        }
+        match packets.pop() {
+            Some(rest) if rest.is_empty() && packets.len() == n => Ok(packets),
+            _ => Err(broken("share a page with audio")),
+        }
+    }
+
+    /// Whether another stream begins behind the end.
+    pub(super) fn is_chained(&self) -> bool {
+        Page::read(self.bytes, self.at).is_ok_and(|page| page.is_first())
+    }
+
+    /// Where the next group begins, once this stream has ended. `decoded` is for the error.
+    pub(super) fn next_group(
+        mut self,
+        decoded: u64,
+        ledger: &mut Ledger,
+    ) -> Result<Option<usize>, Reason> {
+        let mut torn_at = None;
+        loop {
+            match Page::read(self.bytes, self.at) {
+                Ok(page) if page.is_first() => {
+                    if let Some(byte) = torn_at {
+                        ledger.note(Damage::Junk, 1, Reason::Junk { count: 1, byte })?;
+                    }
+                    return Ok(Some(page.offset));
+                }
+                Ok(page) => self.at = page.end(),
+                // A group that breaks off in its first page; other streams may end as they like.
+                Err(NoPage::Cut(_)) if self.bytes.get(self.at + 5).is_none_or(|f| f & 2 != 0) => {
+                    let reason = Reason::Truncated { decoded, expected: None };
+                    ledger.note(Damage::Truncated, 1, reason)?;
+                    return Ok(None);
+                }
+                Err(NoPage::End | NoPage::Cut(_)) => return Ok(None),
+                Err(NoPage::Junk) => {
+                    let Some(at) = find_capture(self.bytes, self.at) else { return Ok(None) };
+                    torn_at = torn_at.or(Some(self.at as u64));
+                    self.at = at;
+                }
+            }
+        }
+    }
+}
