@@ -4,11 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
     error::{Exceeded, Reason},
-    resampler::Resampler,
+    resampler::{Design, Resampler},
 };
 
 /// Taps come in groups of this many, one for each lane of the inner product.
-pub(super) const LANES: usize = 16;
+pub(super) const LANES: usize = 8;
+
+/// Output frames that are computed together from the same input frames.
+pub(super) const GROUP: usize = 4;
 
 /// The most coefficients in a table with all phases (2 MiB). A ratio with more is interpolated.
 const MAX_COEFFICIENTS: usize = 1 << 19;
@@ -64,44 +67,96 @@ impl Filter {
         let design = self.resampler.design(self.ratio);
         (design.half_width.ceil() as usize).next_multiple_of(LANES / 2)
     }
+
+    /// Whether there are too many phases for a table, so that those between its rows are interpolated.
+    pub(super) fn is_interpolated(self) -> bool {
+        self.ratio.up > (MAX_COEFFICIENTS / (2 * self.half())) as u64
+    }
+
+    /// Frames before and behind the window of input that are multiplied by zeros only, so that they are
+    /// never decoded: a group begins with the input of its first output frame and ends with that of its
+    /// last one, also where only some of them are wanted.
+    pub(super) fn margins(self) -> (usize, usize) {
+        if self.is_interpolated() {
+            return (0, 0);
+        }
+        let Ratio { up, down } = self.ratio;
+        let latest = ((GROUP as u64 - 1) * down).div_ceil(up) as usize;
+        let n_taps = 2 * self.half();
+        (latest, (n_taps + latest).next_multiple_of(LANES) - n_taps)
+    }
 }
 
 /// The coefficients of one filter.
 #[derive(Debug)]
 pub(super) struct Kernel {
     pub(super) filter: Filter,
-    /// Coefficients of a phase: `2 * half`.
+    /// The ratio, its terms multiplied so that few output frames of a cycle are left over from groups.
+    pub(super) cycle: Ratio,
+    /// Coefficients of an output frame.
     pub(super) n_taps: usize,
-    /// Phases between two input frames, and whether those between must be interpolated.
+    /// The frames of [`Filter::margins`] before the window.
+    pub(super) margin: usize,
+    /// Rows of the table for one input frame, and whether those between must be interpolated.
     pub(super) n_phases: u64,
     pub(super) is_interpolated: bool,
-    /// Phase after phase. An interpolated table has one more phase at its end, which is the first
-    /// one an input frame later.
+    /// Row after row. There is one for each output frame of a cycle, in groups: each begins with as many
+    /// zeros as its frame's input begins later than that of the group's first one.
+    ///
+    /// An interpolated table has a row for each phase, and one more at its end, which is the first one an
+    /// input frame later.
     pub(super) coefficients: Vec<f32>,
 }
 
 impl Kernel {
     fn new(filter: Filter) -> Self {
+        if filter.is_interpolated() { Self::of_phases(filter) } else { Self::of_groups(filter) }
+    }
+
+    /// A table with the coefficients of every output frame.
+    fn of_groups(filter: Filter) -> Self {
+        let Ratio { up, down } = filter.ratio;
+        let (margin, behind) = filter.margins();
+        let design = filter.resampler.design(filter.ratio);
+        let n_taps = 2 * filter.half() + behind;
+        // Short cycles would be nothing but groups that are not full.
+        let times = if up < 4 * GROUP as u64 { GROUP as u64 / gcd(up, GROUP as u64) } else { 1 };
+        let cycle = Ratio { up: up * times, down: down * times };
+        let n_rows = (cycle.up as usize).next_multiple_of(GROUP);
+        let mut coefficients = vec![0.0; n_rows * n_taps];
+        let rows = coefficients.chunks_exact_mut(n_taps).zip(0..cycle.up);
+        for (row, frame) in rows {
+            let first = frame - frame % GROUP as u64;
+            let begin = |frame: u64| frame * down / up;
+            let later = (begin(frame) - begin(first)) as usize;
+            let phase = (frame * down % up) as f64 / up as f64;
+            let taps = row.get_mut(later..later + 2 * filter.half()).unwrap_or_default();
+            fill(&design, phase, taps);
+        }
+        Self { filter, cycle, n_taps, margin, n_phases: up, is_interpolated: false, coefficients }
+    }
+
+    /// A table to interpolate in. The lower the cutoff, the more taps and the fewer phases: the product is
+    /// bounded.
+    fn of_phases(filter: Filter) -> Self {
         let design = filter.resampler.design(filter.ratio);
         let n_taps = 2 * filter.half();
-        let up = filter.ratio.up;
-        let is_interpolated = up > (MAX_COEFFICIENTS / n_taps) as u64;
-        // The lower the cutoff, the more taps and the fewer phases: the product is bounded.
-        let n_phases = if is_interpolated { (design.resolution as u64).max(2) } else { up };
-        let n_rows = n_phases + u64::from(is_interpolated);
-        let mut coefficients = Vec::with_capacity(n_rows as usize * n_taps);
-        let mut row = vec![0.0; n_taps];
-        for phase in 0..n_rows {
-            let at = phase as f64 / n_phases as f64;
-            let before = (n_taps / 2 - 1) as f64;
-            for (k, tap) in row.iter_mut().enumerate() {
-                *tap = design.at(k as f64 - before - at);
-            }
-            let sum = if design.passes_constants { row.iter().sum() } else { 1.0 };
-            coefficients.extend(row.iter().map(|tap| (tap / sum) as f32));
+        let n_phases = (design.resolution as u64).max(2);
+        let mut coefficients = vec![0.0; (n_phases as usize + 1) * n_taps];
+        for (row, phase) in coefficients.chunks_exact_mut(n_taps).zip(0u64..) {
+            fill(&design, phase as f64 / n_phases as f64, row);
         }
-        Self { filter, n_taps, n_phases, is_interpolated, coefficients }
+        let cycle = filter.ratio;
+        Self { filter, cycle, n_taps, margin: 0, n_phases, is_interpolated: true, coefficients }
     }
+}
+
+/// The coefficients of an output frame that lies `phase` input frames behind the middle ones of `row`.
+fn fill(design: &Design, phase: f64, row: &mut [f32]) {
+    let before = (row.len() / 2).saturating_sub(1) as f64;
+    let taps: Vec<_> = (0..row.len()).map(|k| design.at(k as f64 - before - phase)).collect();
+    let sum = if design.passes_constants { taps.iter().sum() } else { 1.0 };
+    row.iter_mut().zip(taps).for_each(|(to, tap)| *to = (tap / sum) as f32);
 }
 
 /// Tables that the process keeps, most recently used last.

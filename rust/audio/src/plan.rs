@@ -100,7 +100,9 @@ impl Frames {
                 let last = first.saturating_add_unsigned(len as u64);
                 let n_frames = info.n_frames as i64;
                 let input = first.clamp(0, n_frames)..last.clamp(0, n_frames);
-                let zeros = ((input.start - first) as usize, (last - input.end) as usize);
+                let (before, behind) = filter.margins();
+                let before = (input.start - first) as usize + before;
+                let zeros = (before, (last - input.end) as usize + behind);
                 (input.start as u64..input.end as u64, zeros)
             }
             _ => (start..end, (0, 0)),
