@@ -1,0 +1,50 @@
+"""Hashes of what each seed of the fuzz corpora decodes to.
+
+`python tests/golden_hashes.py` prints them; `--write` renews the file that `test_golden.py` reads.
+It is a script of its own, so that an emulator can run it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import gristmill as gm
+
+SEEDS = Path(__file__).parents[1] / "fuzz" / "corpus"
+GOLDEN = Path(__file__).with_suffix(".json")
+
+# The target rate of each resampler. All seeds but the one to 31,999 Hz have ratios with a table of
+# all phases; that one is interpolated.
+RESAMPLED = {"hq": 32_000, "best": 24_000, "fast": 31_999, "torchaudio": 16_000}
+
+
+def hashes() -> dict[str, str]:
+    """A hash for each recording as it is, and one for each resampler over all recordings."""
+    found = {}
+    resampled = {name: hashlib.sha256() for name in RESAMPLED}
+    for path in sorted(SEEDS.glob("*/*")):
+        data = path.read_bytes()
+        try:
+            decoded = gm.decode(data, channels="keep", strict=False)
+        except (gm.GristmillError, ValueError):
+            continue  # some seeds are no recordings
+        found[f"{path.parent.name}/{path.name}"] = _short(hashlib.sha256(decoded.tobytes()))
+        for name, rate in RESAMPLED.items():
+            again = gm.decode(data, sample_rate=rate, resampler=name, strict=False)
+            resampled[name].update(again.tobytes())
+    return found | {f"resampled/{name}": _short(total) for name, total in resampled.items()}
+
+
+def _short(digest: hashlib._Hash) -> str:
+    return digest.hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    text = json.dumps(hashes(), indent=1, sort_keys=True) + "\n"
+    if sys.argv[1:] == ["--write"]:
+        GOLDEN.write_text(text)
+    else:
+        sys.stdout.write(text)
