@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import av
 import numpy as np
@@ -130,6 +132,46 @@ def test_coarse_times_of_vorbis_are_no_holes(step: int) -> None:
     audio, report = gm.decode_with_report(data)
     assert (dict(report.damage), report.frames_missing) == ({}, 0)
     assert audio.tobytes() == whole.tobytes() == gm.decode(data).tobytes()
+
+
+S16: dict[str, Any] = {"sample_format": "s16", "bit_rate": None}
+IN_MATROSKA: dict[str, Callable[[], bytes]] = {
+    "vorbis": lambda: remux(encode(CLICKS, 48_000, "vorbis"), "matroska"),
+    "opus": lambda: write(SOUND, 48_000, "matroska", "libopus"),
+    "flac": lambda: write(SOUND, 48_000, "matroska", "flac", **S16),
+    "pcm": lambda: write(SOUND, 48_000, "matroska", "pcm_s16le", **S16),
+}
+
+
+@pytest.mark.parametrize("codec", IN_MATROSKA)
+@pytest.mark.parametrize("step", [50, 100, 200])
+def test_coarse_times_up_to_the_end_are_no_holes(codec: str, step: int) -> None:
+    """No later time confirms the last ones; the length of the segment has no room for a gap."""
+    plain = IN_MATROSKA[codec]()
+    whole = gm.decode(plain)
+    times = times_of(plain)
+    # A last block with padding is no SimpleBlock, and keeps its time.
+    n = len(times) - (codec in ("vorbis", "opus"))
+    coarse = {i: -(-max(t, 0) // step) * step for i, t in enumerate(times[:n])}
+    data = patched_times(plain, coarse)
+    audio, report = gm.decode_with_report(data)
+    assert (dict(report.damage), report.frames_missing) == ({}, 0)
+    assert audio.tobytes() == whole.tobytes() == gm.decode(data).tobytes()
+
+
+@pytest.mark.parametrize("junk", [bytes(100), b"\xff" * 50], ids=["zeros", "ones"])
+def test_junk_between_clusters_is_junk(junk: bytes) -> None:
+    good = write(SOUND, 48_000, "matroska", "flac", flags={"cluster_time_limit": "500"}, **S16)
+    at = -1
+    for _ in range(4):
+        at = good.index(b"\x1f\x43\xb6\x75", at + 1)
+    data = good[:at] + junk + good[at:]
+    with pytest.raises(gm.DecodeError, match=f"no audio lie .* from byte {at} on") as caught:
+        gm.decode(data)
+    assert caught.value.reason == "junk"
+    audio, report = gm.decode_with_report(data)
+    assert dict(report.damage) == {"junk": 1}
+    assert audio.tobytes() == gm.decode(good).tobytes()
 
 
 @pytest.mark.parametrize("codec", ["libopus", "vorbis"])

@@ -22,18 +22,24 @@ pub(super) struct Clock {
     pub(super) scale_ns: u64,
     pub(super) rate_hz: u32,
     pub(super) duration_ns: Option<u64>,
+    /// What is cut off at the ends, which that length may be without.
+    pub(super) trimmed_ns: u64,
 }
 
 const SECOND_NS: i128 = 1_000_000_000;
 
-/// The longest gap that a last block alone can tell of, without a length to compare it with.
+/// The longest gap that the last time alone can tell of, without a length to compare it with.
 const LONGEST_LAST_NS: i128 = 5 * SECOND_NS;
+
+/// What times are rounded by, beside the timescale of the segment.
+const ROUNDING_NS: i128 = 3_000_000;
 
 impl Clock {
     /// Frames before each gap, and how many are lost in it. `n_frames` are there.
     ///
     /// A gap is as long as the least lateness of all blocks behind it says, so that a false time makes
-    /// none. One that goes beyond the claimed length is none.
+    /// none. One that goes beyond the claimed length is none. The last time has none behind it that
+    /// could confirm a gap, so the claimed length must have room for that.
     pub(super) fn gaps(&self, blocks: &[Timed], n_frames: u64) -> Result<Vec<(u64, u64)>, Reason> {
         let rate_hz = i128::from(self.rate_hz.max(1));
         let ns = |frames: u64| i128::from(frames) * SECOND_NS / rate_hz;
@@ -43,28 +49,33 @@ impl Clock {
         let first_ns = first.map_or(0, |block| i128::from(block.time) * scale_ns);
         let late_ns =
             |block: &Timed| i128::from(block.time) * scale_ns - first_ns - ns(block.before);
-        let most_ns = match self.duration_ns {
-            // As much as is missing of the length, and some for rounding and the codec's delay.
-            Some(duration) if duration > 0 => i128::from(duration) - ns(n_frames) + SECOND_NS / 2,
-            _ => i128::MAX,
+        let missing_ns = match self.duration_ns {
+            Some(duration) if duration > 0 => Some(i128::from(duration) - ns(n_frames)),
+            _ => None,
         };
+        let trimmed_ns = i128::from(self.trimmed_ns).min(SECOND_NS / 2);
+        let last_time = blocks.last().map(|block| block.time);
         let mut gaps = Vec::new();
         let mut least = Vec::new();
         memory::reserve(&mut least, blocks.len())?;
         let mut found_ns = i128::MAX;
-        for (i, block) in blocks.iter().enumerate().rev() {
+        for block in blocks.iter().rev() {
             let late = late_ns(block);
             let is_early = late < -SECOND_NS; // that time is false
-            let alone = i + 1 == blocks.len() && self.duration_ns.is_none();
-            let is_false = late > most_ns || alone && late > LONGEST_LAST_NS;
-            if !is_early && !is_false {
+            let most_ns = match (missing_ns, Some(block.time) == last_time) {
+                (Some(missing), true) => missing + trimmed_ns + 2 * scale_ns + ROUNDING_NS,
+                (Some(missing), false) => missing + SECOND_NS / 2,
+                (None, true) => LONGEST_LAST_NS,
+                (None, false) => i128::MAX,
+            };
+            if !is_early && late <= most_ns {
                 found_ns = found_ns.min(late);
             }
             least.push(found_ns);
         }
         let mut lost_ns = 0;
         for (block, &late) in blocks.iter().zip(least.iter().rev()) {
-            let slack = 2 * scale_ns + ns(block.own) / 2 + 3_000_000;
+            let slack = 2 * scale_ns + ns(block.own) / 2 + ROUNDING_NS;
             let own = i128::from(block.own.max(1));
             if late == i128::MAX || late <= lost_ns + slack {
                 continue;
@@ -91,7 +102,7 @@ mod tests {
             .map(|(&time, i)| Timed { time, before: 20 * i, own: 20 })
             .collect();
         let duration_ns = duration_ms.map(|ms| ms * 1_000_000);
-        let clock = Clock { scale_ns: 1_000_000, rate_hz: 1000, duration_ns };
+        let clock = Clock { scale_ns: 1_000_000, rate_hz: 1000, duration_ns, trimmed_ns: 0 };
         clock.gaps(&blocks, 20 * times.len() as u64).unwrap()
     }
 
@@ -114,6 +125,13 @@ mod tests {
         // A false time of a whole cluster, and a false early one behind a gap.
         assert_eq!(gaps(&[0, 20, 9_040, 9_060, 9_080, 100, 120], None), []);
         assert_eq!(gaps(&[5_000, 5_020, 5_100, 0, 5_140], None), [(40, 60)]);
+    }
+
+    #[test]
+    fn a_last_time_alone_tells_of_what_the_length_has_room_for() {
+        assert_eq!(gaps(&[0, 50, 50, 100, 100], Some(100)), []);
+        assert_eq!(gaps(&[0, 20, 40, 100], Some(120)), [(60, 40)]);
+        assert_eq!(gaps(&[0, 20, 40, 100], Some(80)), []);
     }
 
     #[test]

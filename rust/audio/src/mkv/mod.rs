@@ -105,8 +105,28 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<L
     };
     let (mut list, ledger) = (walk.list, walk.ledger);
     let rate_hz = stream.track.rate_hz;
-    let clock = Clock { scale_ns: walk.scale_ns, rate_hz, duration_ns: walk.duration_ns };
+    let frames = |ns: u64| {
+        let frames = (u128::from(ns) * u128::from(rate_hz) + 500_000_000) / 1_000_000_000;
+        u64::try_from(frames).unwrap_or(u64::MAX)
+    };
+    let delay = stream.track.delay.unwrap_or_else(|| frames(stream.delay_ns));
+    let delay_ns = u128::from(delay) * 1_000_000_000 / u128::from(rate_hz.max(1));
+    let clock = Clock {
+        scale_ns: walk.scale_ns,
+        rate_hz,
+        duration_ns: walk.duration_ns,
+        trimmed_ns: u64::try_from(delay_ns).unwrap_or(u64::MAX).saturating_add(walk.discard_ns),
+    };
     let gaps = clock.gaps(&walk.blocks, list.n_frames())?;
+    if let Some((count, byte)) = walk.junk {
+        // Where packets are missing, it is what is left of them.
+        let reason = if gaps.is_empty() {
+            Reason::Junk { count, byte }
+        } else {
+            Reason::CorruptPackets { count }
+        };
+        ledger.note(Damage::Junk, count, reason)?;
+    }
     if !gaps.is_empty() {
         let count = gaps.len() as u64;
         ledger.note(Damage::LostPackets, count, Reason::LostPackets { count })?;
@@ -117,10 +137,6 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<L
         let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
         ledger.note(Damage::Truncated, 1, reason)?;
     }
-    let frames = |ns: u64| {
-        let frames = (u128::from(ns) * u128::from(rate_hz) + 500_000_000) / 1_000_000_000;
-        u64::try_from(frames).unwrap_or(u64::MAX)
-    };
     // Half a second covers what the other tracks of a film last longer.
     let slack = if is_cut { 0 } else { u64::from(rate_hz / 2) };
     let promised = frames(walk.duration_ns.unwrap_or(0));
@@ -129,8 +145,8 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<L
         list.check(Some(promised), ledger)?;
     }
     let n_coded = list.n_frames();
-    let Track { codec, rate_hz, n_channels, mut coding, delay, .. } = stream.track;
-    let delay = delay.unwrap_or_else(|| frames(stream.delay_ns)).min(n_coded);
+    let Track { codec, rate_hz, n_channels, mut coding, .. } = stream.track;
+    let delay = delay.min(n_coded);
     let n_frames = (n_coded - delay).saturating_sub(frames(walk.discard_ns));
     coding.settle(bytes, listed, rate_hz)?;
     Ok(Layout { codec, rate_hz, n_channels, n_frames, delay, coding })
@@ -157,6 +173,8 @@ struct Walk<'a, 'l> {
     blocks: Vec<Timed>,
     /// Frames at the end of the last block that are not meant to be heard.
     discard_ns: u64,
+    /// In how many places something else than an element lies, and where the first of it begins.
+    junk: Option<(u64, u64)>,
 }
 
 impl<'a, 'l> Walk<'a, 'l> {
@@ -172,6 +190,7 @@ impl<'a, 'l> Walk<'a, 'l> {
             cluster_time: 0,
             blocks: Vec::new(),
             discard_ns: 0,
+            junk: None,
         }
     }
 
@@ -184,7 +203,7 @@ impl<'a, 'l> Walk<'a, 'l> {
                 // Fewer bytes than a header has, or something else behind the segment.
                 let is_behind = segment_end.is_some_and(|end| at >= end);
                 if !is_behind && bytes.len() - at >= 12 {
-                    self.ledger.note(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
+                    self.meet_junk(at);
                     at = self.resync(bytes, at + 1);
                     continue;
                 }
@@ -203,8 +222,8 @@ impl<'a, 'l> Walk<'a, 'l> {
             }
             let Some(end) = element.end().filter(|&end| end <= bytes.len()) else {
                 let next = self.resync(bytes, at + 1);
-                if self.ledger.is_lenient() && next < bytes.len() {
-                    self.ledger.mark(Damage::Junk, 1);
+                if next < bytes.len() {
+                    self.meet_junk(at);
                     at = next;
                     continue;
                 }
@@ -220,6 +239,11 @@ impl<'a, 'l> Walk<'a, 'l> {
         }
         self.leave_entry()?;
         Ok(segment_end.is_some_and(|end| end != usize::MAX && end > bytes.len()))
+    }
+
+    fn meet_junk(&mut self, at: usize) {
+        let (count, _) = self.junk.get_or_insert((0, at as u64));
+        *count += 1;
     }
 
     /// Where the walk can go on from `at`: a cluster, or a block of the track with another element
