@@ -138,7 +138,6 @@ S16: dict[str, Any] = {"sample_format": "s16", "bit_rate": None}
 IN_MATROSKA: dict[str, Callable[[], bytes]] = {
     "vorbis": lambda: remux(encode(CLICKS, 48_000, "vorbis"), "matroska"),
     "opus": lambda: write(SOUND, 48_000, "matroska", "libopus"),
-    "flac": lambda: write(SOUND, 48_000, "matroska", "flac", **S16),
     "pcm": lambda: write(SOUND, 48_000, "matroska", "pcm_s16le", **S16),
 }
 

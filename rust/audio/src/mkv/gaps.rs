@@ -53,7 +53,13 @@ impl Clock {
             Some(duration) if duration > 0 => Some(i128::from(duration) - ns(n_frames)),
             _ => None,
         };
-        let trimmed_ns = i128::from(self.trimmed_ns).min(SECOND_NS / 2);
+        // As much as is missing of the length, and some for rounding and the codec's delay.
+        let most_ns = missing_ns.map_or(i128::MAX, |missing| missing + SECOND_NS / 2);
+        let room_ns = missing_ns.map(|missing| {
+            let trimmed_ns = i128::from(self.trimmed_ns).min(SECOND_NS / 2);
+            missing + trimmed_ns + 2 * scale_ns + ROUNDING_NS
+        });
+        let room_ns = room_ns.unwrap_or(LONGEST_LAST_NS);
         let last_time = blocks.last().map(|block| block.time);
         let mut gaps = Vec::new();
         let mut least = Vec::new();
@@ -62,16 +68,12 @@ impl Clock {
         for block in blocks.iter().rev() {
             let late = late_ns(block);
             let is_early = late < -SECOND_NS; // that time is false
-            let most_ns = match (missing_ns, Some(block.time) == last_time) {
-                (Some(missing), true) => missing + trimmed_ns + 2 * scale_ns + ROUNDING_NS,
-                (Some(missing), false) => missing + SECOND_NS / 2,
-                (None, true) => LONGEST_LAST_NS,
-                (None, false) => i128::MAX,
-            };
-            if !is_early && late <= most_ns {
+            let is_last = Some(block.time) == last_time;
+            let is_false = late > most_ns || is_last && missing_ns.is_none() && late > room_ns;
+            if !is_early && !is_false {
                 found_ns = found_ns.min(late);
             }
-            least.push(found_ns);
+            least.push(if is_last && late > room_ns { i128::MAX } else { found_ns });
         }
         let mut lost_ns = 0;
         for (block, &late) in blocks.iter().zip(least.iter().rev()) {
