@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -68,6 +69,66 @@ def assert_equal(path: Path, table: pa.Table, columns: list[str]) -> None:
 
 def assert_alike(ours: Any, theirs: Any, name: str) -> None:
     assert ours == theirs or repr(ours) == repr(theirs), name
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("n_rows", [0, 1, 3, 40_000])
+def test_compressed_bodies(tmp_path: Path, codec: Any, n_rows: int) -> None:
+    """Small and large ones, whose buffers are compressed, stored as they are, and empty."""
+    rng = np.random.default_rng(7)
+    numbers = np.arange(n_rows)
+    table = pa.table(
+        {
+            "n": pa.array(numbers),
+            "noise": pa.array(rng.integers(0, 2**63, n_rows)),
+            "null": pa.array(numbers, mask=numbers % 3 == 0),
+            "flag": pa.array(numbers % 5 == 0),
+            "text": pa.array([f"row {i}" if i % 7 else None for i in numbers], pa.string()),
+            "view": pa.array([f"a longer text {i}" for i in numbers], pa.string_view()),
+            "list": pa.array([[int(i)] * (i % 4) for i in numbers], pa.list_(pa.int32())),
+            "kind": pa.array([f"kind {i % 9}" for i in numbers], pa.string()).dictionary_encode(),
+            "none": pa.nulls(n_rows),
+        }
+    )
+    path = tmp_path / "a.arrow"
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema, options=options) as writer,
+    ):
+        writer.write_table(table, max_chunksize=n_rows or None)
+    dataset = gm.ArrowIterDataset(path, audio=None, batch_size=max(n_rows, 1), fill_value=-1)
+    batches = list(dataset)
+    assert len(batches) == (n_rows > 0)
+    for batch in batches:
+        for name in table.column_names:
+            theirs = table[name].combine_chunks()
+            filled = theirs.fill_null(-1) if name == "null" else theirs
+            ours = [v.tolist() if name == "list" else v for v in batch[name].tolist()]
+            assert ours == filled.to_pylist(), name
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("change", [-1, 1, 1 << 20])
+def test_compressed_buffers_that_grow_to_something_else(
+    tmp_path: Path, codec: Any, change: int
+) -> None:
+    n_bytes = 8 << 20
+    table = pa.table({"n": pa.array(np.arange(n_bytes // 8))})
+    path = tmp_path / "a.arrow"
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema, options=options) as writer,
+    ):
+        writer.write_table(table)
+    data = path.read_bytes()
+    claim = n_bytes.to_bytes(8, "little")
+    assert data.count(claim) == 1
+    path.write_bytes(data.replace(claim, (n_bytes + change).to_bytes(8, "little")))
+    with pytest.raises(gm.CorruptShardError, match="does not decompress") as caught:
+        next(iter(gm.ArrowIterDataset(path, audio=None, batch_size=2)))
+    assert caught.value.shard == str(path)
 
 
 @pytest.mark.parametrize("path", corpus("ipc-golden", ["*.stream", "*.arrow_file"]))

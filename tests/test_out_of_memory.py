@@ -1,8 +1,8 @@
 """A system that refuses memory: large blocks end in `MemoryError`, and not the process.
 
 `RLIMIT_AS` leaves each job room for its small blocks, and none for its large one: the slots of a
-batch, a decoded recording, an encoded row, the body of a record batch. Rust ends the process where
-a small block is refused; nothing can be promised there.
+batch, a decoded recording, an encoded row, the body of a record batch, what a compressed one grows
+to. Rust ends the process where a small block is refused; nothing can be promised there.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ JOBS = {
     "whole recording": {"audio": gm.Audio(crop=None), "batch_size": None},
     "encoded row": {"audio": None, "binary": "numpy", "batch_size": None},
     "record batch": {"audio": None, "batch_size": 4},
+    "zstd": {"audio": None, "batch_size": 4},
+    "lz4": {"audio": None, "batch_size": 4},
 }
 
 def run(path, **options):
@@ -60,13 +62,14 @@ run(large)  # and goes on where there is memory again
 """
 
 
-def tokens(path: Path, n_rows: int) -> Path:
+def tokens(path: Path, n_rows: int, compression: str | None = None) -> Path:
     """One record batch of rows of 1 MiB."""
+    options = pa.ipc.IpcWriteOptions(compression=compression)
     values = pa.array(np.zeros(n_rows * MIB // 4, np.int32))
     lists = pa.FixedSizeListArray.from_arrays(values, MIB // 4)
     with (
         pa.OSFile(str(path), "wb") as sink,
-        pa.ipc.new_stream(sink, pa.schema([("tokens", lists.type)])) as out,
+        pa.ipc.new_stream(sink, pa.schema([("tokens", lists.type)]), options=options) as out,
     ):
         out.write_batch(pa.record_batch([lists], names=["tokens"]))
     return path
@@ -82,7 +85,11 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[
     long = shards.write_audio(folder / "long.arrow", [encode(silence, 32_000, "flac16")])
     blob = shards.write_audio(folder / "blob.arrow", [bytes(200 * MIB)])
     few, many = tokens(folder / "few.arrow", 4), tokens(folder / "many.arrow", 200)
+    compressed = {
+        codec: (few, tokens(folder / f"{codec}.arrow", 200, codec)) for codec in ("zstd", "lz4")
+    }
     yield {
+        **compressed,
         "slots": (short, short),
         "whole recording": (short, long),
         "encoded row": (short, blob),
@@ -92,7 +99,9 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[
         path.unlink()
 
 
-@pytest.mark.parametrize("job", ["slots", "whole recording", "encoded row", "record batch"])
+@pytest.mark.parametrize(
+    "job", ["slots", "whole recording", "encoded row", "record batch", "zstd", "lz4"]
+)
 def test_a_large_block_that_is_refused_is_an_error(
     paths: dict[str, tuple[Path, Path]], job: str
 ) -> None:

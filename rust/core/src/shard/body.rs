@@ -17,6 +17,7 @@ use bytes::Bytes;
 use flatbuffers::FlatBufferBuilder;
 
 use super::{
+    decompress::{self, Plain},
     guard,
     layout::{BatchLayout, FieldSpan, Node, Views},
     source::Source,
@@ -252,49 +253,32 @@ impl CompactBody {
         schema: SchemaRef,
         dictionaries: &HashMap<i64, ArrayRef>,
     ) -> Result<RecordBatch> {
-        let header = self.header(n_rows, layout, selection)?;
+        let bytes = selection.buffers.iter().map(|range| self.bytes(range));
+        let plain = match layout.compression {
+            Some(codec) => decompress::large(codec, &bytes.collect::<Result<Vec<_>>>()?)?,
+            None => None,
+        };
+        let (data, places, compression) = match plain {
+            Some(Plain { data, places }) => (data, places, None),
+            None => (self.data.clone(), self.places(selection)?, layout.compression),
+        };
+        let header = header(n_rows, selection, &places, compression);
         let batch = flatbuffers::root::<arrow_ipc::RecordBatch<'_>>(&header)
             .map_err(|e| Error::corrupt(format!("the record batch is too large to decode: {e}")))?;
         let decode = || {
-            RecordBatchDecoder::try_new(&self.data, batch, schema, dictionaries, &layout.version)
+            RecordBatchDecoder::try_new(&data, batch, schema, dictionaries, &layout.version)
                 .and_then(RecordBatchDecoder::read_record_batch)
                 .map_err(|e| Error::corrupt(format!("the record batch does not decode: {e}")))
         };
         guard::contain("the record batch", decode)
     }
 
-    /// A record batch header for `n_rows` rows of the selected columns in this body.
-    fn header(
-        &self,
-        n_rows: usize,
-        layout: &BatchLayout,
-        selection: &Selection,
-    ) -> Result<Vec<u8>> {
+    /// Where each buffer lies here, and its length.
+    fn places(&self, selection: &Selection) -> Result<Vec<(usize, usize)>> {
         let place = |range: &Range<u64>| {
-            let length = (range.end - range.start) as i64;
-            Ok(arrow_ipc::Buffer::new(self.place(range)? as i64, length))
+            Ok((self.place(range)? as usize, (range.end - range.start) as usize))
         };
-        let buffers: Vec<_> = selection.buffers.iter().map(place).collect::<Result<_>>()?;
-        let nodes: Vec<_> = selection
-            .nodes
-            .iter()
-            .map(|node| FieldNode::new(node.length as i64, node.null_count as i64))
-            .collect();
-        let mut fbb = FlatBufferBuilder::new();
-        let compression = layout.compression.map(|codec| {
-            let method = BodyCompressionMethod::BUFFER;
-            arrow_ipc::BodyCompression::create(&mut fbb, &BodyCompressionArgs { codec, method })
-        });
-        let args = RecordBatchArgs {
-            length: n_rows as i64,
-            nodes: Some(fbb.create_vector(&nodes)),
-            buffers: Some(fbb.create_vector(&buffers)),
-            compression,
-            variadicBufferCounts: Some(fbb.create_vector(&selection.variadic)),
-        };
-        let batch = arrow_ipc::RecordBatch::create(&mut fbb, &args);
-        fbb.finish(batch, None);
-        Ok(fbb.finished_data().to_vec())
+        selection.buffers.iter().map(place).collect()
     }
 
     /// Checks what the compressed buffers claim to grow to, before anything is allocated for it.
@@ -330,4 +314,36 @@ impl CompactBody {
         }
         Ok(Grown { bytes: total, keeps_body })
     }
+}
+
+/// A record batch header for `n_rows` rows of the selected columns, whose buffers lie at these
+/// places.
+fn header(
+    n_rows: usize,
+    selection: &Selection,
+    places: &[(usize, usize)],
+    compression: Option<CompressionType>,
+) -> Vec<u8> {
+    let place = |&(at, n): &(usize, usize)| arrow_ipc::Buffer::new(at as i64, n as i64);
+    let buffers: Vec<_> = places.iter().map(place).collect();
+    let nodes: Vec<_> = selection
+        .nodes
+        .iter()
+        .map(|node| FieldNode::new(node.length as i64, node.null_count as i64))
+        .collect();
+    let mut fbb = FlatBufferBuilder::new();
+    let compression = compression.map(|codec| {
+        let method = BodyCompressionMethod::BUFFER;
+        arrow_ipc::BodyCompression::create(&mut fbb, &BodyCompressionArgs { codec, method })
+    });
+    let args = RecordBatchArgs {
+        length: n_rows as i64,
+        nodes: Some(fbb.create_vector(&nodes)),
+        buffers: Some(fbb.create_vector(&buffers)),
+        compression,
+        variadicBufferCounts: Some(fbb.create_vector(&selection.variadic)),
+    };
+    let batch = arrow_ipc::RecordBatch::create(&mut fbb, &args);
+    fbb.finish(batch, None);
+    fbb.finished_data().to_vec()
 }

@@ -8,6 +8,7 @@
 
 mod blob;
 mod body;
+mod decompress;
 mod dictionaries;
 #[cfg(test)]
 mod faults;

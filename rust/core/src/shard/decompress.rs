@@ -1,0 +1,120 @@
+//! Compressed buffers of a record batch, decompressed into memory that the system may refuse.
+//!
+//! `arrow-ipc` decompresses as well, but a refusal ends the process there.
+
+use std::io::Read;
+
+use arrow_buffer::Buffer;
+use arrow_ipc::CompressionType;
+use bytes::Bytes;
+use lz4_flex::frame::FrameDecoder;
+use zstd::bulk::Decompressor;
+
+use super::guard;
+use crate::{
+    Error, Result,
+    memory::{ALIGNMENT, AlignedBuf, Buffer as Owned},
+};
+
+/// Buffers that grow to less, all together, are left to `arrow-ipc`: blocks of their size are asked
+/// for everywhere.
+const LARGE: usize = 1 << 20;
+
+/// Buffers one after another.
+pub(super) struct Plain {
+    pub(super) data: Buffer,
+    /// Where each of them lies, and its length.
+    pub(super) places: Vec<(usize, usize)>,
+}
+
+/// What is behind the length of a buffer.
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    AsItIs(&'a [u8]),
+    Compressed(&'a [u8], usize),
+}
+
+impl<'a> Content<'a> {
+    fn read(buffer: &'a [u8]) -> Result<Self> {
+        let Some((prefix, data)) = buffer.split_first_chunk() else {
+            return Ok(Self::AsItIs(&[])); // an empty buffer has no length
+        };
+        match i64::from_le_bytes(*prefix) {
+            -1 => Ok(Self::AsItIs(data)),
+            0 => Ok(Self::AsItIs(&[])),
+            n => usize::try_from(n)
+                .map(|n| Self::Compressed(data, n))
+                .map_err(|_| Error::corrupt(format!("a buffer of {n} bytes"))),
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Self::AsItIs(data) => data.len(),
+            Self::Compressed(_, n) => n,
+        }
+    }
+}
+
+/// Decompresses these buffers, whose claims were checked; `None` where they are to be left to
+/// `arrow-ipc`: few bytes, or mostly bytes that are stored as they are and would be copied here.
+///
+/// # Errors
+///
+/// `Corrupt`; `OutOfMemory` where the system refuses the memory for them.
+pub(super) fn large(codec: CompressionType, buffers: &[&[u8]]) -> Result<Option<Plain>> {
+    let contents = buffers.iter().map(|buffer| Content::read(buffer));
+    let contents = contents.collect::<Result<Vec<_>>>()?;
+    let (mut grown, mut kept, mut end) = (0_usize, 0_usize, 0_usize);
+    let mut places = Vec::with_capacity(contents.len());
+    for content in &contents {
+        let sum = if matches!(content, Content::AsItIs(_)) { &mut kept } else { &mut grown };
+        *sum = sum.saturating_add(content.len());
+        places.push((end, content.len()));
+        end =
+            end.saturating_add(content.len()).saturating_add(ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    if grown < LARGE || kept > grown {
+        return Ok(None);
+    }
+    let mut data = AlignedBuf::zeroed(end)?;
+    guard::contain("the record batch", || {
+        let mut zstd = None;
+        for (content, &(at, n)) in contents.into_iter().zip(&places) {
+            let into = data.as_bytes_mut().get_mut(at..at + n);
+            let into = into.ok_or_else(|| Error::corrupt("a buffer outside its memory"))?;
+            match content {
+                Content::AsItIs(data) => into.copy_from_slice(data),
+                Content::Compressed(data, _) if codec == CompressionType::ZSTD => {
+                    un_zstd(data, into, &mut zstd)?;
+                }
+                Content::Compressed(data, _) => un_lz4(data, into)?,
+            }
+        }
+        Ok(())
+    })?;
+    let data = Bytes::from_owner(Owned::free_standing(data)).into();
+    Ok(Some(Plain { data, places }))
+}
+
+fn un_zstd(data: &[u8], into: &mut [u8], zstd: &mut Option<Decompressor<'static>>) -> Result<()> {
+    let zstd = match zstd {
+        Some(zstd) => zstd,
+        None => zstd.insert(Decompressor::new().map_err(undecodable)?),
+    };
+    let n = zstd.decompress_to_buffer(data, into).map_err(undecodable)?;
+    if n < into.len() { Err(undecodable(format!("{n} bytes of {}", into.len()))) } else { Ok(()) }
+}
+
+fn un_lz4(data: &[u8], into: &mut [u8]) -> Result<()> {
+    let mut lz4 = FrameDecoder::new(data);
+    lz4.read_exact(into).map_err(undecodable)?;
+    match lz4.read(&mut [0]).map_err(undecodable)? {
+        0 => Ok(()),
+        _ => Err(undecodable(format!("more than {} bytes", into.len()))),
+    }
+}
+
+fn undecodable(why: impl std::fmt::Display) -> Error {
+    Error::corrupt(format!("the record batch does not decompress: {why}"))
+}
