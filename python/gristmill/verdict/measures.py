@@ -31,9 +31,6 @@ up the row that all wait for, and the look-ahead fills behind it."""
 SHARED = 0.05
 """Decode threads that worked less of the time for other iterators, while rows waited here, are not
 worth a word: as much waiting counts as keeping up."""
-SOME_WORK = 0.01
-"""Decode threads that work less of the time have nothing to decode: columns of numbers are made by
-the readers."""
 MAJOR = 0.5
 """A part of the decode threads' work that is more than half of it gives the case its name."""
 SLOW_FACTOR = 4.0
@@ -75,8 +72,15 @@ TWICE = 2
 """What is doubled when nothing tells how much is needed."""
 
 
+def decodes(stats: Stats) -> bool:
+    """Whether the decode threads have anything to do: other columns are made by the readers."""
+    return stats.stages.decode.count > 0
+
+
 def decoders_busy(stats: Stats) -> float:
     """The part of the decode threads' time in which they worked for this iterator, 0 to 1."""
+    if not decodes(stats):
+        return 0.0
     stages = stats.stages
     work = stages.decode.busy_seconds + stages.resample.busy_seconds + stages.assemble.busy_seconds
     return share_of(work, stats.decoders.alive_seconds)

@@ -20,6 +20,7 @@ from gristmill.verdict.measures import (
     cpu_queued,
     decoders_busy,
     decoders_taken,
+    decodes,
     figures_of,
     slow_shard,
 )
@@ -102,10 +103,9 @@ def _python(stats: Stats) -> Verdict:
 
 
 def _consumer(stats: Stats) -> Verdict:
-    busy = decoders_busy(stats)
+    busy = f"; the decode threads are {decoders_busy(stats):.0%} busy" if decodes(stats) else ""
     text = (
         f"All is well: the training loop is the limit. It takes {rate_text(stats.rows_per_second)} "
-        f"rows/s and waits {stats.waiting_share:.1%} of the time; the decode threads are "
-        f"{busy:.0%} busy."
+        f"rows/s and waits {stats.waiting_share:.1%} of the time{busy}."
     )
     return Verdict(Case.CONSUMER, text, figures_of(stats))

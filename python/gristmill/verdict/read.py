@@ -13,9 +13,9 @@ from gristmill.verdict.measures import (
     MOST_READERS,
     SLOW_REQUESTS,
     SMALL_REQUEST_BYTES,
-    SOME_WORK,
     TWICE,
     decoders_taken,
+    decodes,
     figures_of,
     needed_speedup,
     request_seconds,
@@ -71,14 +71,9 @@ def idle(stats: Stats) -> Verdict:
     return _storage(stats, share_of(reading, alive))
 
 
-def _decodes(stats: Stats) -> bool:
-    """Whether the decode threads have anything to do."""
-    return decoders_taken(stats) >= SOME_WORK
-
-
 def _idling(stats: Stats) -> str:
     idle = f"{1 - decoders_taken(stats):.0%}"
-    return f", while the decode threads idle {idle}" if _decodes(stats) else ""
+    return f", while the decode threads idle {idle}" if decodes(stats) else ""
 
 
 def _memory(stats: Stats, share: float) -> Verdict:
@@ -105,7 +100,7 @@ def _look_ahead(stats: Stats, share: float) -> Verdict:
     if run is not None and run > rows_ahead(stats):
         return in_runs(stats, run, share)
     to = max(n * TWICE, 4)
-    if not _decodes(stats):
+    if not decodes(stats):
         # Each reader makes a batch at a time: more of them than CPUs make no more.
         to = min(to, stats.settings.usable_cpus)
     text = (
