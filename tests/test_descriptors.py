@@ -87,6 +87,20 @@ def test_iterators_leave_descriptors_to_the_program(
     assert 0 < most <= limit // 2 + 8
 
 
+DOCTOR = """
+import resource
+import gristmill as gm
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+found = gm.diagnose(sys.argv[1], seconds=1.0, batch_size=8)
+print(min(found.measured.reads[0].reads, found.measured.decodes[0].crops) > 0)
+"""
+
+
+def test_the_doctor_leaves_descriptors_to_the_program(many: Path) -> None:
+    assert probes.run(DOCTOR, many) == "True\n"
+
+
 @pytest.fixture
 def few_left() -> Iterator[None]:
     """The program itself has used up its descriptors but for a handful."""

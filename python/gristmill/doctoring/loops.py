@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import random
+import resource
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -187,15 +188,24 @@ def decode_crop(data: bytes, start: float, seconds: float, sample_rate: int | No
         )
 
 
+_OPEN_SHARE = 4
+"""Of the descriptors that a process may have, this part at most is for shards: the rest is the
+program's, and that of the iterators of this process."""
+
+
 class _Files:
-    """The shards, each opened by whoever reads it first."""
+    """The shards, each opened by whoever reads it first; of very many, some drawn at random."""
 
     def __init__(self, material: Material) -> None:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = max(limit // _OPEN_SHARE, 1)
         self._files = material.files
+        if limit != resource.RLIM_INFINITY and len(self._files) > most:
+            self._files = random.Random(os.getpid()).sample(self._files, most)
         self._open: dict[str, int] = {}
         self._lock = threading.Lock()
         # Rows are more likely to lie in large shards.
-        self._weights = [size for _, size in material.files]
+        self._weights = [size for _, size in self._files]
 
     def draw(self, draw: random.Random, n_bytes: int) -> tuple[int, int, int]:
         """A descriptor, and a place in it with at most so many bytes behind it."""
