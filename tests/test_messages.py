@@ -179,6 +179,8 @@ def test_a_full_and_a_read_only_disk_are_told_apart(
     report = gm.build_indexes(numbered, read=read)
     assert report.not_written == 4
     assert report.why_not_written == os.strerror(cause)
+    assert f"4 indexes could not be written in {tmp_path / 'no-folder'}" in str(report)
+    assert os.strerror(cause) in str(report)
     done = click.testing.CliRunner().invoke(
         main, ["index", "--index-dir", str(tmp_path / "no-folder"), *map(str, numbered)]
     )
@@ -202,6 +204,23 @@ def test_repr_says_what_was_asked_for(numbered: list[Path]) -> None:
         "read=ReadOptions(num_threads=3))"
     )
     assert repr(gm.ArrowIterDataset("a.arrow")) == "ArrowIterDataset('a.arrow')"
+    rest: dict[str, Any] = {
+        "allow_changed": True,
+        "on_error": "mask",
+        "max_bad_rows": 0.01,
+        "quarantine": "/bad.jsonl",
+        "binary": "numpy",
+        "ragged": {"tags": "pad"},
+        "fill_value": {"count": -1},
+        "with_row_id": True,
+    }
+    told = repr(gm.ArrowIterDataset("a.arrow", **rest))
+    assert (
+        told == f"ArrowIterDataset('a.arrow', {', '.join(f'{k}={v!r}' for k, v in rest.items())})"
+    )
+    assert (
+        repr(iter(gm.ArrowIterDataset("a.arrow"))) == "ArrowIterator(ArrowIterDataset('a.arrow'))"
+    )
     many = gm.ArrowIterDataset([f"shard-{k}.arrow" for k in range(1000)])
     assert repr(many) == "ArrowIterDataset(['shard-0.arrow', ... 1000 paths])"
     many.set_slice(slice(1, None, 3))

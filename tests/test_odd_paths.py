@@ -114,7 +114,7 @@ def test_a_folder_is_no_quarantine_file(numbered: list[Path], tmp_path: Path) ->
         counts(numbered, exclude="/dev/null")
 
 
-@pytest.mark.parametrize("kind", ["folder", "pipe", "link", "link to a folder"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link", "link to itself", "link to a folder"])
 @pytest.mark.parametrize("how", ["folder", "pattern"])
 def test_what_is_no_file_is_left_out(
     tmp_path: Path, kind: str, how: str, caplog: pytest.LogCaptureFixture
@@ -126,6 +126,7 @@ def test_what_is_no_file_is_left_out(
         "folder": odd.mkdir,
         "pipe": lambda: os.mkfifo(odd),
         "link": lambda: odd.symlink_to(tmp_path / "gone"),
+        "link to itself": lambda: odd.symlink_to(odd),
         "link to a folder": lambda: odd.symlink_to(tmp_path.parent),
     }[kind]()
     paths = tmp_path if how == "folder" else str(tmp_path / "*.arrow")
@@ -168,6 +169,8 @@ def test_a_folder_of_none_but_odd_ones_has_no_shards(tmp_path: Path) -> None:
         '{"_data_files": [{"filename": "../b/a.arrow"}]}',
         '{"_data_files": [{"filename": "a/../../a.arrow"}]}',
         '{"_data_files": [{"filename": "/etc/passwd"}]}',
+        '{"_data_files": [{"filename": "\\ud800.arrow"}]}',
+        '{"_data_files": [{"filename": "a\\u0000.arrow"}]}',
         '{"_data_files": ',
         "[" * 100_000,
     ],

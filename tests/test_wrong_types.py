@@ -98,6 +98,82 @@ def test_what_no_option_takes(name: str, option: str) -> None:
     assert called in told, told
 
 
+class Unsized:
+    """Says that it can be gone through, as an array of NumPy without any axis does."""
+
+    def __iter__(self) -> Any:
+        raise TypeError("iteration over a 0-d array")
+
+    def __repr__(self) -> str:
+        return "array(3)"
+
+
+@pytest.mark.parametrize("odd", ["\ud800", "a\0b"], ids=["no UTF-8", "NUL"])
+@pytest.mark.parametrize(
+    ("name", "option", "wrap"),
+    [
+        ("ArrowIterDataset", "paths", None),
+        ("ArrowIterDataset", "paths", "list"),
+        ("ArrowIterDataset", "exclude", None),
+        ("ArrowIterDataset", "quarantine", None),
+        ("ReadOptions", "index_dir", None),
+        ("QuarantineFile", "path", None),
+        ("read_quarantine", "path", None),
+        ("merge_scans", "quarantine", None),
+        ("inspect", "paths", None),
+        ("build_indexes", "paths", None),
+    ],
+)
+def test_paths_that_no_file_can_have(name: str, option: str, wrap: str | None, odd: str) -> None:
+    told = wrong(name, option, [odd] if wrap else odd)
+    assert repr(odd)[1:-1] in told
+    assert not any(leaked in told for leaked in ("codec", "embedded"))
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("ArrowIterDataset", "columns", ["\ud800"]),
+        ("ArrowIterDataset", "ragged", {"\ud800": "pad"}),
+        ("ArrowIterDataset", "fill_value", {"\ud800": 0}),
+        ("Audio", "column", "\ud800"),
+        ("inspect", "column", "\ud800"),
+    ],
+)
+def test_columns_that_no_schema_can_have(name: str, option: str, value: object) -> None:
+    assert "codec" not in wrong(name, option, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("ArrowIterDataset", "paths"),
+        ("ArrowIterDataset", "columns"),
+        ("ArrowIterDataset", "exclude"),
+        ("global_order", "rows"),
+    ],
+)
+@pytest.mark.parametrize("value", [np.array(3), Unsized()], ids=["NumPy", "any"])
+def test_what_only_seems_to_be_a_list(name: str, option: str, value: object) -> None:
+    told = wrong(name, option, value)
+    assert option in told
+    assert "array(3)" in told
+    assert "0-d" not in told
+
+
+@pytest.mark.parametrize("value", [None, 5, "row", ["row"], [None]])
+def test_what_is_no_bad_row_is_not_written(tmp_path: Path, value: Any) -> None:
+    refused = pytest.raises(ValueError, match=r"rows is a list of gm\.BadRow, not")
+    with gm.QuarantineFile(tmp_path / "bad.jsonl") as file, refused:
+        file.append(value)
+    assert gm.read_quarantine(tmp_path / "bad.jsonl") == []
+
+
+def test_labels_of_several_lengths() -> None:
+    told = wrong("ShuffleQuality.of", "labels", [[1], [2, 3], [1], [1]])
+    assert "one value a row" in told
+
+
 NUMBERS = [
     ("ArrowIterDataset", "batch_size"),
     ("ArrowIterDataset", "epochs"),

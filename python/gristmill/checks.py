@@ -42,6 +42,35 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def items(value: Any) -> tuple[Any, ...] | None:
+    """What is in a list, or in anything else that can be gone through; `None` of what cannot."""
+    if not isinstance(value, Iterable):
+        return None
+    try:
+        return tuple(cast("Iterable[object]", value))
+    except TypeError:  # an array of NumPy without any axis says that it can
+        return None
+
+
+def is_path(path: str) -> bool:
+    """Whether the system could know a file by this name."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+def is_text(text: object) -> bool:
+    """Whether it is a string that can be written as UTF-8."""
+    if not isinstance(text, str):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def integer(
     name: str, value: Any, low: int, high: int | None = None, *, write: str, none: bool = False
 ) -> Any:
@@ -98,7 +127,7 @@ def choice(name: str, value: Any, choices: Sequence[object], *, write: str = "")
 
 def text(name: str, value: Any, *, write: str, none: bool = False) -> Any:
     """A string; with `none`, also `None`."""
-    if isinstance(value, str) or (value is None and none):
+    if is_text(value) or (value is None and none):
         return value
     raise wrong(name, "a string", value, write, none=none)
 
@@ -116,7 +145,7 @@ def file_path(name: str, value: Any, *, none: bool = False) -> Any:
         return None
     if isinstance(value, (str, os.PathLike)):
         path = os.fsdecode(cast("os.PathLike[str]", value))
-        if path:
+        if path and is_path(path):
             return path
     raise wrong(name, "the path of a file", value, f"{name}='folder/file'", none=none)
 
@@ -126,10 +155,9 @@ def names(name: str, value: Any, *, write: str, none: bool = False) -> Any:
     if value is None and none:
         return None
     if isinstance(value, str):
-        raise ValueError(f"{name} is a list of names: write {name}=[{value!r}]")
-    is_many = isinstance(value, Iterable)
-    listed = tuple(cast("Iterable[object]", value)) if is_many else (None,)
-    if all(isinstance(one, str) for one in listed):
+        raise ValueError(f"{name} is a list of names: write {name}=[{shown(value)}]")
+    listed = items(value)
+    if listed is not None and all(map(is_text, listed)):
         return listed
     raise wrong(name, "a list of names", value, write, none=none)
 

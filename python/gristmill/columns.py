@@ -56,7 +56,7 @@ def _number(value: FillNumber) -> bool | int | float:
 
 def _check_names(option: str, by_name: Mapping[Any, object], example: str) -> None:
     for name in by_name:
-        if not isinstance(name, str):
+        if not checks.is_text(name):
             raise ValueError(
                 f"{option} is by the names of columns, and {checks.shown(name)} is none: write "
                 f"{option}={example}"

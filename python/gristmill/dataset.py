@@ -200,7 +200,14 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "batch_size": self._batch_size,
             "drop_remainder": self._drop_remainder,
             "epochs": self._epochs,
+            "allow_changed": self._allow_changed,
             "on_error": self._policy.on_error,
+            "max_bad_rows": self._policy.max_bad_rows,
+            "quarantine": self._policy.quarantine,
+            "binary": self._binary,
+            "ragged": dict(self._ragged[1]) or self._ragged[0],
+            "fill_value": dict(self._fill_value[1]) or self._fill_value[0],
+            "with_row_id": self._with_row_id,
             "read": self._read,
         }
         usual = inspect.signature(ArrowIterDataset).parameters

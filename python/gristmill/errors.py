@@ -79,7 +79,8 @@ class LimitError(GristmillError):
         row: Index of the row in its shard, likewise.
         codec: As in `AudioInfo`; `None` if it is not known yet.
         limit: The field of `gm.Limits` that holds it, such as `"max_seconds"`; or
-            `"memory_budget"`, of `gm.ReadOptions`.
+            `"memory_budget"`, of `gm.ReadOptions`; or `"max_bad_rows"`; or what nobody can raise,
+            such as `"resampling_ratio"`.
     """
 
     shard: str | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from gristmill.checks import as_int, shown
+from gristmill.checks import as_int, is_path, items, shown
 from gristmill.quarantine import base_name, read_fields
 
 Pair: TypeAlias = tuple[int | str | os.PathLike[str], int]
@@ -45,15 +45,17 @@ class Exclusions:
 def as_items(exclude: Exclude) -> tuple[Pair | File, ...]:
     """What was given, one after the other, without a look at the file system."""
     what = "(shard, row) pairs and paths of quarantine files"
-    if not isinstance(exclude, (str, os.PathLike, Iterable)):
+    is_one = isinstance(exclude, (str, os.PathLike))
+    given = (exclude,) if is_one else items(exclude)
+    if given is None:
         raise ValueError(f"exclude takes {what}, not {shown(exclude)}: write exclude='bad.jsonl'")
-    items = (exclude,) if isinstance(exclude, (str, os.PathLike)) else tuple(exclude)
-    for item in items:
+    for item in given:
         is_pair = isinstance(item, tuple) and len(cast("tuple[object, ...]", item)) == 2
-        if not (is_pair or isinstance(item, (str, os.PathLike))):
+        is_file = isinstance(item, (str, os.PathLike)) and is_path(os.fsdecode(cast("File", item)))
+        if not (is_pair or is_file):
             pairs = "; a pair is in a list: exclude=[(0, 5)]" if as_int(item) is not None else ""
             raise ValueError(f"exclude takes {what}, not {shown(item)}{pairs}")
-    return items
+    return given
 
 
 def resolve(exclude: Iterable[Pair | File], shards: Sequence[str]) -> Exclusions:

@@ -282,3 +282,6 @@ class ArrowIterator(grain.DatasetIterator[Element]):
 
     def __str__(self) -> str:
         return f"ArrowIterator({self._dataset})"
+
+    def __repr__(self) -> str:
+        return f"ArrowIterator({self._dataset!r})"

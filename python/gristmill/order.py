@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,9 +93,10 @@ def _open(
             options["lane"] = Part().lane
         return _core.Order(**options)
     write = "global_order([1000, 1000], shuffle=gm.Shuffle(seed=42))"
-    if isinstance(rows, (str, bytes)) or not isinstance(rows, Iterable):
+    listed = None if isinstance(rows, (str, bytes)) else checks.items(rows)
+    if listed is None:
         raise checks.wrong("rows", "a data set, or a list of row counts", rows, write)
-    counts = [checks.integer("a row count", count, 0, 2**63 - 1, write=write) for count in rows]
+    counts = [checks.integer("a row count", count, 0, 2**63 - 1, write=write) for count in listed]
     epochs = checks.integer(
         "epochs", epochs, 1, 2**63 - 1, write="epochs=10, or None for ever", none=True
     )

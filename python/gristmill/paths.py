@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import logging
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from gristmill._core import path_kinds
-from gristmill.checks import shown
+from gristmill.checks import is_path, items, shown
 
 logger = logging.getLogger("gristmill")
 
@@ -25,12 +26,10 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 def as_list(paths: Paths) -> tuple[str, ...]:
     """The paths as given, without a look at the file system."""
     if isinstance(paths, (str, os.PathLike)):
-        given: list[object] = [paths]
-    elif isinstance(paths, Iterable) and not isinstance(paths, (bytes, Mapping)):
-        given = list(paths)
+        given: Sequence[object] | None = [paths]
     else:
-        given = [None]
-    if not all(isinstance(path, (str, os.PathLike)) for path in given):
+        given = None if isinstance(paths, (bytes, Mapping)) else items(paths)
+    if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):
         raise ValueError(
             f"paths is a path, a pattern or a directory, or a list of them, not {shown(paths)}: "
             "write 'shards/*.arrow'"
@@ -43,6 +42,8 @@ def as_list(paths: Paths) -> tuple[str, ...]:
             raise ValueError(f"{path}: gristmill reads local paths only, not URLs")
         if not path:
             raise ValueError("a path is empty: write '.' for the working directory")
+        if not is_path(path):
+            raise ValueError(f"paths has {shown(path)}, which no file can be called")
     return listed
 
 
@@ -111,9 +112,18 @@ def _shards_in(directory: str) -> list[str]:
 def _files_in(directory: str) -> list[str]:
     """The `*.arrow` files, links followed."""
     with os.scandir(directory) as entries:
-        found = {entry.name: entry.is_file() for entry in entries if entry.name.endswith(".arrow")}
+        found = {entry.name: _is_file(entry) for entry in entries if entry.name.endswith(".arrow")}
     _left_out(os.path.join(directory, name) for name, is_file in found.items() if not is_file)
     return sorted(name for name, is_file in found.items() if is_file)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError as error:
+        if error.errno != errno.ELOOP:  # a link that leads back to itself leads nowhere
+            raise
+        return False
 
 
 def _left_out(paths: Iterable[str]) -> None:
@@ -129,7 +139,7 @@ def _saved(path: str, saved: object) -> list[str]:
     names: list[str] = []
     for entry in cast("list[object]", saved) if isinstance(saved, list) else [saved]:
         name = cast("dict[str, object]", entry).get("filename") if isinstance(entry, dict) else None
-        if not (isinstance(name, str) and name):
+        if not (isinstance(name, str) and name and is_path(name)):
             raise ValueError(
                 f"{path} is not as datasets writes it: _data_files is a list of "
                 f'{{"filename": "..."}}, and has {shown(cast("Any", entry))}; save the data set '

@@ -140,8 +140,11 @@ def _numbers(name: str, values: Any) -> _Array:
 
 def _coded(labels: Any) -> _Array:
     """Labels as NumPy can sort them: objects that it cannot, such as `None`, as numbers."""
-    array = np.asarray(labels)
     told = "labels are one value a row, such as integers or strings, and no lists"
+    try:
+        array = np.asarray(labels)
+    except ValueError:  # lists of several lengths
+        array = np.empty(())
     if array.ndim != 1:
         raise ValueError(f"{told}; name another column")
     with contextlib.suppress(TypeError, ValueError):

@@ -20,7 +20,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from gristmill.checks import file_path
+from gristmill.checks import file_path, items, wrong
 from gristmill.lines import LineFile, open_regular
 
 VERSION = 1
@@ -80,9 +80,13 @@ class QuarantineFile(LineFile):
 
         Raises:
             OSError: A row could not be written: it and those behind it are not in the file.
+            ValueError: What was given are no rows.
         """
+        given = items(rows)
+        if given is None or not all(isinstance(row, BadRow) for row in given):
+            raise wrong("rows", "a list of gm.BadRow", rows, "append(it.bad_rows())")
         with self._locked():
-            for row in rows:
+            for row in given:
                 self._write(_line(row))
 
     @contextlib.contextmanager

@@ -21,8 +21,9 @@ class DecodeReport:
         frames_decoded: Frames among them that were decoded. The others are zeros.
         damage: How often each kind of damage was met, for the kinds that were: `"truncated"`,
             `"partial_frame"`, `"lost_pages"`, `"junk"`, `"checksums"`, `"corrupt_packets"`,
-            `"params_changed"`, `"timeline"`, `"non_finite"`, `"decoder_panics"`, `"gaps"`. What
-            they mean is in `docs/formats.md`. Damage outside the part asked for may not be seen.
+            `"lost_packets"`, `"params_changed"`, `"timeline"`, `"non_finite"`,
+            `"decoder_panics"`, `"gaps"`. What they mean is in `docs/formats.md`. Damage outside the
+            part asked for may not be seen.
     """
 
     codec: str

@@ -88,15 +88,18 @@ def index(paths: tuple[str, ...], index_dir: str | None, *, as_json: bool, quiet
         show_index(report, console)
         console.summary(report.to_dict())
         if report.not_written:
-            is_beside = report.index_dir == "beside"
-            place = "beside the shards" if is_beside else f"in {report.index_dir}"
-            why = report.why_not_written or "nothing keeps them from it now; try again"
-            console.warn(
-                f"gristmill index: {report.not_written} indexes could not be written {place}: {why}"
-            )
+            console.warn(f"gristmill index: {not_written(report)}")
             sys.exit(FAILED)
         if report.unreadable:
             sys.exit(FINDINGS)
+
+
+def not_written(report: IndexReport) -> str:
+    """Why some have none."""
+    is_beside = report.index_dir == "beside"
+    place = "beside the shards" if is_beside else f"in {report.index_dir}"
+    why = report.why_not_written or "nothing keeps them from it now; try again"
+    return f"{report.not_written} indexes could not be written {place}: {why}"
 
 
 def show_index(report: IndexReport, console: Page) -> None:

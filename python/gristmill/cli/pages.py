@@ -7,7 +7,7 @@ from typing import Any
 
 from gristmill.cli.console import Page
 from gristmill.cli.doctoring import show_bench, show_diagnosis
-from gristmill.cli.inspecting import show_index, show_inspection
+from gristmill.cli.inspecting import not_written, show_index, show_inspection
 from gristmill.cli.scanning import show_scan
 
 
@@ -24,7 +24,8 @@ def inspection(found: Any) -> str:
 
 def index(report: Any) -> str:
     """Of `gm.build_indexes`."""
-    return _page(show_index, report)
+    page = _page(show_index, report)
+    return f"{page}\n{not_written(report)}" if report.not_written else page
 
 
 def scan(report: Any) -> str:

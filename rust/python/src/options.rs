@@ -168,7 +168,8 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
     };
     let fingerprint = match get::<Option<String>>(kwargs, "fingerprint")? {
         Some(text) => Some(Fingerprint::parse(&text).ok_or_else(|| {
-            PyValueError::new_err(format!("the state's fingerprint {text:?} is not one"))
+            let shown: String = text.chars().take(80).collect();
+            PyValueError::new_err(format!("the state's fingerprint {shown:?} is not one"))
         })?),
         None => None,
     };
