@@ -326,3 +326,40 @@ def test_dictionaries_of_large_values(
     peak = int(probes.run(COLUMNS, numbered[0], large_dictionaries, 64 * MIB, batch_size, 120))
     held = 2 * max(batch_size, 1) * VALUE  # by the loop: a batch, and the one before it
     assert peak <= 1.1 * 64 * MIB + held, f"{peak / MIB:.0f} MiB"
+
+
+TOO_LARGE = """
+import gristmill as gm
+from pathlib import Path
+
+def resident(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+read = gm.ReadOptions(num_threads=2, index_dir=None, memory_budget=64 << 20)
+dataset = gm.ArrowIterDataset(
+    sys.argv[1], audio=None, batch_size=64, shuffle=gm.Shuffle(1), epochs=None, read=read)
+before = resident("VmRSS")
+try:
+    next(iter(dataset))
+except gm.LimitError as error:
+    assert "raise memory_budget, lower batch_size" in str(error), error
+    print(resident("VmHWM") - before)
+"""
+
+
+def test_a_batch_of_rows_with_large_values_of_their_own(tmp_path: Path) -> None:
+    """64 record batches, each with a dictionary of one value of 40 MB, make no batch of 2.6 GB."""
+    path = tmp_path / "large.arrow"
+    schema = pa.schema([("x", pa.dictionary(pa.int32(), pa.string()))])
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, schema, options=options) as writer,
+    ):
+        for k in range(64):
+            values = pa.array([chr(48 + k) * 40_000_000])
+            column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), values)
+            writer.write_batch(pa.record_batch([column], schema=schema))
+    peak = int(probes.run(TOO_LARGE, path))
+    assert peak <= 5 * 64 * MIB, f"{peak / MIB:.0f} MiB"

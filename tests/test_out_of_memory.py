@@ -35,6 +35,7 @@ JOBS = {
     "record batch": {"audio": None, "batch_size": 4},
     "zstd": {"audio": None, "batch_size": 4},
     "lz4": {"audio": None, "batch_size": 4},
+    "strings": {"audio": None, "batch_size": 200},
 }
 
 def run(path, **options):
@@ -75,6 +76,18 @@ def tokens(path: Path, n_rows: int, compression: str | None = None) -> Path:
     return path
 
 
+def strings(path: Path, n_rows: int) -> Path:
+    """Rows that share one text of 1 MiB."""
+    keys = pa.array([0] * n_rows, pa.int8())
+    column = pa.DictionaryArray.from_arrays(keys, pa.array(["a" * MIB]))
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, pa.schema([("text", column.type)])) as out,
+    ):
+        out.write_batch(pa.record_batch([column], names=["text"]))
+    return path
+
+
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Path, Path]]]:
     folder = tmp_path_factory.mktemp("memory")
@@ -90,6 +103,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[
     }
     yield {
         **compressed,
+        "strings": (strings(folder / "4.arrow", 4), strings(folder / "200.arrow", 200)),
         "slots": (short, short),
         "whole recording": (short, long),
         "encoded row": (short, blob),
@@ -100,7 +114,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[
 
 
 @pytest.mark.parametrize(
-    "job", ["slots", "whole recording", "encoded row", "record batch", "zstd", "lz4"]
+    "job", ["slots", "whole recording", "encoded row", "record batch", "zstd", "lz4", "strings"]
 )
 def test_a_large_block_that_is_refused_is_an_error(
     paths: dict[str, tuple[Path, Path]], job: str

@@ -94,7 +94,8 @@ fn value_to_py(py: Python<'_>, value: Value, how: Handing) -> PyResult<Bound<'_,
             let bytes = PyBytes::new(py, bytes.get(..dtype.width).unwrap_or_default());
             numpy(py, "frombuffer")?.call1((bytes, dtype.name))?.get_item(0)
         }
-        Value::Text(text) => Ok(PyString::new(py, &text).into_any()),
+        // `new` panics where the interpreter has no memory.
+        Value::Text(text) => Ok(PyString::from_bytes(py, text.as_bytes())?.into_any()),
         Value::Bytes(bytes) if how.binary == Binary::Numpy => {
             from_bytes(py, &bytes, Dtype::U8.name, bytes.len())
         }
@@ -102,7 +103,13 @@ fn value_to_py(py: Python<'_>, value: Value, how: Handing) -> PyResult<Bound<'_,
             let n = row.as_ref().len();
             from_buffer(py, row, Dtype::U8.name, &[n])
         }
-        Value::Bytes(bytes) => Ok(PyBytes::new(py, &bytes).into_any()),
+        Value::Bytes(bytes) => {
+            let fill = |to: &mut [u8]| {
+                to.copy_from_slice(&bytes);
+                Ok(())
+            };
+            Ok(PyBytes::new_with(py, bytes.len(), fill)?.into_any())
+        }
         Value::Blob(bytes) => Ok(PyBytes::new(py, bytes.as_ref()).into_any()),
         Value::Decimal(text) => decimal(py)?.call1((text,)),
         Value::Array(column) => column_to_py(py, *column, how),

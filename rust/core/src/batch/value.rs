@@ -56,7 +56,8 @@ pub enum Value {
 ///
 /// [`crate::ErrorKind::Limit`] where lists within lists, sharing their items, would grow beyond
 /// `limit`; [`crate::ErrorKind::Corrupt`] for nested columns that do not hold what refers to them;
-/// [`crate::ErrorKind::Schema`] for types that [`super::check_supported`] refuses.
+/// [`crate::ErrorKind::Schema`] for types that [`super::check_supported`] refuses;
+/// [`crate::ErrorKind::OutOfMemory`].
 pub fn value(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
     limit.take(1, size_of::<Value>())?;
     if at >= array.len() {
@@ -67,11 +68,17 @@ pub fn value(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
     }
     let bytes = |bytes: &[u8]| {
         limit.take(bytes.len(), 1)?;
-        Ok(Value::Bytes(bytes.to_vec()))
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(bytes.len()).map_err(|_| Error::out_of_memory(bytes.len()))?;
+        copy.extend_from_slice(bytes);
+        Ok(Value::Bytes(copy))
     };
     let text = |text: &str| {
         limit.take(text.len(), 1)?;
-        Ok(Value::Text(text.to_owned()))
+        let mut copy = String::new();
+        copy.try_reserve_exact(text.len()).map_err(|_| Error::out_of_memory(text.len()))?;
+        copy.push_str(text);
+        Ok(Value::Text(copy))
     };
     let decimal = |unscaled: String, scale: i8| {
         // The exponent, not the scale: exact whatever the precision of the decimal context.

@@ -36,6 +36,8 @@ pub(super) struct BatchReading {
     /// The group that a permit was asked for.
     loading: Option<usize>,
     rows: Vec<Option<Row>>,
+    /// Bytes of the rows that were copied out of their tables.
+    copied: usize,
     /// The error of the first row in the stream's order that has one.
     failed: Option<(u64, Error)>,
     /// Bytes that were set aside for its columns.
@@ -100,7 +102,8 @@ impl Reader {
         let rows_found = wanted.iter().map(|_| None).collect();
         let (loading, failed) = (None, None);
         let first = rows.start;
-        Ok(BatchReading { first, wanted, groups, loading, rows: rows_found, failed, reserved })
+        let rows = rows_found;
+        Ok(BatchReading { first, wanted, groups, loading, rows, copied: 0, failed, reserved })
     }
 
     /// Asks the storage for the record batches of the batch that begins at `first`, if there is room
@@ -200,7 +203,9 @@ impl Reader {
             let found = self.table(dataset, shard, one.key(), permit);
             let filled = match found {
                 Ok(TableOr::Needs(need)) => return Some((need, at)),
-                Ok(TableOr::Here(table)) => self.fill(table, rows, batch.first, &mut batch.rows),
+                Ok(TableOr::Here(table)) => {
+                    self.fill(table, rows, batch.first, &mut batch.rows, &mut batch.copied)
+                }
                 Err(error) => Err(error),
             };
             if let Err(error) = filled {
@@ -211,6 +216,20 @@ impl Reader {
         None
     }
 
+    /// Refuses a batch whose rows take more than its columns may grow to, before all of it is there:
+    /// rows of many record batches, each with large values of its own.
+    fn check_copied(&self, n_bytes: usize, n_columns: usize) -> Result<()> {
+        let limit = self.context.options.column_limit();
+        // Copies take up to twice what is in them.
+        if n_bytes / 2 <= limit.saturating_mul(n_columns.max(1)) {
+            return Ok(());
+        }
+        Err(Error::limit(format!(
+            "the rows of one batch take {n_bytes} bytes, and a column of it may have the memory \
+             budget of {limit} bytes; raise memory_budget, lower batch_size, or leave columns out"
+        )))
+    }
+
     /// Puts the rows of one record batch into their places of the batch that begins at `first`.
     fn fill(
         &self,
@@ -218,6 +237,7 @@ impl Reader {
         group: &[Wanted],
         first: u64,
         rows: &mut [Option<Row>],
+        copied: &mut usize,
     ) -> Result<()> {
         let is_copied = self.tables.is_heavy(&all);
         let table = if is_copied {
@@ -225,6 +245,8 @@ impl Reader {
             let mut copy = all.rows(&places)?;
             // The next load may be waiting for its bytes.
             drop(all);
+            *copied = copied.saturating_add(copy.n_bytes);
+            self.check_copied(*copied, copy.columns.num_columns())?;
             copy.permit = Some(Arc::new(self.context.account.take(copy.n_bytes)));
             Arc::new(copy)
         } else if group.len() > 1 {
