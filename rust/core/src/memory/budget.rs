@@ -101,7 +101,8 @@ pub struct Account {
     share: AtomicUsize,
     used: AtomicUsize,
     peak: AtomicUsize,
-    /// Bytes that requests leave free, for what only [`Self::try_take_reserved`] may take.
+    /// Bytes that requests leave free, for what only [`Self::try_take_reserved`] may take: of these,
+    /// half of the share at most.
     reserve: AtomicUsize,
     /// Somebody wants more than there is, and is to be told when some comes back.
     is_awaited: AtomicBool,
@@ -118,7 +119,7 @@ impl Account {
 
     /// Whether `n_bytes` more fit, with the reserve left free.
     pub fn fits(&self, n_bytes: usize) -> bool {
-        self.fits_reserved(n_bytes.saturating_add(self.reserve.load(SeqCst)))
+        self.fits_reserved(n_bytes.saturating_add(self.reserve()))
     }
 
     /// Whether `n_bytes` more fit, out of the reserve too.
@@ -128,7 +129,7 @@ impl Account {
 
     /// A permit for `n_bytes`, if they fit with the reserve left free.
     pub fn try_take(self: &Arc<Self>, n_bytes: usize) -> Option<Permit> {
-        self.try_take_beside(n_bytes, self.reserve.load(SeqCst))
+        self.try_take_beside(n_bytes, self.reserve())
     }
 
     /// A permit for `n_bytes`, if they fit, out of the reserve too.
@@ -173,7 +174,12 @@ impl Account {
 
     /// Bytes that requests leave free from now on, half of the account's share at most.
     pub fn set_reserve(&self, n_bytes: usize) {
-        self.reserve.store(n_bytes.min(self.share.load(SeqCst) / 2), SeqCst);
+        self.reserve.store(n_bytes, SeqCst);
+    }
+
+    /// Asked for anew each time, since the share falls when another iterator opens.
+    fn reserve(&self) -> usize {
+        self.reserve.load(SeqCst).min(self.share.load(SeqCst) / 2)
     }
 
     /// Asks to be told when bytes come back, or no longer. Look again after asking: some may have
@@ -329,6 +335,17 @@ mod tests {
         drop(held);
         account.set_reserve(1000);
         assert!(account.fits(50) && !account.fits(51), "half of the share at most");
+    }
+
+    #[test]
+    fn the_reserve_falls_with_the_share() {
+        let memory = Memory::default();
+        let account = memory.open(100);
+        account.set_reserve(50);
+        let other = memory.open(100);
+        assert!(account.fits(25) && !account.fits(26), "half of a share of 50");
+        other.close();
+        assert!(account.fits(50) && !account.fits(51));
     }
 
     #[test]

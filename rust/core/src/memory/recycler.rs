@@ -29,7 +29,10 @@ pub struct Recycler {
     limit: AtomicUsize,
     /// What that never exceeds: the whole budget.
     max: AtomicUsize,
+    /// The sum of the stock's capacities. Changed under its lock alone, so that no change is lost.
     idle_bytes: AtomicUsize,
+    /// Buffers that somebody has.
+    n_in_use: AtomicUsize,
     stock: Mutex<Stock>,
     pid: u32,
 }
@@ -38,8 +41,6 @@ pub struct Recycler {
 struct Stock {
     /// The one given back last at the end: it is the likeliest to be in the processor's caches.
     idle: Vec<AlignedBuf>,
-    /// Buffers that are in use or idle.
-    n_buffers: usize,
 }
 
 impl Default for Recycler {
@@ -55,6 +56,7 @@ impl Recycler {
             limit: AtomicUsize::new(limit),
             max: AtomicUsize::new(limit),
             idle_bytes: AtomicUsize::new(0),
+            n_in_use: AtomicUsize::new(0),
             stock: Mutex::default(),
             pid: process::id(),
         }
@@ -78,20 +80,19 @@ impl Recycler {
         let mut stock = self.lock();
         let found = stock.idle.iter().rposition(|buf| fits.contains(&buf.capacity()));
         let found = found.map(|at| stock.idle.remove(at));
-        let in_pages = stock.n_buffers < MOST_IN_PAGES;
-        stock.n_buffers += usize::from(found.is_none());
+        self.idle_bytes.fetch_sub(found.as_ref().map_or(0, AlignedBuf::capacity), SeqCst);
+        let n_buffers = self.n_in_use.fetch_add(1, SeqCst) + stock.idle.len();
         drop(stock);
+        let lease = Lease { home: Arc::downgrade(self), permit };
         let buf = match found {
             Some(mut buf) => {
-                self.idle_bytes.fetch_sub(buf.capacity(), SeqCst);
                 buf.set_len(n_bytes);
-                Ok(buf)
+                buf
             }
-            None if in_pages => AlignedBuf::in_pages(n_bytes),
-            None => AlignedBuf::zeroed(n_bytes),
+            None if n_buffers < MOST_IN_PAGES => AlignedBuf::in_pages(n_bytes)?,
+            None => AlignedBuf::zeroed(n_bytes)?,
         };
-        let buf = buf.inspect_err(|_| self.lock().n_buffers -= 1)?;
-        Ok(Buffer { buf, lease: Lease { home: Arc::downgrade(self), permit } })
+        Ok(Buffer { buf, lease })
     }
 
     /// Bytes of the buffers that nobody uses.
@@ -122,7 +123,6 @@ impl Recycler {
             n_freed += 1;
         }
         self.idle_bytes.store(left, SeqCst);
-        stock.n_buffers = stock.n_buffers.saturating_sub(n_freed);
         let freed: Vec<_> = stock.idle.drain(..n_freed).collect();
         drop(stock);
         // Freeing large blocks takes time, and nobody needs to wait for it.
@@ -141,7 +141,6 @@ impl Recycler {
         let _ = self.limit.fetch_update(SeqCst, SeqCst, grown);
         let mut stock = self.lock();
         if self.limit.load(SeqCst) == 0 {
-            stock.n_buffers = stock.n_buffers.saturating_sub(1);
             return;
         }
         self.idle_bytes.fetch_add(buf.capacity(), SeqCst);
@@ -164,6 +163,14 @@ pub struct Buffer {
 struct Lease {
     home: Weak<Recycler>,
     permit: Option<Permit>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.upgrade() {
+            home.n_in_use.fetch_sub(1, SeqCst);
+        }
+    }
 }
 
 impl Buffer {
@@ -234,6 +241,40 @@ impl Drop for Buffer {
 }
 
 #[cfg(test)]
+#[cfg(feature = "shuttle")]
+mod shuttle_tests {
+    use shuttle::thread;
+
+    use super::*;
+
+    const N: usize = 10_000;
+
+    /// Buffers come and go, and the limit falls meanwhile.
+    #[test]
+    fn shuttle_idle_bytes_are_those_of_the_idle_buffers() {
+        shuttle::check_random(
+            || {
+                let recycler = Arc::new(Recycler::keeping(4 * N));
+                let threads = [1, 2].map(|n| {
+                    let recycler = Arc::clone(&recycler);
+                    thread::spawn(move || {
+                        drop((recycler.take(n * N, None), recycler.take(N, None)));
+                        drop(recycler.take(N, None));
+                    })
+                });
+                recycler.set_limit(2 * N, 2 * N);
+                threads.map(|thread| thread.join().unwrap());
+                let idle: usize = recycler.lock().idle.iter().map(AlignedBuf::capacity).sum();
+                assert_eq!(recycler.idle_bytes(), idle);
+                assert_eq!(recycler.n_in_use.load(SeqCst), 0);
+            },
+            3_000,
+        );
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
 mod tests {
     use super::*;
 
@@ -264,7 +305,7 @@ mod tests {
         assert_eq!(recycler.idle_bytes(), 0);
         drop(recycler.take(N, None).unwrap());
         assert_eq!(recycler.idle_bytes(), 0);
-        assert_eq!(recycler.lock().n_buffers, 0);
+        assert_eq!((recycler.n_in_use.load(SeqCst), recycler.lock().idle.len()), (0, 0));
         let orphan = recycler.take(N, None).unwrap();
         drop(recycler);
         drop(orphan);
@@ -280,6 +321,13 @@ mod tests {
         assert_eq!((whole.as_bytes().as_ptr(), whole.as_bytes().len()), (start, N));
         drop(whole);
         assert!(recycler.idle_bytes() >= N);
+    }
+
+    #[test]
+    fn slots_that_are_never_joined_are_no_longer_in_use() {
+        let recycler = Arc::new(Recycler::keeping(usize::MAX));
+        drop(recycler.take(N, None).unwrap().into_slots(4, N / 4));
+        assert_eq!(recycler.n_in_use.load(SeqCst), 0);
     }
 
     #[test]
