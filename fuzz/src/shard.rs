@@ -7,7 +7,8 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::ArrowError;
 use gristmill_core::{
     Error, ErrorKind,
-    shard::{Blob, Files, OpenFiles, Projection, Shard, Table},
+    shard::{Blob, IndexDir, Projection, Shard, Table},
+    store::{DescriptorCache, Store},
 };
 
 use crate::{Outcome, Verdict, ensure};
@@ -52,8 +53,8 @@ fn arrow(data: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
 /// All record batches, or `None` where the bytes were refused.
 fn read(data: &[u8]) -> Result<Option<Vec<RecordBatch>>, String> {
     let path = write(data);
-    let files = Arc::new(Files::new(&OpenFiles::new(1)));
-    let shard = match Shard::open(&files, &path) {
+    let store = Arc::new(Store::new(&DescriptorCache::new(1)));
+    let shard = match Shard::open(&store, &IndexDir::Nowhere, &path) {
         Ok(shard) => shard,
         Err(error) => return is_typed(&error).map(|()| None),
     };

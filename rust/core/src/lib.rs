@@ -23,6 +23,7 @@ pub mod memory;
 pub mod metrics;
 pub mod order;
 pub mod shard;
+pub mod store;
 mod sync;
 mod threads;
 

@@ -1,6 +1,5 @@
-//! The primitives of shared state: the standard library's, or under the feature `shuttle` those of
-//! the model checker of that name, which runs the tests of this crate's concurrency through many
-//! interleavings.
+//! Locks and atomics. Under the feature `shuttle` those of the model checker of that name, which
+//! runs the tests of this crate's concurrency through many interleavings.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::{
@@ -14,11 +13,19 @@ pub(crate) use shuttle::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use std::{sync::PoisonError, time::Duration};
+use std::{
+    sync::{self, PoisonError},
+    time::Duration,
+};
 
-/// Locks. A panic under one of these locks is contained and told elsewhere; every state that it
-/// could leave behind is a valid one.
+/// Locks. Poisoning is ignored: panics are contained and reported elsewhere, and no lock guards
+/// state that a panic could leave invalid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`lock`], for a mutex of the standard library, whose interleavings are not explored.
+pub(crate) fn lock_std<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

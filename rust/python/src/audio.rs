@@ -10,7 +10,7 @@ use gristmill_audio::{
 use gristmill_core::{
     Error,
     memory::{AlignedBuf, Buffer},
-    shard::name_of,
+    store::path_text,
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyDict};
 
@@ -120,7 +120,7 @@ pub(crate) fn check(
     shard: Option<PathBuf>,
     row: Option<u64>,
 ) -> PyResult<(Info, Report<'_>, Option<PyErr>)> {
-    let shard = shard.as_deref().map(name_of);
+    let shard = shard.as_deref().map(path_text);
     let depth = if decode { Depth::Decode } else { Depth::Checksums };
     let place = |error: DecodeError| {
         let error = match row {

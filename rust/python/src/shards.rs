@@ -5,7 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use gristmill_core::shard::{self, Files, IndexDir, PathKind, Shard, audio_columns};
+use gristmill_core::{
+    shard::{IndexDir, Shard, audio_columns},
+    store::{self, PathKind, Store},
+};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyList},
@@ -25,7 +28,7 @@ pub(crate) fn path_kinds(
     py: Python<'_>,
     paths: Vec<PathBuf>,
 ) -> PyResult<Vec<Option<&'static str>>> {
-    let kinds = py.detach_core(move || Ok(shard::path_kinds(&paths)))?;
+    let kinds = py.detach_core(move || Ok(store::path_kinds(&paths)))?;
     let name = |kind| match kind {
         PathKind::Folder => "folder",
         PathKind::File => "file",
@@ -54,8 +57,8 @@ pub(crate) fn read_header(
 ) -> PyResult<Bound<'_, PyDict>> {
     let runtime = runtime::of_this_process(py);
     let (shard, compression) = py.detach_core(move || {
-        let files = Files::new(runtime.open_files()).with_index_dir(self::index_dir(index_dir));
-        let shard = Shard::open(&Arc::new(files.with_retries(retries)), &path)?;
+        let store = Arc::new(Store::new(runtime.descriptors()).with_retries(retries));
+        let shard = Shard::open(&store, &self::index_dir(index_dir), &path)?;
         let compression = shard.compression()?;
         Ok((shard, compression))
     })?;
@@ -64,7 +67,7 @@ pub(crate) fn read_header(
     header.set_item("rows", shard.n_rows())?;
     header.set_item("record_batches", shard.n_batches())?;
     header.set_item("bytes", shard.n_bytes())?;
-    header.set_item("format", if shard.is_file_format() { "file" } else { "stream" })?;
+    header.set_item("format", shard.format())?;
     header.set_item("compression", compression)?;
     let columns = PyList::empty(py);
     for field in shard.schema().fields() {

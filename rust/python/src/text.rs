@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gristmill_core::shard::name_bytes;
+use gristmill_core::store::path_bytes;
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyString},
@@ -11,7 +11,7 @@ use pyo3::{
 /// The same in Python, where bytes of a path that are no UTF-8 are lone surrogates, as `os.fsdecode`
 /// has them.
 pub(crate) fn text<'py>(py: Python<'py>, core: &str) -> PyResult<Bound<'py, PyString>> {
-    match name_bytes(core) {
+    match path_bytes(core) {
         Cow::Borrowed(_) => Ok(PyString::new(py, core)),
         Cow::Owned(bytes) => {
             let decoded =

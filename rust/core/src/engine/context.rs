@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::{dataset::Dataset, options::Options, queue::Queue, row::Flow, shell::Shell};
-use crate::{memory::Account, metrics::Metrics, shard::Files};
+use crate::{memory::Account, metrics::Metrics, store::Store};
 
 /// A stream's options, its data, its queue, and its part of what the process has.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Context {
     pub(super) dataset: OnceLock<Dataset>,
     pub(super) queue: Arc<Shell<Flow>>,
     pub(super) account: Arc<Account>,
-    pub(super) files: Arc<Files>,
+    pub(super) store: Arc<Store>,
     pub(super) metrics: Metrics,
     pub(super) closed: Arc<AtomicBool>,
 }

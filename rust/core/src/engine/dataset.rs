@@ -7,7 +7,8 @@ use crate::{
     error::{Error, Result},
     metrics::{RowCounts, ShardReads},
     order::{Fingerprint, Order, Rows, Step},
-    shard::{Files, Projection, Shard, audio_columns, check_class_names, open_all},
+    shard::{Projection, Shard, audio_columns, check_class_names, open_all},
+    store::Store,
 };
 use gristmill_audio::{AudioSpec, Budget, Channels, Pad, SampleType};
 
@@ -43,8 +44,8 @@ pub(super) struct Dataset {
 
 impl Dataset {
     /// Reads the shards' headers, in parallel, and settles columns and order.
-    pub(super) fn open(options: &Options, files: &Arc<Files>) -> Result<Self> {
-        let shards = open_all(files, &options.paths, options.n_openers())?;
+    pub(super) fn open(options: &Options, store: &Arc<Store>) -> Result<Self> {
+        let shards = open_all(store, &options.index_dir, &options.paths, options.n_openers())?;
         let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
         let schema = first.schema();
         let named = |e: Error| e.in_shard(first.name());
@@ -238,8 +239,9 @@ fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
 /// As from opening a pipeline, columns and audio apart.
 pub fn open_order(options: &Options, runtime: &Runtime) -> Result<Order> {
     options.check()?;
-    let files = Arc::new(options.files(&runtime.open_files));
-    order_of(&open_all(&files, &options.paths, options.n_openers())?, options)
+    let store = Arc::new(options.store(&runtime.descriptors));
+    let shards = open_all(&store, &options.index_dir, &options.paths, options.n_openers())?;
+    order_of(&shards, options)
 }
 
 fn found_by_features(known: &[String]) -> Result<String> {

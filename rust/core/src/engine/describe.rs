@@ -22,7 +22,7 @@ pub fn describe(options: &Options, runtime: &Runtime) -> Result<Vec<(String, Des
     first.paths.truncate(1);
     first.exclude.clear();
     first.expected_rows.clear();
-    let dataset = Dataset::open(&first, &Arc::new(first.files(&runtime.open_files)))?;
+    let dataset = Dataset::open(&first, &Arc::new(first.store(&runtime.descriptors)))?;
     let small = dataset.projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let single = options.batch_size.is_none();

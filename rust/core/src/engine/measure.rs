@@ -22,8 +22,8 @@ use crate::{
 /// What has been measured until now. `tables` are those that were found and loaded, and the bytes of
 /// those that are here.
 pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot {
-    let Context { options, metrics, queue, account, files, .. } = context;
-    let requests = files.requests();
+    let Context { options, metrics, queue, account, store, .. } = context;
+    let requests = store.metrics();
     let (n_opened, _) = requests.counts();
     let (fit, reads) = (requests.latency(), requests.timer());
     let now = metrics.ended.get().copied().unwrap_or_else(Instant::now);

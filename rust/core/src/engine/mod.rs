@@ -62,7 +62,7 @@ use crate::{
     memory::{Memory, Permit},
     metrics::{Metrics, Snapshot},
     order::Fingerprint,
-    shard::OpenFiles,
+    store::DescriptorCache,
 };
 use gristmill_audio::warm_up;
 
@@ -77,7 +77,7 @@ pub struct Runtime {
     readers: Pool,
     decoders: Pool,
     memory: Memory,
-    open_files: OpenFiles,
+    descriptors: DescriptorCache,
 }
 
 impl Default for Runtime {
@@ -86,15 +86,15 @@ impl Default for Runtime {
             readers: Pool::new("gristmill-read", Floor::Fixed(MIN_READERS)),
             decoders: Pool::new("gristmill-decode", Floor::Cpus),
             memory: Memory::default(),
-            open_files: OpenFiles::default(),
+            descriptors: DescriptorCache::default(),
         }
     }
 }
 
 impl Runtime {
-    /// The descriptors of shards, bounded when this was made.
-    pub fn open_files(&self) -> &OpenFiles {
-        &self.open_files
+    /// The open files of shards.
+    pub fn descriptors(&self) -> &DescriptorCache {
+        &self.descriptors
     }
 }
 
@@ -146,8 +146,8 @@ impl Pipeline {
         let (budget, largest_held) = (options.memory_budget, options.largest_table_held());
         let closed = Arc::<AtomicBool>::default();
         let account = runtime.memory.open(budget);
-        let files = options
-            .files(&runtime.open_files)
+        let store = options
+            .store(&runtime.descriptors)
             .with_cancel(Arc::clone(&closed))
             .with_buffers(runtime.memory.buffers());
         let limits = Limits {
@@ -165,7 +165,7 @@ impl Pipeline {
             dataset: OnceLock::new(),
             queue,
             account,
-            files: Arc::new(files),
+            store: Arc::new(store),
             metrics: Metrics::default(),
             closed,
         });
@@ -256,12 +256,12 @@ impl Pipeline {
 
     /// Positional reads, and their bytes, so far.
     pub fn reads(&self) -> (u64, u64) {
-        self.context.files.reads()
+        self.context.store.reads()
     }
 
     /// Thread time spent inside positional reads so far.
     pub fn read_time(&self) -> Duration {
-        self.context.files.requests().timer().sum()
+        self.context.store.metrics().timer().sum()
     }
 
     /// Ends all work, waits for it, and frees memory and descriptors. Safe to call again, and from
@@ -270,7 +270,7 @@ impl Pipeline {
         if self.pid != process::id() {
             return;
         }
-        let Context { closed, queue, account, files, metrics, .. } = &*self.context;
+        let Context { closed, queue, account, store, metrics, .. } = &*self.context;
         closed.store(true, Ordering::Release);
         queue.close();
         queue.leave();
@@ -280,7 +280,7 @@ impl Pipeline {
         self.decoders.clear();
         *self.lock_delivered() = (None, None);
         account.close();
-        files.close();
+        store.close();
     }
 }
 

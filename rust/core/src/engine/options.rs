@@ -6,7 +6,8 @@ use crate::{
     batch::{Binary, Styles},
     error::{Error, Result},
     order::Plan,
-    shard::{Files, IndexDir, OpenFiles},
+    shard::IndexDir,
+    store::{DescriptorCache, Store},
     threads::usable_cpus,
 };
 use gristmill_audio::AudioSpec;
@@ -161,12 +162,9 @@ impl Options {
         self.memory_budget / 8 / n_tables.max(1)
     }
 
-    /// The files of a pipeline with these options.
-    pub(crate) fn files(&self, open: &OpenFiles) -> Files {
-        Files::new(open)
-            .with_index_dir(self.index_dir.clone())
-            .with_retries(self.retries)
-            .with_page_cache(self.page_cache)
+    /// How a pipeline with these options reads.
+    pub(crate) fn store(&self, descriptors: &DescriptorCache) -> Store {
+        Store::new(descriptors).with_retries(self.retries).with_page_cache(self.page_cache)
     }
 
     /// With what depends on the machine as it is now. Asked anew it would be a few files of the

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     memory::Permit,
-    shard::{Blob, BlobRun, Shard, Table},
+    shard::{Blob, BlobBlock, Shard, Table},
 };
 use gristmill_audio::{self as audio, AudioInfo, AudioSpec, Channels, SampleType};
 
@@ -128,9 +128,9 @@ impl Reader {
     ) {
         let alone = !self.context.options.plan.is_nearly_file_order();
         let wanted = |k, n_bytes| {
-            (alone || n_bytes >= BlobRun::SMALL_BLOB) && !dataset.is_too_long(k, n_bytes)
+            (alone || n_bytes >= BlobBlock::SMALL_BLOB) && !dataset.is_too_long(k, n_bytes)
         };
-        let all_known = shard.announce(batch, place, &dataset.projection, wanted);
+        let all_known = shard.readahead_row(batch, place, &dataset.projection, wanted);
         if all_known && alone && dataset.is_in_first_batch(index) {
             self.context.change(|queue| queue.asked(index));
         }
@@ -146,7 +146,7 @@ impl Reader {
     ) -> Result<TableOr> {
         if let Some(permit) = permit {
             let (projection, budget) = (&dataset.projection, self.context.options.memory_budget);
-            let known = shard.table_bytes(key.1, projection)?;
+            let known = shard.table_size(key.1, projection)?;
             let loaded = self.tables.load(key, known, permit, |takes| {
                 self.context
                     .metrics
@@ -163,7 +163,7 @@ impl Reader {
         }
         // Before the look: a load that ends after it is told apart.
         let after = self.context.queue.look(Queue::loads);
-        let known = shard.table_bytes(key.1, &dataset.projection)?;
+        let known = shard.table_size(key.1, &dataset.projection)?;
         Ok(match self.tables.find(key) {
             Found::Loaded(table) => TableOr::Here(table),
             Found::Missing if !self.tables.is_crowded(known) => {
@@ -212,7 +212,7 @@ impl Reader {
         // What was copied is there, within the budget or not: the row waits until it is within.
         let need = (n_bytes > 0 || is_heavy).then_some(Need::Bytes { n_bytes, of_reserve: false });
         let (table, place) = if is_heavy {
-            let mut row = table.rows(&[place as u64])?;
+            let mut row = table.take(&[place as u64])?;
             row.permit = Some(Arc::new(account.take(row.n_bytes)));
             (Arc::new(row), 0)
         } else {
@@ -276,7 +276,7 @@ impl Reader {
         let n_bytes = (range.end - range.start) as usize;
         if dataset.is_in_first_batch(index) {
             // Before others may go on, so that the requests have their order.
-            shard.announce_bytes(range);
+            shard.readahead(range);
             self.context.change(|queue| queue.asked(index));
         }
         let permit = own.get_or_insert_with(|| account.take(0)).split(n_bytes);

@@ -24,7 +24,7 @@ use crate::{
     batch::Row,
     error::{Error, ErrorKind, Result},
     memory::{AlignedBuf, Permit, Slots},
-    shard::open_ahead,
+    shard::open_files,
 };
 
 /// For this many rows of the stream the files are opened ahead at the start, and of this many shards.
@@ -110,8 +110,8 @@ impl Readers {
     }
 
     fn try_open(&self) -> Result<()> {
-        let Context { options, files, metrics, .. } = &*self.context;
-        let mut dataset = Dataset::open(options, files)?;
+        let Context { options, store, metrics, .. } = &*self.context;
+        let mut dataset = Dataset::open(options, store)?;
         let rows_per_batch = options.rows_per_batch() as u64;
         let (first, position) = self.start.find(&mut dataset, rows_per_batch)?;
         let mut end = dataset.order.len().unwrap_or(u64::MAX);
@@ -133,7 +133,7 @@ impl Readers {
         let asked_first =
             if whole_batches { 0 } else { rows_per_batch.min(end.saturating_sub(first)) };
         dataset.opened_at(first, asked_first, position);
-        metrics.opened(files.requests());
+        metrics.opened(store.metrics());
         let dataset = self.context.dataset.get_or_init(|| dataset);
         let limits = Limits {
             rows_per_batch,
@@ -147,7 +147,7 @@ impl Readers {
         let soon = rows_per_batch.saturating_mul(options.look_ahead() as u64).min(MAX_ROWS);
         let mut shards = dataset.shards_of(first..end.min(first.saturating_add(soon)));
         shards.truncate(MAX_OPENED);
-        open_ahead(shards, options.n_openers());
+        open_files(shards, options.n_openers());
         Ok(())
     }
 

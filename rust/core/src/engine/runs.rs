@@ -19,7 +19,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     memory::{Account, Buffer, Permit},
-    shard::{BlobRun, Shard, Table},
+    shard::{BlobBlock, Shard, Table},
 };
 
 /// One part in this many of the budget may hold runs.
@@ -49,7 +49,7 @@ struct LoadedRun {
 #[derive(Debug)]
 pub(super) struct InRun {
     key: Key,
-    run: BlobRun,
+    run: BlobBlock,
     /// Of the row, in the file.
     pub(super) range: Range<u64>,
     /// Runs that will be wanted next, in the file.
@@ -91,8 +91,8 @@ impl Runs {
         if !plan.is_nearly_file_order() {
             return None;
         }
-        let run = table.blob_run(blob, place)?;
-        let run_bytes = (run.bytes.end - run.bytes.start).max(BlobRun::BYTES);
+        let run = table.block_of(blob, place)?;
+        let run_bytes = (run.bytes.end - run.bytes.start).max(BlobBlock::BYTES);
         let wanted = match plan.shuffle.and_then(|shuffle| shuffle.window) {
             // Of each stream, the rows that are shuffled among each other, and the next ones.
             Some(window) => {
@@ -108,7 +108,7 @@ impl Runs {
         }
         let numbers = run.number + 1..=run.number + AHEAD;
         let ahead = numbers.filter(|_| plan.is_file_order());
-        let ahead = ahead.filter_map(|number| Some(table.numbered_run(blob, number)?.bytes));
+        let ahead = ahead.filter_map(|number| Some(table.block(blob, number)?.bytes));
         let ahead = ahead.collect();
         Some(InRun { key: (shard, batch, blob, run.number), run, range: range.clone(), ahead })
     }
@@ -139,9 +139,9 @@ impl Runs {
         let Some(loading) = self.cache.begin(row.key, row.run_bytes()) else { return Ok(()) };
         if !row.ahead.is_empty() {
             // In their order on the way.
-            shard.announce_bytes(&row.run.bytes);
+            shard.readahead(&row.run.bytes);
             for range in &row.ahead {
-                shard.announce_bytes(range);
+                shard.readahead(range);
             }
         }
         let mut bytes = self.account.buffer(row.run_bytes(), permit)?;

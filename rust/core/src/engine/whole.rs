@@ -127,14 +127,16 @@ impl Reader {
         let Some(one) = missing.first() else { return 0 };
         let shard = |one: &Wanted| dataset.shards.get(one.id.shard as usize);
         // What is wrong with one, loading it tells.
-        let known = shard(one).map(|shard| shard.table_bytes(one.batch, &dataset.projection));
+        let known = shard(one).map(|shard| shard.table_size(one.batch, &dataset.projection));
         let size = self.tables.expected(known.and_then(Result::ok).flatten());
         if size == 0 || !self.tables.have_room(groups.len(), size) {
             return 0;
         }
         for one in missing {
             if let Some(shard) = shard(one) {
-                shard.announce(one.batch, one.place as usize, &dataset.projection, |_, _| false);
+                shard.readahead_row(one.batch, one.place as usize, &dataset.projection, |_, _| {
+                    false
+                });
             }
         }
         let n_readers = options.n_readers().min(options.look_ahead()).max(1);
@@ -242,7 +244,7 @@ impl Reader {
         let is_copied = self.tables.is_heavy(&all);
         let table = if is_copied {
             let places: Vec<u64> = group.iter().map(|row| row.place).collect();
-            let mut copy = all.rows(&places)?;
+            let mut copy = all.take(&places)?;
             // The next load may be waiting for its bytes.
             drop(all);
             *copied = copied.saturating_add(copy.n_bytes);

@@ -26,7 +26,7 @@ pub(crate) use self::{
     consumer::Consumer,
     cpu::CpuTimes,
     idle::Idle,
-    requests::{Requests, ShardRequests},
+    requests::{FileMetrics, RequestMetrics},
     shard::RowCounts,
     timer::Timer,
 };
@@ -90,7 +90,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// The shards are open, after these requests.
-    pub(crate) fn opened(&self, requests: &Requests) {
+    pub(crate) fn opened(&self, requests: &RequestMetrics) {
         let (requests, busy) = (requests.timer().count(), requests.timer().sum());
         self.opened.get_or_init(|| Opening { at: Instant::now(), requests, busy });
     }

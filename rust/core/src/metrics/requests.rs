@@ -1,49 +1,50 @@
-//! What requests to the storage take.
+//! How long requests to the storage take.
 
 use std::{
     io,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use super::{Timer, latency::LatencyFit};
+use crate::sync::lock_std;
 
 /// All requests of a pipeline.
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
-    opened: AtomicU64,
+pub(crate) struct RequestMetrics {
+    files_opened: AtomicU64,
     retries: AtomicU64,
     bytes: AtomicU64,
-    /// Bytes that requests under way have asked for.
+    /// Bytes that pending requests have asked for.
     in_flight: AtomicU64,
     timer: Timer,
-    fit: Mutex<LatencyFit>,
+    latency: Mutex<LatencyFit>,
 }
 
-/// The requests to one shard.
+/// The requests to one file.
 #[derive(Debug, Default)]
-pub(crate) struct ShardRequests {
+pub(crate) struct FileMetrics {
     requests: AtomicU64,
     bytes: AtomicU64,
     busy_ns: AtomicU64,
 }
 
-impl ShardRequests {
-    /// Requests, bytes that they brought, and thread time inside them.
+impl FileMetrics {
+    /// Requests, bytes that they returned, and thread time inside them.
     pub(crate) fn totals(&self) -> (u64, u64, Duration) {
         let busy = Duration::from_nanos(self.busy_ns.load(Relaxed));
         (self.requests.load(Relaxed), self.bytes.load(Relaxed), busy)
     }
 }
 
-impl Requests {
-    /// Sends a request for `wanted` bytes of a shard, and adds up what it took.
+impl RequestMetrics {
+    /// Runs and measures a request for `wanted` bytes of a file.
     pub(crate) fn time(
         &self,
-        shard: &ShardRequests,
+        file: &FileMetrics,
         wanted: usize,
         read: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize> {
@@ -56,35 +57,31 @@ impl Requests {
         let n_bytes = *result.as_ref().unwrap_or(&0) as u64;
         self.timer.record(took);
         self.bytes.fetch_add(n_bytes, Relaxed);
-        shard.requests.fetch_add(1, Relaxed);
-        shard.bytes.fetch_add(n_bytes, Relaxed);
-        shard.busy_ns.fetch_add(took.as_nanos() as u64, Relaxed);
+        file.requests.fetch_add(1, Relaxed);
+        file.bytes.fetch_add(n_bytes, Relaxed);
+        file.busy_ns.fetch_add(took.as_nanos() as u64, Relaxed);
         if result.is_ok() {
-            self.fit().add(in_flight, took.as_secs_f64());
+            lock_std(&self.latency).add(in_flight, took.as_secs_f64());
         }
         result
     }
 
-    fn fit(&self) -> MutexGuard<'_, LatencyFit> {
-        self.fit.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Counts a file that was opened.
+    pub(crate) fn file_opened(&self) {
+        self.files_opened.fetch_add(1, Relaxed);
     }
 
-    /// A file is opened.
-    pub(crate) fn opens(&self) {
-        self.opened.fetch_add(1, Relaxed);
-    }
-
-    /// A request is sent again.
-    pub(crate) fn retries(&self) {
+    /// Counts a retry.
+    pub(crate) fn retried(&self) {
         self.retries.fetch_add(1, Relaxed);
     }
 
-    /// Files opened, and requests that were sent again.
+    /// Files opened, and retries.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.opened.load(Relaxed), self.retries.load(Relaxed))
+        (self.files_opened.load(Relaxed), self.retries.load(Relaxed))
     }
 
-    /// Bytes that came.
+    /// Bytes that requests returned.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
@@ -94,8 +91,8 @@ impl Requests {
         &self.timer
     }
 
-    /// What a request takes, as `(seconds, seconds a byte that is in flight)`.
+    /// `(latency in seconds, seconds for each byte in flight)`, if requests tell.
     pub(crate) fn latency(&self) -> Option<(f64, f64)> {
-        self.fit().get()
+        lock_std(&self.latency).get()
     }
 }

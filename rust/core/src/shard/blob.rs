@@ -1,14 +1,10 @@
-//! A large binary column: where each row's bytes are, read one row at a time.
+//! A large binary column: where each row's bytes are, to be read one row at a time.
 
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
-use super::{
-    body::CompactBody,
-    layout::{BatchLayout, FieldSpan, Node},
-};
 use crate::{Error, Result};
 
 /// One row's bytes.
@@ -31,85 +27,38 @@ pub(super) struct BlobColumn {
     bytes: Option<Buffer>,
 }
 
-/// Rows of a column of small blobs that lie one after another and are read in one request.
+/// Neighbouring rows of a column of small blobs, which are read in one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlobRun {
-    /// Counted in its column of its record batch, from 0.
+pub struct BlobBlock {
+    /// Its number in its column of its record batch, from 0.
     pub number: usize,
-    /// The rows that have bytes.
+    /// The rows in it that are not null.
     pub n_rows: usize,
-    /// In the file.
+    /// Its range in the file.
     pub bytes: Range<u64>,
-    /// What a row of the column takes on average.
+    /// The mean length of the column's rows.
     pub mean_bytes: u64,
 }
 
-impl BlobRun {
-    /// A run is about this long: its rows begin in one stretch of so many bytes.
+impl BlobBlock {
+    /// A block has the rows that begin in a stretch of this many bytes, so it is about this long.
     pub const BYTES: u64 = 1 << 20;
 
-    /// Rows that take less than this on average are read in runs.
+    /// Rows are read in blocks where their mean length is less than this.
     pub const SMALL_BLOB: u64 = 64 << 10;
 
-    /// A run that one long row makes longer than this is none.
+    /// Rows of longer blocks, which have one long row, are read one by one.
     const LONGEST: u64 = 8 << 20;
 }
 
-/// Where a blob column's nodes and buffers are: its own, and those of the struct around it.
-#[derive(Clone, Debug)]
-pub(super) struct BlobSpan {
-    pub(super) parent: Option<FieldSpan>,
-    pub(super) leaf: FieldSpan,
-    /// 64-bit offsets.
-    pub(super) large: bool,
-}
-
-impl BlobSpan {
-    fn leaf_buffer(&self, layout: &BatchLayout, which: usize) -> Result<Range<u64>> {
-        layout.buffer(self.leaf.buffers.start + which)
-    }
-
-    /// What must be read to know the rows' ranges: validity and offsets.
-    pub(super) fn index_ranges(&self, layout: &BatchLayout) -> Result<Vec<Range<u64>>> {
-        let mut ranges = vec![self.leaf_buffer(layout, 0)?, self.leaf_buffer(layout, 1)?];
-        if let Some(parent) = &self.parent {
-            ranges.push(layout.buffer(parent.buffers.start)?);
-        }
-        Ok(ranges)
-    }
-}
-
 impl BlobColumn {
-    /// From the validity and offset buffers of an uncompressed record batch whose body begins at
-    /// `body_start`.
-    pub(super) fn in_file(
-        span: &BlobSpan,
-        layout: &BatchLayout,
-        body: &CompactBody,
-        body_start: u64,
-    ) -> Result<Self> {
-        let leaf = layout.node(span.leaf.nodes.start)?;
-        if leaf.length != layout.n_rows {
-            return Err(Error::corrupt(format!(
-                "a binary column of {} rows in a record batch of {}",
-                leaf.length, layout.n_rows
-            )));
-        }
-        let mut nulls = nulls(leaf, body.bytes(&span.leaf_buffer(layout, 0)?)?)?;
-        if let Some(parent) = &span.parent {
-            let validity = body.bytes(&layout.buffer(parent.buffers.start)?)?;
-            let outer = self::nulls(layout.node(parent.nodes.start)?, validity)?;
-            nulls = NullBuffer::union(nulls.as_ref(), outer.as_ref());
-        }
-        let data = span.leaf_buffer(layout, 2)?;
-        let raw = body.bytes(&span.leaf_buffer(layout, 1)?)?;
-        let base = body_start + data.start;
-        let offsets = offsets(raw, span.large, leaf.length, data.end - data.start, base)?;
-        Ok(Self { nulls, offsets, bytes: None })
+    /// Rows that lie in the file: their absolute offsets, one more than rows, and which are null.
+    pub(super) fn in_file(nulls: Option<NullBuffer>, offsets: Vec<u64>) -> Self {
+        Self { nulls, offsets, bytes: None }
     }
 
-    /// From what a sidecar says of `n_rows` rows whose bytes lie in `data`.
-    pub(super) fn known(
+    /// From a sidecar: `n_rows` rows whose bytes must lie in `data`.
+    pub(super) fn from_sidecar(
         validity: Vec<u8>,
         offsets: Vec<u64>,
         n_rows: usize,
@@ -126,21 +75,10 @@ impl BlobColumn {
         }
         let nulls = (!validity.is_empty())
             .then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from(validity), 0, n_rows)));
-        Ok(Self { nulls, offsets, bytes: None })
+        Ok(Self::in_file(nulls, offsets))
     }
 
-    /// One more than rows: where they lie in the file.
-    pub(super) fn offsets(&self) -> &[u64] {
-        &self.offsets
-    }
-
-    /// The validity bitmap; empty without nulls.
-    pub(super) fn validity(&self) -> Vec<u8> {
-        let nulls = self.nulls.as_ref();
-        nulls.map_or_else(Vec::new, |nulls| nulls.inner().sliced().as_slice().to_vec())
-    }
-
-    /// From a decoded column: a binary array, or a struct with nothing but one in it.
+    /// From a decoded column: a binary array, or a struct whose only field is one.
     pub(super) fn in_memory(column: &ArrayRef) -> Result<Self> {
         let (leaf, outer) = match column.as_struct_opt() {
             Some(parent) => (parent.columns().first().cloned(), parent.nulls().cloned()),
@@ -158,6 +96,17 @@ impl BlobColumn {
         Ok(Self { nulls, offsets, bytes: Some(bytes) })
     }
 
+    /// One more than rows: their offsets in the file.
+    pub(super) fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// The validity bitmap; empty without nulls.
+    pub(super) fn validity(&self) -> Vec<u8> {
+        let nulls = self.nulls.as_ref();
+        nulls.map_or_else(Vec::new, |nulls| nulls.inner().sliced().as_slice().to_vec())
+    }
+
     /// One row's bytes; `None` where they, or the struct around them, are null, and beyond the end.
     pub(super) fn get(&self, row: usize) -> Option<Blob> {
         let range = *self.offsets.get(row)?..*self.offsets.get(row + 1)?;
@@ -173,89 +122,36 @@ impl BlobColumn {
         })
     }
 
-    /// The run that a row lies in; `None` where rows are read by themselves or are in memory.
-    pub(super) fn run(&self, row: usize) -> Option<BlobRun> {
+    /// The block of a row; `None` where rows are read one by one or are in memory.
+    pub(super) fn block_of(&self, row: usize) -> Option<BlobBlock> {
         let start = self.offsets.get(row)?.checked_sub(*self.offsets.first()?)?;
-        self.numbered_run((start / BlobRun::BYTES) as usize)
+        self.block((start / BlobBlock::BYTES) as usize)
     }
 
-    /// The run of this number; `None` where there is none.
-    pub(super) fn numbered_run(&self, number: usize) -> Option<BlobRun> {
+    /// The block of this number; `None` where there is none.
+    pub(super) fn block(&self, number: usize) -> Option<BlobBlock> {
         let ((last, starts), base) = (self.offsets.split_last()?, *self.offsets.first()?);
         let mean_bytes = (last - base).checked_div(starts.len() as u64)?;
-        if self.bytes.is_some() || mean_bytes >= BlobRun::SMALL_BLOB {
+        if self.bytes.is_some() || mean_bytes >= BlobBlock::SMALL_BLOB {
             return None;
         }
-        let begin = base.checked_add((number as u64).checked_mul(BlobRun::BYTES)?)?;
+        let begin = base.checked_add((number as u64).checked_mul(BlobBlock::BYTES)?)?;
         let first = starts.partition_point(|start| *start < begin);
-        let behind = starts.partition_point(|start| *start < begin.saturating_add(BlobRun::BYTES));
-        let bytes = *self.offsets.get(first)?..*self.offsets.get(behind)?;
-        if first == behind || bytes.end - bytes.start > BlobRun::LONGEST {
+        let end = starts.partition_point(|start| *start < begin.saturating_add(BlobBlock::BYTES));
+        let bytes = *self.offsets.get(first)?..*self.offsets.get(end)?;
+        if first == end || bytes.end - bytes.start > BlobBlock::LONGEST {
             return None;
         }
         let nulls = self.nulls.as_ref();
-        let n_null = nulls.map_or(0, |nulls| nulls.slice(first, behind - first).null_count());
-        Some(BlobRun { number, n_rows: behind - first - n_null, bytes, mean_bytes })
+        let n_null = nulls.map_or(0, |nulls| nulls.slice(first, end - first).null_count());
+        Some(BlobBlock { number, n_rows: end - first - n_null, bytes, mean_bytes })
     }
 
-    /// Its size in memory, shared bytes aside.
+    /// Bytes of memory, shared ones not counted.
     pub(super) fn n_bytes(&self) -> usize {
         self.offsets.capacity() * size_of::<u64>()
             + self.nulls.as_ref().map_or(0, |nulls| nulls.len().div_ceil(8))
     }
-}
-
-/// A validity bitmap, present only where there are nulls.
-fn nulls(node: Node, bitmap: &[u8]) -> Result<Option<NullBuffer>> {
-    if node.null_count == 0 {
-        return Ok(None);
-    }
-    let Some(bitmap) = bitmap.get(..node.length.div_ceil(8)) else {
-        return Err(Error::corrupt(format!(
-            "a validity bitmap of {} bytes for {} rows",
-            bitmap.len(),
-            node.length
-        )));
-    };
-    let nulls = NullBuffer::new(BooleanBuffer::new(Buffer::from(bitmap), 0, node.length));
-    if nulls.null_count() != node.null_count {
-        return Err(Error::corrupt(format!(
-            "a column of {} nulls says that it has {}",
-            nulls.null_count(),
-            node.null_count
-        )));
-    }
-    Ok(Some(nulls))
-}
-
-/// Row offsets from `base` on, checked to run forward inside `data_len` bytes.
-fn offsets(raw: &[u8], large: bool, n_rows: usize, data_len: u64, base: u64) -> Result<Vec<u64>> {
-    if n_rows == 0 {
-        return Ok(vec![base]); // the one offset may be left out
-    }
-    let width = if large { 8 } else { 4 };
-    let Some(raw) = raw.get(..(n_rows + 1) * width) else {
-        return Err(Error::corrupt(format!("{} bytes of offsets for {n_rows} rows", raw.len())));
-    };
-    let mut last = 0;
-    raw.chunks_exact(width)
-        .map(|bytes| {
-            let offset = match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
-                (Some(wide), _) => i64::from_le_bytes(*wide),
-                (None, Some(narrow)) => i64::from(i32::from_le_bytes(*narrow)),
-                (None, None) => -1,
-            };
-            match u64::try_from(offset) {
-                Ok(offset) if (last..=data_len).contains(&offset) => {
-                    last = offset;
-                    Ok(base + offset)
-                }
-                _ => Err(Error::corrupt(format!(
-                    "offset {offset} follows {last} in {data_len} bytes of data"
-                ))),
-            }
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -266,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_row_of_small_blobs_lies_in_one_run(
+        fn every_row_of_small_blobs_lies_in_one_block(
             base in 0u64..1 << 40,
             rows in prop::collection::vec((0u64..120_000, any::<bool>()), 1..200),
             is_small in any::<bool>(),
@@ -277,37 +173,38 @@ mod tests {
                 offsets.push(offsets.last().unwrap() + len * scale);
             }
             let nulls: NullBuffer = rows.iter().map(|(_, valid)| *valid).collect();
-            let column = BlobColumn { nulls: Some(nulls), offsets: offsets.clone(), bytes: None };
+            let column = BlobColumn::in_file(Some(nulls), offsets.clone());
             let mean = (offsets.last().unwrap() - base) / rows.len() as u64;
-            let mut runs: Vec<(BlobRun, usize)> = Vec::new();
+            let mut blocks: Vec<(BlobBlock, usize)> = Vec::new();
             for (row, (_, valid)) in rows.iter().enumerate() {
-                let Some(run) = column.run(row) else {
+                let Some(block) = column.block_of(row) else {
                     prop_assert!(mean >= 64 << 10);
                     continue;
                 };
-                prop_assert!(mean < 64 << 10 && run.mean_bytes == mean);
-                prop_assert!(run.bytes.start <= offsets[row] && offsets[row + 1] <= run.bytes.end);
-                prop_assert_eq!(column.numbered_run(run.number), Some(run.clone()));
-                if runs.last().is_none_or(|(last, _)| *last != run) {
-                    let before = runs.last().map_or(base, |(last, _)| last.bytes.end);
-                    prop_assert_eq!(run.bytes.start, before, "runs follow each other");
-                    runs.push((run, 0));
+                prop_assert!(mean < 64 << 10 && block.mean_bytes == mean);
+                prop_assert!(block.bytes.start <= offsets[row]);
+                prop_assert!(offsets[row + 1] <= block.bytes.end);
+                prop_assert_eq!(column.block(block.number), Some(block.clone()));
+                if blocks.last().is_none_or(|(last, _)| *last != block) {
+                    let before = blocks.last().map_or(base, |(last, _)| last.bytes.end);
+                    prop_assert_eq!(block.bytes.start, before, "blocks follow each other");
+                    blocks.push((block, 0));
                 }
-                runs.last_mut().unwrap().1 += usize::from(*valid);
+                blocks.last_mut().unwrap().1 += usize::from(*valid);
             }
-            for (run, n_rows) in &runs {
-                prop_assert_eq!(run.n_rows, *n_rows);
-                prop_assert!(run.bytes.end - run.bytes.start < BlobRun::BYTES + 120_000);
+            for (block, n_rows) in &blocks {
+                prop_assert_eq!(block.n_rows, *n_rows);
+                prop_assert!(block.bytes.end - block.bytes.start < BlobBlock::BYTES + 120_000);
             }
         }
     }
 
     #[test]
-    fn a_long_row_among_small_ones_is_read_by_itself() {
+    fn small_rows_beside_a_long_one_are_read_one_by_one() {
         let mut offsets: Vec<u64> = (0..1000).map(|row| row * 100).collect();
         offsets.push(offsets[999] + (9 << 20));
-        let column = BlobColumn { nulls: None, offsets, bytes: None };
-        assert_eq!(column.run(5), None);
-        assert_eq!(column.numbered_run(1), None);
+        let column = BlobColumn::in_file(None, offsets);
+        assert_eq!(column.block_of(5), None);
+        assert_eq!(column.block(1), None);
     }
 }

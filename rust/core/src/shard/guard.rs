@@ -1,14 +1,13 @@
-//! A fence around code of others that may panic on bytes that nobody foresaw.
+//! Contains panics of other libraries on bytes that they did not foresee.
 
-use std::panic;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{Error, Result, threads::panic_message};
 
-/// Runs `decode`; a panic in it means that the bytes were not what they claimed to be.
+/// Runs `decode`. A panic in it becomes an error: the bytes of `what` were not what they claimed.
 pub(super) fn contain<T>(what: &str, decode: impl FnOnce() -> Result<T>) -> Result<T> {
-    // Nothing that the closures here borrow is used again after a panic, except caches that
-    // they only read.
-    panic::catch_unwind(panic::AssertUnwindSafe(decode)).unwrap_or_else(|payload| {
+    // After a panic, the closures' borrows are used no more, except caches that they only read.
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|payload| {
         let message = panic_message(payload.as_ref());
         Err(Error::corrupt(format!("{what} cannot be decoded ({message})")))
     })

@@ -1,100 +1,82 @@
-//! Arrow IPC shards, read row by row.
+//! Shards, read row by row.
 //!
-//! [`Shard::open`] reads the headers of a shard's messages: it knows the rows, and has read nothing
-//! of them. [`Shard::load_table`] reads the small columns of one record batch, and of a large binary
-//! column only where each row's bytes lie. [`Shard::read_blob`] reads those of one row, in one
-//! request. No record batch is read as a whole unless its body is
-//! compressed.
+//! [`Shard::open`] reads a shard's metadata: it knows the rows, and has read none of them.
+//! [`Shard::load_table`] reads the small columns of one record batch, and of a large binary column
+//! only where each row's bytes lie. [`Shard::read_blob`] reads those of one row, in one request. No
+//! record batch is read as a whole unless its body is compressed.
+//!
+//! Each format is a folder (`ipc`) that implements [`format::FormatReader`]; all else here is shared
+//! by the formats. Bytes come from [`crate::store`].
 
 mod blob;
-mod body;
-mod decompress;
-mod dictionaries;
-#[cfg(test)]
-mod faults;
 mod features;
-mod file_format;
-mod files;
-mod framing;
+mod format;
 mod guard;
-mod index;
-mod kind;
-mod layout;
-mod name;
+mod ipc;
 mod open;
-mod open_files;
 mod projection;
-mod retry;
 mod schema;
 mod sidecar;
-mod sidecar_format;
-mod source;
-mod storage;
 mod table;
 
 use std::{ops::Range, path::Path, sync::Arc};
 
-use arrow_ipc::CompressionType;
 use arrow_schema::SchemaRef;
 
-pub use blob::{Blob, BlobRun};
+pub use blob::{Blob, BlobBlock};
 pub use features::audio_columns;
 pub(crate) use features::check_class_names;
-pub use files::Files;
-pub use kind::{PathKind, path_kinds};
-pub use name::{name_bytes, name_of};
-pub use open::{open_ahead, open_all};
-pub use open_files::OpenFiles;
+pub use open::{open_all, open_files};
 pub use projection::Projection;
 pub use sidecar::IndexDir;
 pub use table::{Table, TableSize};
 
-use self::{dictionaries::DictionaryCache, index::MessageIndex, source::Source};
+use self::format::{FORMATS, FormatReader};
 use crate::{
     Error, Result, hash,
     metrics::{ShardReads, ShardRows},
+    store::{RangeReader, Store, WindowReader},
 };
 
-/// One Arrow IPC stream or file, opened by its headers.
+/// One shard, opened by its metadata.
 ///
-/// Shared between threads as it is. It keeps no descriptor: [`Files`] opens and closes them.
+/// Threads share it as it is. It keeps no descriptor: the [`Store`] opens and closes them.
 #[derive(Debug)]
 pub struct Shard {
-    source: Source,
+    reader: RangeReader,
     key: u64,
-    index: MessageIndex,
-    dictionaries: DictionaryCache,
+    contents: Box<dyn FormatReader>,
     has_sidecar: bool,
 }
 
 impl Shard {
-    /// Reads the headers of a shard, in the stream or the file format.
+    /// Reads the metadata of a shard, from its sidecar if it has one.
     ///
-    /// Blocks for one small read a message, one or two more, and one for each large binary column
-    /// of a record batch; for none of them where the shard has a sidecar ([`IndexDir`]).
+    /// Blocks for one small read a message, one or two more, and one for each large binary column of
+    /// a record batch; for none of them where the shard has a sidecar ([`IndexDir`]).
     ///
     /// # Errors
     ///
     /// `Io` when the file cannot be read; `Corrupt` when it is not whole, sound Arrow IPC; `Schema`
-    /// for what Arrow has and is not read here (big-endian data, tensors); `Limit` for headers
+    /// for Arrow features that are not supported (big-endian data, tensors); `Limit` for headers
     /// that would expand beyond reason. The message and byte are named.
-    pub fn open(files: &Arc<Files>, path: &Path) -> Result<Self> {
-        let source = Source::open(files, path)?;
-        let (index, has_sidecar) = if let Some(index) = sidecar::load(&source) {
-            (index, true)
+    pub fn open(store: &Arc<Store>, index_dir: &IndexDir, path: &Path) -> Result<Self> {
+        let reader = RangeReader::new(store, path)?;
+        let (contents, has_sidecar) = if let Some(saved) = sidecar::load(&reader, index_dir) {
+            (saved, true)
         } else {
-            let index = MessageIndex::read(&source).map_err(|e| e.in_shard(source.name()))?;
-            let is_saved = sidecar::save(&source, &index);
-            (index, is_saved)
+            let contents = read_metadata(&reader).map_err(|e| e.in_shard(reader.name()))?;
+            let is_saved = sidecar::save(&reader, index_dir, contents.as_ref());
+            (contents, is_saved)
         };
-        let base_name = source.path().file_name().unwrap_or_default();
+        let base_name = reader.path().file_name().unwrap_or_default();
         let key = hash::fnv1a(base_name.as_encoded_bytes());
-        Ok(Self { source, key, index, dictionaries: DictionaryCache::default(), has_sidecar })
+        Ok(Self { reader, key, contents, has_sidecar })
     }
 
     /// The path as it was given, for messages.
     pub fn name(&self) -> &Arc<str> {
-        self.source.name()
+        self.reader.name()
     }
 
     /// FNV-1a, 64 bits, of the file's base name: the same wherever the file lies.
@@ -102,9 +84,9 @@ impl Shard {
         self.key
     }
 
-    /// What was read of this shard so far, its headers included.
+    /// What was read of this shard so far, its metadata included.
     pub fn reads(&self) -> ShardReads {
-        let (requests, bytes, busy) = self.source.reads();
+        let (requests, bytes, busy) = self.reader.reads();
         let rows = ShardRows::default();
         ShardReads { name: Arc::clone(self.name()), requests, bytes, busy, rows }
     }
@@ -116,27 +98,27 @@ impl Shard {
 
     /// The rows of all record batches.
     pub fn n_rows(&self) -> u64 {
-        self.index.n_rows()
+        self.contents.row_starts().last().copied().unwrap_or(0)
     }
 
     /// The columns, with the metadata that the writer left.
     pub fn schema(&self) -> &SchemaRef {
-        &self.index.schema
+        self.contents.schema()
     }
 
     /// The number of record batches, empty ones included.
     pub fn n_batches(&self) -> usize {
-        self.index.batches.len()
+        self.contents.row_starts().len().saturating_sub(1)
     }
 
     /// Bytes of the file when it was opened.
     pub fn n_bytes(&self) -> u64 {
-        self.source.len()
+        self.reader.len()
     }
 
-    /// Whether this is the file format, and not a stream.
-    pub fn is_file_format(&self) -> bool {
-        self.index.is_file
+    /// The format: `"file"` or `"stream"`.
+    pub fn format(&self) -> &'static str {
+        self.contents.format().name
     }
 
     /// How the body of the first record batch is compressed: `"lz4"`, `"zstd"` or not at all.
@@ -147,13 +129,7 @@ impl Shard {
     ///
     /// As [`Shard::load_table`].
     pub fn compression(&self) -> Result<Option<&'static str>> {
-        let Some(first) = self.index.batches.first() else { return Ok(None) };
-        let compression = first.with_header(&self.source, |message| {
-            let batch = message.header_as_record_batch().ok_or_else(index::changed)?;
-            layout::compression(&batch)
-        });
-        let compression = compression.map_err(|e| e.in_shard(self.name()))?;
-        Ok(compression.map(|codec| if codec == CompressionType::ZSTD { "zstd" } else { "lz4" }))
+        self.contents.compression(&self.reader).map_err(|e| e.in_shard(self.name()))
     }
 
     /// The record batch of a row, and the row's index in it; `None` beyond the last row.
@@ -162,58 +138,53 @@ impl Shard {
             return None;
         }
         // The last batch that begins at or before the row: empty ones begin where the next does.
-        let batch = self.index.row_starts.partition_point(|start| *start <= row).checked_sub(1)?;
-        let start = self.index.row_starts.get(batch)?;
-        Some((batch, (row - start) as usize))
+        let starts = self.contents.row_starts();
+        let batch = starts.partition_point(|start| *start <= row).checked_sub(1)?;
+        Some((batch, (row - starts.get(batch)?) as usize))
     }
 
-    /// What the table of one record batch will take; `None` where only reading tells, for its header
-    /// is not kept.
+    /// The size of one record batch's table; `None` where only reading tells.
     ///
     /// # Errors
     ///
-    /// As [`Shard::load_table`], for what the headers tell. Does not block.
-    pub fn table_bytes(&self, batch: usize, projection: &Projection) -> Result<Option<TableSize>> {
-        let Some(entry) = self.index.batches.get(batch) else { return Ok(None) };
-        Table::bytes_known(&self.index, entry, projection).map_err(|e| {
-            e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
-        })
+    /// As [`Shard::load_table`], for what the metadata tells. Does not block.
+    pub fn table_size(&self, batch: usize, projection: &Projection) -> Result<Option<TableSize>> {
+        self.contents.table_size(batch, projection).map_err(|e| e.in_shard(self.name()))
     }
 
-    /// Opens the file, so that the first read does not have to. What goes wrong, that read tells.
+    /// Opens the file, so that the first read does not have to. Errors are left to that read.
     ///
     /// Blocks for a round trip, if the file is not open.
-    pub fn open_ahead(&self) {
-        self.source.open_ahead();
+    pub fn open_file(&self) {
+        self.reader.open_file();
     }
 
-    /// Lets the operating system begin to read the table of one record batch, and of one of its rows
-    /// the blobs that are `wanted`, by their index and length, and whose places are known without
-    /// the table. Whether they were all known.
+    /// Starts reading the table of one record batch into the page cache, and those blobs of one of
+    /// its rows that are `wanted`, by their index and length, where their ranges are known before
+    /// the table is read. Returns whether all of them were.
     ///
-    /// Blocks only where the file is not open. A hint: what goes wrong, the reads tell.
-    pub fn announce(
+    /// Blocks only where the file is not open. Errors are left to the reads that follow.
+    pub fn readahead_row(
         &self,
         batch: usize,
         row: usize,
         projection: &Projection,
         wanted: impl Fn(usize, u64) -> bool,
     ) -> bool {
-        let Some(entry) = self.index.batches.get(batch) else { return false };
-        let Ok(ahead) = Table::ahead(&self.index, entry, projection, row) else { return false };
-        let blobs = ahead.blobs.iter().enumerate();
-        let wanted = blobs.filter_map(|(k, range)| {
+        let Ok(known) = self.contents.readahead(batch, row, projection) else { return false };
+        let blobs = known.blobs.iter().enumerate();
+        let blobs = blobs.filter_map(|(k, range)| {
             range.as_ref().filter(|range| wanted(k, range.end - range.start))
         });
-        ahead.runs.iter().chain(wanted).for_each(|range| self.source.announce(range));
-        ahead.all_known
+        known.table.iter().chain(blobs).for_each(|range| self.reader.readahead(range));
+        known.has_all_blobs
     }
 
-    /// Lets the operating system begin to read these bytes. A hint: what goes wrong, the read tells.
+    /// Starts reading these bytes into the page cache. Errors are left to the read that follows.
     ///
     /// Blocks only where the file is not open.
-    pub fn announce_bytes(&self, range: &Range<u64>) {
-        self.source.announce(range);
+    pub fn readahead(&self, range: &Range<u64>) {
+        self.reader.readahead(range);
     }
 
     /// Reads and decodes the projected columns of one record batch.
@@ -229,8 +200,8 @@ impl Shard {
         self.load_table_within(batch, projection, usize::MAX, &|_| ())
     }
 
-    /// As [`Shard::load_table`], of no more than `limit` bytes, decompressed ones included. `takes`
-    /// is told how many they are, while loading, before anything is decompressed.
+    /// As [`Shard::load_table`], of no more than `limit` bytes, decompressed ones included. Calls
+    /// `on_size` with the number of bytes, before anything is decompressed.
     ///
     /// # Errors
     ///
@@ -240,22 +211,15 @@ impl Shard {
         batch: usize,
         projection: &Projection,
         limit: usize,
-        takes: &dyn Fn(usize),
+        on_size: &dyn Fn(usize),
     ) -> Result<Table> {
-        let Some(entry) = self.index.batches.get(batch) else {
-            let n = self.n_batches();
+        let n = self.n_batches();
+        if batch >= n {
             let what = format!("record batch {batch} was asked for, but there are {n}");
             return Err(Error::config(what).in_shard(self.name()));
-        };
-        let table = Table::load(self, entry, projection, limit, takes);
-        // A header that was read again, or a sidecar, may tell of other rows than the index.
-        let counted = self.index.rows_in(batch);
-        let table = table.and_then(|table| {
-            if table.n_rows() == counted { Ok(table) } else { Err(index::changed()) }
-        });
-        table.map_err(|e| {
-            e.in_shard(self.name()).in_message(entry.frame.message).at_byte(entry.frame.start)
-        })
+        }
+        let table = self.contents.load_table(&self.reader, batch, projection, limit, on_size);
+        table.map_err(|e| e.in_shard(self.name()))
     }
 
     /// Reads the bytes of a [`Blob::Range`] into `into`, which has its length, by one request for
@@ -265,7 +229,35 @@ impl Shard {
     ///
     /// `Io`; `Corrupt` when the file was shortened or replaced; `Closed` when cancelled.
     pub fn read_blob(&self, range: &Range<u64>, into: &mut [u8]) -> Result<()> {
-        self.source.check_range(range)?;
-        self.source.read_exact_at(range.start, into)
+        self.reader.check_range(range)?;
+        self.reader.read_exact_at(range.start, into)
     }
+}
+
+/// Reads the metadata of a shard in whichever format it is.
+fn read_metadata(reader: &RangeReader) -> Result<Box<dyn FormatReader>> {
+    let mut window = WindowReader::new(reader);
+    let head = window.bytes(0..reader.len().min(8))?;
+    if head.is_empty() {
+        return Err(Error::corrupt("the file is empty").at_byte(0));
+    }
+    if let Some(what) = unsupported_format(head) {
+        return Err(Error::corrupt(format!("not Arrow IPC but {what}")).at_byte(0));
+    }
+    let format = FORMATS.iter().find(|format| (format.matches)(head));
+    let format = format.ok_or_else(|| Error::corrupt("not a shard").at_byte(0))?;
+    (format.open)(&mut window)
+}
+
+/// Formats that are easily mistaken for a shard's.
+fn unsupported_format(head: &[u8]) -> Option<&'static str> {
+    [
+        (&b"PAR1"[..], "Parquet; write it as Arrow IPC first"),
+        (b"FEA1", "Feather version 1; write it again as version 2"),
+        (b"RIFF", "a RIFF (WAV) recording"),
+        (b"OggS", "an Ogg recording"),
+        (b"fLaC", "a FLAC recording"),
+    ]
+    .into_iter()
+    .find_map(|(magic, name)| head.starts_with(magic).then_some(name))
 }

@@ -1,7 +1,6 @@
 //! Opening many shards at once.
 
 use std::{
-    any::Any,
     panic::{self, AssertUnwindSafe},
     path::PathBuf,
     sync::{
@@ -10,28 +9,35 @@ use std::{
     },
 };
 
-use super::{Files, Shard, schema};
-use crate::{Error, ErrorKind, Result, threads};
+use super::{IndexDir, Shard, schema};
+use crate::{Error, ErrorKind, Result, store::Store, threads};
 
 /// Opens shards on up to `n_threads` threads, and checks that they have one schema.
 ///
-/// Waiting for storage, not computing, is what takes the time, so that more threads than CPUs are
-/// worthwhile.
+/// Nearly all of the time is spent waiting for storage, so more threads than CPUs are worthwhile.
 ///
 /// # Errors
 ///
 /// That of the first path, in the order given, that does not open, however the threads ran; then
 /// `Schema` for the first shard whose columns differ from the first shard's in name, type or
 /// nullability.
-pub fn open_all(files: &Arc<Files>, paths: &[PathBuf], n_threads: usize) -> Result<Vec<Shard>> {
+pub fn open_all(
+    store: &Arc<Store>,
+    index_dir: &IndexDir,
+    paths: &[PathBuf],
+    n_threads: usize,
+) -> Result<Vec<Shard>> {
     let mut opened: Vec<Option<Result<Shard>>> = paths.iter().map(|_| None).collect();
     let first_failed = AtomicUsize::new(usize::MAX);
     let jobs = paths.iter().zip(&mut opened).enumerate().collect();
     threads::share_out("gristmill-open", jobs, n_threads, |(number, (path, slot))| {
-        // What comes before a failure is opened all the same: the first one is told.
+        // Paths before a failed one are still opened, so that the first error is returned.
         if number < first_failed.load(Relaxed) {
-            let open = AssertUnwindSafe(|| Shard::open(files, path));
-            let shard = panic::catch_unwind(open).unwrap_or_else(|panic| Err(panicked(&*panic)));
+            let open = AssertUnwindSafe(|| Shard::open(store, index_dir, path));
+            let shard = panic::catch_unwind(open).unwrap_or_else(|payload| {
+                let message = threads::panic_message(&*payload);
+                Err(Error::new(ErrorKind::WorkerPanicked(message)))
+            });
             if shard.is_err() {
                 first_failed.fetch_min(number, Relaxed);
             }
@@ -43,14 +49,10 @@ pub fn open_all(files: &Arc<Files>, paths: &[PathBuf], n_threads: usize) -> Resu
     Ok(shards)
 }
 
-/// Opens the files of these shards on up to `n_threads` threads, in this order, so that reads need
-/// not wait for that. What goes wrong, those reads tell.
-pub fn open_ahead(shards: Vec<&Shard>, n_threads: usize) {
-    threads::share_out("gristmill-open", shards, n_threads, Shard::open_ahead);
-}
-
-fn panicked(payload: &(dyn Any + Send)) -> Error {
-    Error::new(ErrorKind::WorkerPanicked(threads::panic_message(payload)))
+/// Opens the files of these shards on up to `n_threads` threads, in this order, so that reads do not
+/// have to. Errors are left to those reads.
+pub fn open_files(shards: Vec<&Shard>, n_threads: usize) {
+    threads::share_out("gristmill-open", shards, n_threads, Shard::open_file);
 }
 
 fn check_schemas(shards: &[Shard]) -> Result<()> {

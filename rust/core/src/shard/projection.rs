@@ -1,15 +1,10 @@
-//! Which columns are wanted, and which of them are fetched row by row.
+//! Which columns are wanted, and which of them are read row by row.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use super::{
-    blob::BlobSpan,
-    body::Selection,
-    layout::{BatchLayout, FieldSpan},
-    schema,
-};
+use super::schema;
 use crate::{Error, Result};
 
 /// The name of the child that holds the bytes in a struct of audio, image or file.
@@ -19,34 +14,38 @@ const BYTES: &str = "bytes";
 #[derive(Clone, Debug)]
 pub struct Projection {
     source: SchemaRef,
-    small: Vec<Small>,
+    pub(super) small: Vec<SmallColumn>,
     small_schema: SchemaRef,
-    blobs: Vec<BlobColumnRef>,
+    pub(super) blobs: Vec<BlobField>,
 }
 
 /// A column of [`Table::columns`](super::Table::columns).
 #[derive(Clone, Debug)]
-struct Small {
-    column: usize,
+pub(super) struct SmallColumn {
+    /// Its index in the schema.
+    pub(super) column: usize,
     /// A struct's children to keep; `None` keeps the column whole.
-    children: Option<Vec<usize>>,
+    pub(super) children: Option<Vec<usize>>,
 }
 
-/// Where a blob column is in the schema.
+/// A blob column's field in the schema.
 #[derive(Clone, Debug)]
-struct BlobColumnRef {
-    column: usize,
-    child: Option<usize>,
-    large: bool,
+pub(super) struct BlobField {
+    /// The column's index.
+    pub(super) column: usize,
+    /// The index of `bytes`, where the column is a struct.
+    pub(super) child: Option<usize>,
+    /// Whether offsets have 64 bits.
+    pub(super) large: bool,
 }
 
 impl Projection {
-    /// The given columns in the given order (`None`: all, in the schema's order), those in
-    /// `blob_columns` row by row.
+    /// The given columns in the given order (`None`: all, in the schema's order). Those in
+    /// `blob_columns` are read row by row.
     ///
     /// A blob column is a binary or large binary column, or a struct whose child `bytes` is one.
     /// Such a struct stays among the small columns, without `bytes`, when it has other children.
-    /// A blob column that is not in `columns` is fetched all the same, without those.
+    /// Of a blob column that is not in `columns`, only `bytes` is read.
     ///
     /// # Errors
     ///
@@ -72,8 +71,7 @@ impl Projection {
         Self::build(schema, columns, blob_columns, false)
     }
 
-    /// Of this blob column's struct what stands beside `bytes`, and nothing else; `None` where
-    /// nothing does.
+    /// Only the children beside `bytes` of this blob column's struct; `None` where there are none.
     pub fn of_siblings(schema: &Schema, blob_column: &str) -> Option<Self> {
         let names = [blob_column.to_owned()];
         let mut projection = Self::new(schema, Some(&names), &names).ok()?;
@@ -81,7 +79,7 @@ impl Projection {
         (!projection.small.is_empty()).then_some(projection)
     }
 
-    /// Nothing but the columns that may be blobs; `None` where there are none.
+    /// Only the columns that may be blobs; `None` where there are none.
     pub(super) fn of_blobs(schema: &Schema) -> Option<Self> {
         let names = schema.fields().iter().map(|field| field.name());
         let names: Vec<_> =
@@ -114,10 +112,10 @@ impl Projection {
         let mut small = Vec::with_capacity(wanted.len());
         for column in wanted {
             match blobs.iter().find(|blob| blob.column == column) {
-                None => small.push(Small { column, children: None }),
+                None => small.push(SmallColumn { column, children: None }),
                 Some(blob) => {
                     let children = siblings.then(|| blob.siblings(schema)).flatten();
-                    small.extend(children.map(|c| Small { column, children: Some(c) }));
+                    small.extend(children.map(|c| SmallColumn { column, children: Some(c) }));
                 }
             }
         }
@@ -141,7 +139,7 @@ impl Projection {
         self.blobs.len()
     }
 
-    /// Refuses a shard with another schema.
+    /// Refuses a shard of another schema.
     pub(super) fn check_schema(&self, shard: &SchemaRef) -> Result<()> {
         if Arc::ptr_eq(&self.source, shard) {
             return Ok(());
@@ -157,7 +155,7 @@ impl Projection {
 
     /// The small columns' fields as this shard has them: dictionary ids differ between shards.
     pub(super) fn small_fields(&self, shard: &Schema) -> Vec<FieldRef> {
-        let field = |small: &Small| {
+        let field = |small: &SmallColumn| {
             let field = shard.fields().get(small.column)?;
             match (&small.children, field.data_type()) {
                 (Some(kept), DataType::Struct(children)) => {
@@ -171,7 +169,7 @@ impl Projection {
 
     /// The blob columns' fields, a struct reduced to its `bytes`.
     pub(super) fn blob_fields(&self, shard: &Schema) -> Vec<FieldRef> {
-        let field = |blob: &BlobColumnRef| {
+        let field = |blob: &BlobField| {
             let field = shard.fields().get(blob.column)?;
             match (blob.child, field.data_type()) {
                 (Some(child), DataType::Struct(children)) => {
@@ -182,59 +180,10 @@ impl Projection {
         };
         self.blobs.iter().filter_map(field).collect()
     }
-
-    /// Adds the small columns' share of a record batch to `into`.
-    pub(super) fn select_small(
-        &self,
-        layout: &BatchLayout,
-        fields: &Fields,
-        spans: &[FieldSpan],
-        into: &mut Selection,
-    ) -> Result<()> {
-        for small in &self.small {
-            let (field, span) = column(fields, spans, small.column)?;
-            match (&small.children, field.data_type()) {
-                (Some(kept), DataType::Struct(children)) => {
-                    let spans = layout.child_spans(span, children)?;
-                    into.add_struct(layout, span)?;
-                    for (child, span) in
-                        kept.iter().filter_map(|k| children.get(*k).zip(spans.get(*k)))
-                    {
-                        into.add_field(layout, child, span)?;
-                    }
-                }
-                _ => into.add_field(layout, field, span)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// The blob columns' nodes and buffers in a record batch.
-    pub(super) fn blob_spans(
-        &self,
-        layout: &BatchLayout,
-        fields: &Fields,
-        spans: &[FieldSpan],
-    ) -> Result<Vec<BlobSpan>> {
-        let mut found = Vec::with_capacity(self.blobs.len());
-        for blob in &self.blobs {
-            let (field, span) = column(fields, spans, blob.column)?;
-            let large = blob.large;
-            found.push(match (blob.child, field.data_type()) {
-                (Some(child), DataType::Struct(children)) => {
-                    let children = layout.child_spans(span, children)?;
-                    let leaf = children.get(child).cloned().ok_or_else(missing)?;
-                    BlobSpan { parent: Some(span.clone()), leaf, large }
-                }
-                _ => BlobSpan { parent: None, leaf: span.clone(), large },
-            });
-        }
-        Ok(found)
-    }
 }
 
-impl BlobColumnRef {
-    /// The children of the struct beside `bytes`, if there are any.
+impl BlobField {
+    /// The struct's children beside `bytes`, if there are any.
     fn siblings(&self, schema: &Schema) -> Option<Vec<usize>> {
         let DataType::Struct(children) = schema.fields().get(self.column)?.data_type() else {
             return None;
@@ -242,18 +191,6 @@ impl BlobColumnRef {
         let kept: Vec<usize> = (0..children.len()).filter(|i| Some(*i) != self.child).collect();
         (!kept.is_empty()).then_some(kept)
     }
-}
-
-fn missing() -> Error {
-    Error::schema("", "a projected column is missing from this shard")
-}
-
-fn column<'a>(
-    fields: &'a Fields,
-    spans: &'a [FieldSpan],
-    column: usize,
-) -> Result<(&'a FieldRef, &'a FieldSpan)> {
-    fields.get(column).zip(spans.get(column)).ok_or_else(missing)
 }
 
 fn with_children(field: &Field, children: &Fields, kept: &[usize]) -> FieldRef {
@@ -268,7 +205,7 @@ fn find(schema: &Schema, name: &str) -> Result<usize> {
     })
 }
 
-fn blob_column(schema: &Schema, name: &str) -> Result<BlobColumnRef> {
+fn blob_column(schema: &Schema, name: &str) -> Result<BlobField> {
     let column = find(schema, name)?;
     let data_type = schema.fields().get(column).map(|field| field.data_type());
     let large = |data_type: &DataType| match data_type {
@@ -292,5 +229,5 @@ fn blob_column(schema: &Schema, name: &str) -> Result<BlobColumnRef> {
             ),
         )
     })?;
-    Ok(BlobColumnRef { column, child, large })
+    Ok(BlobField { column, child, large })
 }

@@ -1,37 +1,8 @@
-//! The schema of a shard, and whether two shards have the same one.
+//! Whether two shards have the same schema.
 
-use arrow_ipc::{Endianness, Message, convert::try_fb_to_schema};
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+use arrow_schema::{DataType, Field, Fields};
 
-use super::guard;
-use crate::{Error, Result};
-
-/// The schema in the first message of a stream.
-pub(super) fn read(message: &Message<'_>) -> Result<Schema> {
-    let schema = message.header_as_schema().ok_or_else(|| {
-        let kind = message.header_type().variant_name().unwrap_or("unknown");
-        Error::corrupt(format!("the first message is a {kind}, where the schema belongs"))
-    })?;
-    convert(schema)
-}
-
-/// The schema in a message or in a file's footer.
-pub(super) fn convert(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
-    if schema.endianness() != Endianness::Little {
-        return Err(Error::schema(
-            "",
-            "big-endian data is not read; write the shard on a little-endian machine",
-        ));
-    }
-    guard::contain("the schema", || {
-        try_fb_to_schema(schema).map_err(|e| match e {
-            ArrowError::NotYetImplemented(reason) => Error::schema("", reason),
-            e => Error::corrupt(format!("the schema does not parse: {e}")),
-        })
-    })
-}
-
-/// What first differs between two schemas, with the dotted path of the column that it is in.
+/// The first difference of two schemas: the dotted path of its column, and what differs.
 ///
 /// Names, types and nullability count, at every depth. Metadata does not: `datasets` writes
 /// fingerprints there that differ from shard to shard.
@@ -89,62 +60,5 @@ fn plain_type(data_type: &DataType) -> DataType {
             T::Union(plain, *mode)
         }
         other => other.clone(),
-    }
-}
-
-/// The ids of the dictionaries that a value of this type needs, this field's own first.
-pub(super) fn dictionary_ids(field: &Field, ids: &mut Vec<i64>) {
-    if let DataType::Dictionary(..) = field.data_type()
-        && let Some(id) = dictionary_id(field)
-        && !ids.contains(&id)
-    {
-        ids.push(id);
-    }
-    each_child(field.data_type(), &mut |child| dictionary_ids(child, ids));
-}
-
-/// A dictionary-encoded field's dictionary.
-#[expect(deprecated, reason = "arrow-ipc finds the dictionaries to decode by this id itself")]
-pub(super) fn dictionary_id(field: &Field) -> Option<i64> {
-    field.dict_id()
-}
-
-/// The type of the values of dictionary `id`, as the first field that uses it has it.
-pub(super) fn dictionary_values(fields: &Fields, id: i64) -> Option<DataType> {
-    fn find(field: &Field, id: i64) -> Option<DataType> {
-        if let DataType::Dictionary(_, values) = field.data_type()
-            && dictionary_id(field) == Some(id)
-        {
-            return Some(values.as_ref().clone());
-        }
-        let mut found = None;
-        each_child(field.data_type(), &mut |child| {
-            if found.is_none() {
-                found = find(child, id);
-            }
-        });
-        found
-    }
-    fields.iter().find_map(|field| find(field, id))
-}
-
-/// Calls `visit` on the fields directly below this type, those of a dictionary's values included.
-fn each_child(data_type: &DataType, visit: &mut dyn FnMut(&Field)) {
-    use DataType as T;
-    match data_type {
-        T::List(f)
-        | T::LargeList(f)
-        | T::ListView(f)
-        | T::LargeListView(f)
-        | T::FixedSizeList(f, _)
-        | T::Map(f, _) => visit(f),
-        T::Struct(fields) => fields.iter().for_each(|f| visit(f)),
-        T::Union(fields, _) => fields.iter().for_each(|(_, f)| visit(f)),
-        T::RunEndEncoded(ends, values) => {
-            visit(ends);
-            visit(values);
-        }
-        T::Dictionary(_, values) => each_child(values, visit),
-        _ => {}
     }
 }

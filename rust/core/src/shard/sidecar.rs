@@ -1,9 +1,17 @@
-//! Sidecars: what a shard's headers said, kept in a small file so that they are read once.
+//! Sidecars: a shard's metadata in a small file, so that it is read once.
 //!
-//! A sidecar is never needed and never trusted: one that is missing, of another version, of another
-//! state of the shard, or damaged is the same as none, and one that cannot be written is not
-//! written. Processes may read and write the same one at the same time: it is written under another
-//! name and then renamed, so that a reader finds the old one or the new one, whole.
+//! A sidecar is never needed and never trusted. One that is missing, damaged, of another version of
+//! the format or of the shard is ignored, and one that cannot be written is not written. Processes
+//! may read and write the same one at the same time: it is written under another name and then
+//! renamed, so that a reader finds the old one or the new one, whole.
+//!
+//! The bytes, version 1: all numbers are little-endian `u64`; bytes follow their length. A sidecar
+//! is a prefix of eight bytes that names the format and its version, the FNV-1a hash of what
+//! follows, the shard (its path, length, and modification time in seconds and nanoseconds), the id
+//! of its [`Format`](super::format::Format), and what that format writes.
+//!
+//! FNV-1a maps each byte one to one, so that no single changed byte leaves the hash as it was. What
+//! passes it is checked like the shard's own bytes.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -18,27 +26,29 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{
-    index::MessageIndex,
-    sidecar_format::{self, Key},
-    source::Source,
+use super::format::{FORMATS, FormatReader};
+use crate::{
+    hash,
+    store::{FileVersion, RangeReader},
 };
-use crate::hash;
 
-/// Follows the shard's name.
+/// The last byte is the version.
+const MAGIC: &[u8; 8] = b"GMINDEX\x01";
+
+/// Appended to the shard's name.
 const EXTENSION: &str = ".gmindex";
 
-/// No sidecar is larger: one of a shard with 100,000 messages has a twentieth of that.
+/// The largest sidecar. One of a shard with 100,000 messages has a twentieth of that.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A shard that changed less than this ago may change again without a later modification time:
-/// file systems count time in steps of up to a second.
+/// A shard that changed less than this ago gets no sidecar: it may change again without a later
+/// modification time, since file systems count time in steps of up to a second.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Where sidecars are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IndexDir {
-    /// Not at all: headers are read at every opening.
+    /// Nowhere: metadata is read at every opening.
     #[default]
     Nowhere,
     /// In each shard's own folder, as `<name>.gmindex`.
@@ -49,8 +59,8 @@ pub enum IndexDir {
 }
 
 impl IndexDir {
-    /// Where the sidecar of this shard is; `None` where there is none to be.
-    fn place(&self, shard: &Path) -> Option<PathBuf> {
+    /// The path of this shard's sidecar; `None` where it has none.
+    fn path(&self, shard: &Path) -> Option<PathBuf> {
         let name = shard.file_name()?;
         match self {
             Self::Nowhere => None,
@@ -62,50 +72,119 @@ impl IndexDir {
             Self::Folder(folder) => {
                 let path = path::absolute(shard).ok()?;
                 let key = hash::fnv1a(path.as_os_str().as_bytes());
-                // Shortened: a file's name has at most 255 bytes.
+                // Shortened, since a file's name has at most 255 bytes.
                 let name: String = name.to_string_lossy().chars().take(40).collect();
                 Some(folder.join(format!("{name}-{key:016x}{EXTENSION}")))
             }
         }
     }
 
-    /// What a sidecar must say of the shard to be its own. Beside the shard it is the name alone
-    /// that counts, so that both can be moved.
-    fn key(&self, source: &Source) -> Option<Key> {
-        let path = match self {
-            Self::Nowhere => return None,
-            Self::Beside => PathBuf::from(source.path().file_name()?),
-            Self::Folder(_) => path::absolute(source.path()).ok()?,
-        };
-        Some(Key::new(path.as_os_str().as_bytes(), source.stamp()))
+    /// The path by which a sidecar names its shard. Beside the shard it is the name alone, so that
+    /// both can be moved.
+    fn shard_path(&self, shard: &Path) -> Option<PathBuf> {
+        match self {
+            Self::Nowhere => None,
+            Self::Beside => Some(PathBuf::from(shard.file_name()?)),
+            Self::Folder(_) => path::absolute(shard).ok(),
+        }
     }
 }
 
-/// The index of a shard from its sidecar; `None` where there is none that holds.
-pub(super) fn load(source: &Source) -> Option<MessageIndex> {
-    let dir = source.files().index_dir();
-    let (path, key) = (dir.place(source.path())?, dir.key(source)?);
-    sidecar_format::decode(&read(&path).ok()?, &key)
+/// A shard's metadata from its sidecar; `None` where it has none that is valid.
+pub(super) fn load(reader: &RangeReader, dir: &IndexDir) -> Option<Box<dyn FormatReader>> {
+    let path = dir.path(reader.path())?;
+    let shard = dir.shard_path(reader.path())?;
+    decode(&read(&path).ok()?, &shard, reader.version())
 }
 
-/// Writes the sidecar of a shard whose headers have just been read; whether there is one now.
+/// Writes the sidecar of a shard whose metadata has just been read. Returns whether it has one now.
 ///
-/// Whatever goes wrong (a folder that is read-only, a disk that is full) leaves things as they
-/// were: the next opening reads the headers again.
-pub(super) fn save(source: &Source, index: &MessageIndex) -> bool {
-    let dir = source.files().index_dir();
-    let Some((path, key)) = dir.place(source.path()).zip(dir.key(source)) else {
+/// Errors (a read-only folder, a full disk) are ignored: the next opening reads the metadata again.
+pub(super) fn save(reader: &RangeReader, dir: &IndexDir, contents: &dyn FormatReader) -> bool {
+    let Some((path, shard)) = dir.path(reader.path()).zip(dir.shard_path(reader.path())) else {
         return false;
     };
-    if !is_settled(source.stamp().modified.0) {
+    if !is_settled(reader.version().modified.0) {
         return false;
     }
     if let IndexDir::Folder(folder) = dir {
-        // One that exists is an error here, and none that matters.
+        // Fails where it exists, which does not matter.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     }
-    let bytes = sidecar_format::encode(&key, index);
+    let bytes = encode(&shard, reader.version(), contents);
     bytes.len() as u64 <= MAX_BYTES && replace(&path, &bytes).is_ok()
+}
+
+fn encode(shard: &Path, version: &FileVersion, contents: &dyn FormatReader) -> Vec<u8> {
+    let mut out = SidecarWriter(Vec::new());
+    let (modified_s, modified_ns) = version.modified;
+    out.bytes(shard.as_os_str().as_bytes());
+    out.words(&[version.len, modified_s as u64, modified_ns as u64, contents.format().id]);
+    contents.save(&mut out);
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(hash::fnv1a(&out.0).to_le_bytes());
+    bytes.extend(out.0);
+    bytes
+}
+
+/// The metadata in a sidecar; `None` where it is damaged, or not of this version of this shard.
+fn decode(bytes: &[u8], shard: &Path, version: &FileVersion) -> Option<Box<dyn FormatReader>> {
+    let (sum, payload) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
+    if u64::from_le_bytes(*sum) != hash::fnv1a(payload) {
+        return None;
+    }
+    let mut saved = SidecarReader(payload);
+    let path = saved.bytes()?;
+    let (len, modified) = (saved.word()?, (saved.word()? as i64, saved.word()? as i64));
+    let of_version = (path, len, modified);
+    if of_version != (shard.as_os_str().as_bytes(), version.len, version.modified) {
+        return None;
+    }
+    let id = saved.word()?;
+    let format = FORMATS.iter().find(|format| format.id == id)?;
+    let contents = (format.restore)(&mut saved, len)?;
+    saved.0.is_empty().then_some(contents)
+}
+
+/// Writes the numbers and bytes of a sidecar.
+pub(super) struct SidecarWriter(Vec<u8>);
+
+impl SidecarWriter {
+    pub(super) fn words(&mut self, words: &[u64]) {
+        self.0.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.words(&[bytes.len() as u64]);
+        self.0.extend(bytes);
+    }
+}
+
+/// Reads the numbers and bytes of a sidecar; `None` beyond its end.
+pub(super) struct SidecarReader<'a>(&'a [u8]);
+
+impl<'a> SidecarReader<'a> {
+    fn take(&mut self, n_bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n_bytes)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(super) fn word(&mut self) -> Option<u64> {
+        self.take(8)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+    }
+
+    /// Numbers after their count.
+    pub(super) fn words(&mut self) -> Option<Vec<u64>> {
+        let n = usize::try_from(self.word()?).ok()?;
+        let words = self.take(n.checked_mul(8)?)?.as_chunks().0;
+        Some(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+
+    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.word()?).ok()?;
+        self.take(len)
+    }
 }
 
 fn is_settled(modified_s: i64) -> bool {
@@ -115,7 +194,7 @@ fn is_settled(modified_s: i64) -> bool {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // Asked before opening: a pipe in its place would wait for its writer.
+    // Before opening: a pipe in its place would wait for its writer.
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
@@ -125,11 +204,11 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts a whole file in the place of what is at `path`, or leaves that as it is.
+/// Replaces the file at `path` by one of these bytes, or leaves it as it is.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    // Unique among the threads of this process by the count, among processes by their number and,
-    // where several machines share the folder, by the time.
+    // Unique among the threads of this process by the count, among processes by their number, and
+    // by the time where several machines share the folder.
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}-{}-{time:x}", process::id(), COUNT.fetch_add(1, Relaxed)));
@@ -138,7 +217,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
         file.write_all(bytes)?;
-        // Not synchronised: what a crash leaves incomplete, its checksum tells.
+        // Without `fsync`: the checksum finds a file that a crash left incomplete.
         fs::rename(&temporary, path)
     };
     write().inspect_err(|_| drop(fs::remove_file(&temporary)))

@@ -44,7 +44,7 @@ fn opening_and_one_row_read_little() {
         let batches: Vec<_> = (0..4).map(audio_batch).collect();
         let bytes = written.bytes(&batches);
         let fixture = Fixture::new(&bytes);
-        let reads = || fixture.files.reads();
+        let reads = || fixture.store.reads();
         let shard = fixture.open().unwrap();
         let (requests, read) = reads();
         println!("{written:?}: {} bytes; open: {requests} requests, {read} bytes", bytes.len());

@@ -16,7 +16,8 @@ use arrow_ipc::{
 use arrow_schema::ArrowError;
 use gristmill_core::{
     Result,
-    shard::{Blob, Files, Projection, Shard, Table},
+    shard::{Blob, IndexDir, Projection, Shard, Table},
+    store::Store,
 };
 
 /// The two formats, uncompressed and compressed.
@@ -64,7 +65,7 @@ impl Written {
 
 /// A shard in a directory of its own, which lives as long as this.
 pub(crate) struct Fixture {
-    pub(crate) files: Arc<Files>,
+    pub(crate) store: Arc<Store>,
     pub(crate) path: PathBuf,
     _dir: tempfile::TempDir,
 }
@@ -74,11 +75,11 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("shard-0000.arrow");
         std::fs::write(&path, bytes).unwrap();
-        Self { files: Arc::default(), path, _dir: dir }
+        Self { store: Arc::default(), path, _dir: dir }
     }
 
     pub(crate) fn open(&self) -> Result<Shard> {
-        Shard::open(&self.files, &self.path)
+        Shard::open(&self.store, &IndexDir::Nowhere, &self.path)
     }
 }
 

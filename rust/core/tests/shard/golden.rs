@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 
-use gristmill_core::shard::{Files, OpenFiles, Shard};
+use gristmill_core::{
+    shard::{IndexDir, Shard},
+    store::{DescriptorCache, Store},
+};
 
 use crate::common::{assert_reads_as, corpus, files_below, oracle};
 
 #[test]
 fn golden_files_read_as_arrow_reads_them() {
     let Some(folder) = corpus("ipc-golden") else { return };
-    let files = Arc::new(Files::new(&OpenFiles::new(4)));
+    let store = Arc::new(Store::new(&DescriptorCache::new(4)));
     let mut n_read = 0;
     for path in files_below(&folder) {
         if !path.extension().is_some_and(|e| e == "stream" || e == "arrow_file") {
             continue;
         }
         let expected = oracle(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let shard = Shard::open(&files, &path).unwrap_or_else(|e| panic!("{e}"));
+        let shard =
+            Shard::open(&store, &IndexDir::Nowhere, &path).unwrap_or_else(|e| panic!("{e}"));
         let fields = shard.schema().fields();
         let binary = |f: &&Arc<arrow_schema::Field>| {
             use arrow_schema::DataType::{Binary, LargeBinary};

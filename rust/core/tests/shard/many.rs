@@ -5,7 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use gristmill_core::{
     ErrorKind,
-    shard::{Files, OpenFiles, Projection, Shard, open_all},
+    shard::{IndexDir, Projection, Shard, open_all},
+    store::{DescriptorCache, Store},
 };
 
 use crate::common::Written;
@@ -29,29 +30,32 @@ fn shards_come_in_the_order_of_their_paths_with_few_descriptors() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 20);
     for n_threads in [0, 1, 3, 64] {
-        let open = OpenFiles::new(2);
-        let files = Arc::new(Files::new(&open));
-        let opened = open_all(&files, &paths, n_threads).unwrap();
+        let descriptors = DescriptorCache::new(2);
+        let store = Arc::new(Store::new(&descriptors));
+        let opened = open_all(&store, &IndexDir::Nowhere, &paths, n_threads).unwrap();
         let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
         for (i, shard) in opened.iter().enumerate().rev() {
             assert_eq!(&**shard.name(), paths[i].to_str().unwrap());
             let table = shard.load_table(0, &projection).unwrap();
             assert_eq!(table.columns, batch(i as i64..i as i64 + 3));
-            assert!(open.n_open() <= 2);
+            assert!(descriptors.n_open() <= 2);
         }
-        files.close();
-        assert_eq!(open.n_open(), 0);
+        store.close();
+        assert_eq!(descriptors.n_open(), 0);
     }
-    assert!(open_all(&Arc::default(), &[], 4).unwrap().is_empty());
+    assert!(open_all(&Arc::default(), &IndexDir::Nowhere, &[], 4).unwrap().is_empty());
 }
 
 #[test]
 fn pipelines_take_descriptors_from_each_other_and_share_them() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 6);
-    let open = OpenFiles::new(3);
-    let pipelines: Vec<_> =
-        (0..4).map(|_| open_all(&Arc::new(Files::new(&open)), &paths, 4).unwrap()).collect();
+    let descriptors = DescriptorCache::new(3);
+    let pipelines: Vec<_> = (0..4)
+        .map(|_| {
+            open_all(&Arc::new(Store::new(&descriptors)), &IndexDir::Nowhere, &paths, 4).unwrap()
+        })
+        .collect();
     std::thread::scope(|scope| {
         for shards in &pipelines {
             scope.spawn(|| {
@@ -59,18 +63,21 @@ fn pipelines_take_descriptors_from_each_other_and_share_them() {
                 for (i, shard) in shards.iter().enumerate().cycle().take(200) {
                     let table = shard.load_table(0, &projection).unwrap();
                     assert_eq!(table.columns, batch(i as i64..i as i64 + 3));
-                    assert!(open.n_open() <= 3);
+                    assert!(descriptors.n_open() <= 3);
                 }
             });
         }
     });
     // One descriptor serves the same shard of all.
-    let open = OpenFiles::new(100);
-    let pipelines: Vec<_> =
-        (0..4).map(|_| open_all(&Arc::new(Files::new(&open)), &paths, 1).unwrap()).collect();
-    assert_eq!(open.n_open(), paths.len());
+    let descriptors = DescriptorCache::new(100);
+    let pipelines: Vec<_> = (0..4)
+        .map(|_| {
+            open_all(&Arc::new(Store::new(&descriptors)), &IndexDir::Nowhere, &paths, 1).unwrap()
+        })
+        .collect();
+    assert_eq!(descriptors.n_open(), paths.len());
     drop(pipelines);
-    assert_eq!(open.n_open(), 0);
+    assert_eq!(descriptors.n_open(), 0);
 }
 
 #[test]
@@ -80,13 +87,13 @@ fn the_first_failing_path_is_named() {
     std::fs::write(&paths[9], b"").unwrap();
     paths[5] = dir.path().join("missing.arrow");
     for n_threads in [1, 4] {
-        let error = open_all(&Arc::default(), &paths, n_threads).unwrap_err();
+        let error = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, n_threads).unwrap_err();
         assert!(
             matches!(error.kind(), ErrorKind::Io(e) if e.kind() == std::io::ErrorKind::NotFound)
         );
         assert!(error.at().shard.as_deref().unwrap().ends_with("missing.arrow"));
     }
-    let error = Shard::open(&Arc::default(), dir.path()).unwrap_err();
+    let error = Shard::open(&Arc::default(), &IndexDir::Nowhere, dir.path()).unwrap_err();
     assert!(error.to_string().contains("not a regular file"), "{error}");
 }
 
@@ -98,7 +105,7 @@ fn a_shard_of_another_schema_is_named() {
     let other = RecordBatch::try_from_iter([("x", other)]).unwrap();
     paths.push(dir.path().join("other.arrow"));
     std::fs::write(&paths[3], Written::FILE.bytes(&[other])).unwrap();
-    let error = open_all(&Arc::default(), &paths, 2).unwrap_err();
+    let error = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, 2).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Schema { column, .. } if column == "x"));
     let message = error.to_string();
     for part in ["0000.arrow", "other.arrow", "Int64", "Int32"] {
@@ -110,8 +117,8 @@ fn a_shard_of_another_schema_is_named() {
 fn a_changed_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 2);
-    let files = Arc::new(Files::new(&OpenFiles::new(1)));
-    let opened = open_all(&files, &paths, 1).unwrap(); // the second keeps the only descriptor
+    let store = Arc::new(Store::new(&DescriptorCache::new(1)));
+    let opened = open_all(&store, &IndexDir::Nowhere, &paths, 1).unwrap(); // the second keeps the only descriptor
     let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
     let bytes = std::fs::read(&paths[0]).unwrap();
     std::fs::remove_file(&paths[0]).unwrap();
@@ -134,8 +141,8 @@ fn reading_ends_when_cancelled() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 1);
     let cancel = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let files = Arc::new(Files::new(&OpenFiles::new(4)).with_cancel(Arc::clone(&cancel)));
-    let shard = Shard::open(&files, &paths[0]).unwrap();
+    let store = Arc::new(Store::new(&DescriptorCache::new(4)).with_cancel(Arc::clone(&cancel)));
+    let shard = Shard::open(&store, &IndexDir::Nowhere, &paths[0]).unwrap();
     cancel.store(true, std::sync::atomic::Ordering::Relaxed);
     let error = shard.read_blob(&(0..8), &mut [0; 8]).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Closed));

@@ -11,7 +11,8 @@ use std::{
 use arrow_array::{ArrayRef, BinaryArray, DictionaryArray, RecordBatch, types::Int8Type};
 use gristmill_core::{
     hash,
-    shard::{Blob, Files, IndexDir, OpenFiles, Projection, Shard},
+    shard::{Blob, IndexDir, Projection, Shard},
+    store::{DescriptorCache, Store},
 };
 
 use crate::common::{Fixture, Written, assert_reads_as, names, oracle};
@@ -51,16 +52,16 @@ impl Sample {
         file.set_modified(SystemTime::now() - ago).unwrap();
     }
 
-    fn open_with(&self, index_dir: IndexDir) -> (Shard, u64) {
-        let files = Arc::new(Files::new(&OpenFiles::new(4)).with_index_dir(index_dir));
-        let shard = Shard::open(&files, &self.fixture.path).unwrap();
-        let requests = files.reads().0;
+    fn open_with(&self, index_dir: &IndexDir) -> (Shard, u64) {
+        let store = Arc::new(Store::new(&DescriptorCache::new(4)));
+        let shard = Shard::open(&store, index_dir, &self.fixture.path).unwrap();
+        let requests = store.reads().0;
         (shard, requests)
     }
 
     /// Opens it, and checks all of its rows: how many requests opening took.
     fn open(&self) -> u64 {
-        let (shard, requests) = self.open_with(IndexDir::Folder(self.folder.clone()));
+        let (shard, requests) = self.open_with(&IndexDir::Folder(self.folder.clone()));
         let expected = oracle(&self.fixture.path).unwrap();
         assert_reads_as(&shard, &expected, &names(&["whole", "gaps"]));
         requests
@@ -92,16 +93,16 @@ fn a_second_opening_reads_nothing_and_finds_the_same() {
 #[test]
 fn it_lies_beside_the_shard_on_request_and_moves_with_it() {
     let sample = Sample::new(&Written::STREAM.bytes(&[batch(0)]));
-    assert!(sample.open_with(IndexDir::Beside).1 > 0);
+    assert!(sample.open_with(&IndexDir::Beside).1 > 0);
     let beside = sample.fixture.path.with_file_name("shard-0000.arrow.gmindex");
     let moved = sample.fixture.path.with_file_name("elsewhere");
     fs::create_dir(&moved).unwrap();
     for path in [&sample.fixture.path, &beside] {
         fs::rename(path, moved.join(path.file_name().unwrap())).unwrap();
     }
-    let files = Arc::new(Files::new(&OpenFiles::new(4)).with_index_dir(IndexDir::Beside));
-    let shard = Shard::open(&files, &moved.join("shard-0000.arrow")).unwrap();
-    assert_eq!((shard.n_rows(), files.reads().0), (5, 0));
+    let store = Arc::new(Store::new(&DescriptorCache::new(4)));
+    let shard = Shard::open(&store, &IndexDir::Beside, &moved.join("shard-0000.arrow")).unwrap();
+    assert_eq!((shard.n_rows(), store.reads().0), (5, 0));
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn any_damage_ends_in_the_shard_itself() {
         let good = fs::read(&path).unwrap();
         let open = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
-            sample.open_with(IndexDir::Folder(sample.folder.clone())).1
+            sample.open_with(&IndexDir::Folder(sample.folder.clone())).1
         };
         for at in (0..good.len()).step_by(13) {
             let mut bytes = good.clone();
@@ -208,7 +209,7 @@ fn a_lie_ends_in_the_shard_itself_or_in_an_error() {
         let sum = hash::fnv1a(&bytes[HEAD..]).to_le_bytes();
         bytes[8..HEAD].copy_from_slice(&sum);
         fs::write(&path, &bytes).unwrap();
-        let (shard, requests) = sample.open_with(IndexDir::Folder(sample.folder.clone()));
+        let (shard, requests) = sample.open_with(&IndexDir::Folder(sample.folder.clone()));
         rebuilt += u32::from(requests > 0);
         let wanted = names(&["whole", "gaps"]);
         let Ok(projection) = Projection::new(shard.schema(), None, &wanted) else { continue };
@@ -232,4 +233,24 @@ fn a_lie_ends_in_the_shard_itself_or_in_an_error() {
     }
     println!("{rebuilt} rebuilt, {refused} refused");
     assert!(rebuilt > 300, "{rebuilt}");
+}
+
+/// Golden: sidecars of earlier versions stay valid.
+#[test]
+fn version_1_is_fixed() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/shard");
+    for (name, expected) in [
+        ("deltas", 0x3fd3_e44d_2572_14d6),
+        ("whole-file-plain", 0x79d8_d46b_d206_2a57),
+        ("whole-stream-lz4", 0xa09e_7ea7_3c28_6140),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("{name}.arrow"));
+        fs::write(&path, fs::read(seeds.join(name)).unwrap()).unwrap();
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        File::options().append(true).open(&path).unwrap().set_modified(modified).unwrap();
+        Shard::open(&Arc::default(), &IndexDir::Beside, &path).unwrap();
+        let sidecar = fs::read(folder.path().join(format!("{name}.arrow.gmindex"))).unwrap();
+        assert_eq!(hash::fnv1a(&sidecar), expected, "{name}");
+    }
 }

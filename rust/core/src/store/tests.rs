@@ -1,4 +1,4 @@
-//! Storage that fails: what is read through it is right, or ends in an error that says where.
+//! Reads through a backend that fails: right bytes, or an error that says where.
 
 use std::{
     io,
@@ -12,10 +12,8 @@ use std::{
 };
 
 use super::{
-    files::Files,
-    open_files::OpenFiles,
-    source::Source,
-    storage::{Handle, Stamp, Storage},
+    DescriptorCache, RangeReader, Store,
+    backend::{Backend, FileVersion, ReadAt},
 };
 use crate::{Error, ErrorKind, threads};
 
@@ -25,7 +23,7 @@ const ENOTCONN: i32 = 107;
 const EACCES: i32 = 13;
 const EMFILE: i32 = 24;
 const LEN: usize = 5_000_000;
-/// Long enough for other threads to come meanwhile.
+/// Long enough for other threads to ask for the file meanwhile.
 const OPENS_IN: Duration = Duration::from_millis(2);
 
 /// What happens at one request.
@@ -33,9 +31,9 @@ const OPENS_IN: Duration = Duration::from_millis(2);
 enum Fault {
     /// A read fails with this number.
     Errno(i32),
-    /// A read brings this many bytes at most.
+    /// A read returns this many bytes at most.
     Short(usize),
-    /// A read fails, and so does opening the file again, once, with this number.
+    /// A read fails, and then opening the file again, once, with this number.
     Gone(i32),
     /// The file changes while it is read: its length and modification time.
     Change(u64, i64),
@@ -43,35 +41,35 @@ enum Fault {
 
 /// One file of `LEN` bytes, byte `k` being `k % 251`, and the faults of its next requests.
 #[derive(Debug)]
-struct Faulty(Arc<State>);
+struct FaultyBackend(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    stamp: Mutex<Stamp>,
+    version: Mutex<FileVersion>,
     faults: Mutex<Vec<Fault>>,
     opening: Mutex<Option<i32>>,
 }
 
 #[derive(Debug)]
-struct Open(Arc<State>);
+struct FaultyFile(Arc<State>);
 
-impl Storage for Faulty {
-    fn stamp(&self, _: &Path) -> io::Result<Stamp> {
-        Ok(*self.0.stamp.lock().unwrap())
+impl Backend for FaultyBackend {
+    fn version(&self, _: &Path) -> io::Result<FileVersion> {
+        Ok(*self.0.version.lock().unwrap())
     }
 
-    fn open(&self, _: &Path) -> io::Result<Box<dyn Handle>> {
+    fn open(&self, _: &Path) -> io::Result<Box<dyn ReadAt>> {
         thread::sleep(OPENS_IN);
         match self.0.opening.lock().unwrap().take() {
             Some(code) => Err(io::Error::from_raw_os_error(code)),
-            None => Ok(Box::new(Open(Arc::clone(&self.0)))),
+            None => Ok(Box::new(FaultyFile(Arc::clone(&self.0)))),
         }
     }
 }
 
-impl Handle for Open {
-    fn stamp(&self) -> io::Result<Stamp> {
-        Ok(*self.0.stamp.lock().unwrap())
+impl ReadAt for FaultyFile {
+    fn version(&self) -> io::Result<FileVersion> {
+        Ok(*self.0.version.lock().unwrap())
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -85,11 +83,11 @@ impl Handle for Open {
                 return Err(io::Error::from_raw_os_error(ESTALE));
             }
             Some(Fault::Change(len, at)) => {
-                let mut stamp = self.0.stamp.lock().unwrap();
-                (stamp.len, stamp.modified.0) = (len, at);
+                let mut version = self.0.version.lock().unwrap();
+                (version.len, version.modified.0) = (len, at);
             }
         }
-        let len = self.0.stamp.lock().unwrap().len;
+        let len = self.0.version.lock().unwrap().len;
         let end = len.min(offset + most as u64);
         for (byte, at) in buf.iter_mut().zip(offset..end) {
             *byte = (at % 251) as u8;
@@ -97,35 +95,35 @@ impl Handle for Open {
         Ok(end.saturating_sub(offset) as usize)
     }
 
-    fn announce(&self, _: u64, _: usize) {}
+    fn readahead(&self, _: u64, _: usize) {}
 
     fn drop_cached(&self, _: u64, _: usize) {}
 }
 
 struct Setup {
-    source: Source,
-    files: Arc<Files>,
+    reader: RangeReader,
+    store: Arc<Store>,
     cancel: Arc<AtomicBool>,
 }
 
-/// A source whose reads meet `faults`, in this order.
+/// A reader whose requests meet `faults`, in this order.
 fn setup(faults: &[Fault], retries: u32) -> Setup {
     let state = State {
-        stamp: Mutex::new(Stamp { len: LEN as u64, inode: 7, modified: (100, 5) }),
+        version: Mutex::new(FileVersion { len: LEN as u64, inode: 7, modified: (100, 5) }),
         faults: Mutex::new(faults.iter().rev().copied().collect()),
         opening: Mutex::default(),
     };
     let cancel = Arc::<AtomicBool>::default();
-    let files =
-        Files::new(&OpenFiles::new(2)).with_cancel(Arc::clone(&cancel)).with_retries(retries);
-    let files = Arc::new(files.with_storage(Arc::new(Faulty(Arc::new(state)))));
-    Setup { source: Source::open(&files, Path::new("shard.arrow")).unwrap(), files, cancel }
+    let store =
+        Store::new(&DescriptorCache::new(2)).with_cancel(Arc::clone(&cancel)).with_retries(retries);
+    let store = Arc::new(store.with_backend(Arc::new(FaultyBackend(Arc::new(state)))));
+    Setup { reader: RangeReader::new(&store, Path::new("shard.arrow")).unwrap(), store, cancel }
 }
 
 /// Reads everything from byte 10 on.
-fn read(source: &Source) -> Result<(), Error> {
+fn read(reader: &RangeReader) -> Result<(), Error> {
     let mut bytes = Vec::new();
-    source.read_range(10..LEN as u64, &mut bytes)?;
+    reader.read_range(10..LEN as u64, &mut bytes)?;
     let expected = (10..LEN as u64).map(|at| (at % 251) as u8);
     assert!(bytes.iter().copied().eq(expected), "other bytes than the file's");
     Ok(())
@@ -139,18 +137,18 @@ fn errno(error: &Error) -> Option<i32> {
 }
 
 #[test]
-fn threads_that_come_at_once_open_a_file_once() {
-    let Setup { source, files, .. } = setup(&[], 0);
+fn threads_that_need_a_file_at_once_open_it_once() {
+    let Setup { reader, store, .. } = setup(&[], 0);
     thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| read(&source).unwrap());
+            scope.spawn(|| read(&reader).unwrap());
         }
     });
-    assert_eq!(files.requests().counts().0, 1);
+    assert_eq!(store.metrics().counts().0, 1);
 }
 
 #[test]
-fn faults_that_pass_leave_no_trace() {
+fn transient_errors_leave_no_trace() {
     let faults = [
         Fault::Short(1),
         Fault::Errno(EIO),
@@ -163,30 +161,30 @@ fn faults_that_pass_leave_no_trace() {
     ];
     for fault in faults {
         let setup = setup(&[fault], 2);
-        read(&setup.source).unwrap();
+        read(&setup.reader).unwrap();
     }
     // Each of the two blocks has its own retries.
     let setup = setup(&[Fault::Errno(EIO), Fault::Short(1 << 23), Fault::Errno(EIO)], 1);
-    read(&setup.source).unwrap();
-    assert_eq!(setup.files.requests().counts().1, 2);
+    read(&setup.reader).unwrap();
+    assert_eq!(setup.store.metrics().counts().1, 2);
 }
 
 #[test]
-fn faults_that_stay_name_the_shard_the_byte_and_the_cause() {
+fn persistent_errors_name_the_shard_the_byte_and_the_cause() {
     let setup = setup(&[Fault::Short(1000), Fault::Errno(EIO), Fault::Errno(EIO)], 1);
-    let error = read(&setup.source).unwrap_err();
+    let error = read(&setup.reader).unwrap_err();
     assert_eq!(errno(&error), Some(EIO));
     assert_eq!(error.at().shard.as_deref(), Some("shard.arrow"));
     assert_eq!(error.at().byte, Some(1010));
-    assert_eq!(setup.files.requests().counts().1, 1);
+    assert_eq!(setup.store.metrics().counts().1, 1);
 }
 
 #[test]
-fn what_cannot_pass_is_not_tried_again() {
+fn permanent_errors_are_not_retried() {
     let setup = setup(&[Fault::Errno(EACCES)], 100);
-    assert_eq!(errno(&read(&setup.source).unwrap_err()), Some(EACCES));
-    assert_eq!(setup.files.requests().counts().1, 0);
-    read(&setup.source).unwrap();
+    assert_eq!(errno(&read(&setup.reader).unwrap_err()), Some(EACCES));
+    assert_eq!(setup.store.metrics().counts().1, 0);
+    read(&setup.reader).unwrap();
 }
 
 #[test]
@@ -199,9 +197,9 @@ fn a_file_that_changes_while_it_is_read_is_refused() {
         (Fault::Change(0, 101), "shortened"),
     ] {
         let setup = setup(&[Fault::Short(100), fault], 9);
-        let error = read(&setup.source).unwrap_err();
+        let error = read(&setup.reader).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Corrupt(why) if why.contains(said)), "{error}");
-        assert_eq!(setup.files.requests().counts().1, 0);
+        assert_eq!(setup.store.metrics().counts().1, 0);
     }
 }
 
@@ -214,7 +212,7 @@ fn waiting_for_a_retry_ends_when_cancelled() {
         std::thread::sleep(Duration::from_millis(150));
         cancel.store(true, Relaxed);
     });
-    let error = read(&setup.source).unwrap_err();
+    let error = read(&setup.reader).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Closed), "{error}");
     // Fifty retries would take minutes.
     assert!(begin.elapsed() < Duration::from_secs(30));

@@ -6,12 +6,15 @@ use arrow_ipc::{Block, Footer, root_as_footer_with_opts};
 use arrow_schema::Schema;
 
 use super::{
-    framing::{self, Frame, HeaderReader},
+    super::schema::first_difference,
+    framing::{self, MessageSpan},
     index::{IndexBuilder, MessageIndex},
     schema,
-    source::Source,
 };
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    store::{RangeReader, WindowReader},
+};
 
 /// At both ends of a file.
 pub(super) const MAGIC: &[u8] = b"ARROW1";
@@ -23,20 +26,19 @@ const HEAD: u64 = 8;
 const TAIL: u64 = 10;
 
 /// Reads the footer, then the header of each message that it lists.
-pub(super) fn read(source: &Source, reader: &mut HeaderReader<'_>) -> Result<MessageIndex> {
-    // The schema message comes first, being in the window already.
-    let first = first_message(source.len(), reader)?;
-    let at_first = |e: Error| e.in_message(0).at_byte(first.start);
-    let message = framing::parse_message(reader.metadata(&first)?).map_err(at_first)?;
-    let first_schema = schema::read(&message).map_err(at_first)?;
+pub(super) fn read(window: &mut WindowReader<'_>) -> Result<MessageIndex> {
+    let reader = window.reader();
+    // The schema message comes first: the window has it already.
+    let first = first_message(window, reader.len())?;
+    let first_schema = framing::parse_message(window.bytes(first.metadata.clone())?)
+        .and_then(|message| schema::read(&message))
+        .map_err(|e| first.locate(e))?;
 
-    let (footer_at, bytes) = footer_bytes(source)?;
+    let (footer_at, bytes) = footer_bytes(reader)?;
     let at_footer = |e: Error| e.at_byte(footer_at);
     let footer = parse_footer(&bytes).map_err(at_footer)?;
     let footer_schema = footer_schema(&bytes).map_err(at_footer)?;
-    if let Some((column, what)) =
-        schema::first_difference(first_schema.fields(), footer_schema.fields())
-    {
+    if let Some((column, what)) = first_difference(first_schema.fields(), footer_schema.fields()) {
         return Err(at_footer(Error::corrupt(format!(
             "the schemas at the start and in the footer differ: column '{column}', {what}"
         ))));
@@ -45,7 +47,7 @@ pub(super) fn read(source: &Source, reader: &mut HeaderReader<'_>) -> Result<Mes
     let mut builder = IndexBuilder::new(footer_schema, &bytes);
     for (number, block) in blocks.dictionaries.iter().chain(&blocks.batches) {
         let start = block.offset() as u64;
-        let added = add(&mut builder, reader, block, *number, footer_at);
+        let added = add(&mut builder, window, block, *number, footer_at);
         added.map_err(|e| e.in_message(*number).at_byte(start))?;
     }
     let index = builder.finish(true);
@@ -69,10 +71,10 @@ pub(super) fn footer_schema(bytes: &[u8]) -> Result<Schema> {
 
 /// The schema message, which follows the magic and its padding: to 8 bytes by the specification,
 /// to 64 by arrow-rs.
-fn first_message(end: u64, reader: &mut HeaderReader<'_>) -> Result<Frame> {
+fn first_message(window: &mut WindowReader<'_>, end: u64) -> Result<MessageSpan> {
     for start in (HEAD..=64).step_by(HEAD as usize) {
-        if let Some(frame) = reader.frame(start.min(end), end, 0)? {
-            return Ok(frame);
+        if let Some(span) = framing::message_at(window, start.min(end), end, 0)? {
+            return Ok(span);
         }
     }
     Err(Error::corrupt("a file without a schema").in_message(0).at_byte(HEAD))
@@ -80,16 +82,16 @@ fn first_message(end: u64, reader: &mut HeaderReader<'_>) -> Result<Frame> {
 
 fn add(
     builder: &mut IndexBuilder,
-    reader: &mut HeaderReader<'_>,
+    window: &mut WindowReader<'_>,
     block: &Block,
     number: u64,
     footer_at: u64,
 ) -> Result<()> {
     let start = block.offset() as u64;
-    let frame = reader.frame(start, footer_at, number)?;
-    let frame = frame.ok_or_else(|| Error::corrupt("the footer points to where nothing is"))?;
-    let metadata_end = frame.metadata.end;
-    let body_end = builder.add(frame, reader, footer_at)?;
+    let span = framing::message_at(window, start, footer_at, number)?;
+    let span = span.ok_or_else(|| Error::corrupt("the footer points to where nothing is"))?;
+    let metadata_end = span.metadata.end;
+    let body_end = builder.add(span, window, footer_at)?;
     let (metadata_len, body_len) = (metadata_end - start, body_end - metadata_end);
     if i64::from(block.metaDataLength()) != metadata_len as i64
         || block.bodyLength() != body_len as i64
@@ -103,9 +105,9 @@ fn add(
     Ok(())
 }
 
-/// The footer's place and bytes.
-fn footer_bytes(source: &Source) -> Result<(u64, Vec<u8>)> {
-    let end = source.len();
+/// The footer's offset and bytes.
+fn footer_bytes(reader: &RangeReader) -> Result<(u64, Vec<u8>)> {
+    let end = reader.len();
     let unfinished = || {
         Error::corrupt(
             "the file has no footer: it is truncated or still being written; write it again",
@@ -113,10 +115,10 @@ fn footer_bytes(source: &Source) -> Result<(u64, Vec<u8>)> {
         .at_byte(end)
     };
     let tail_at = end.checked_sub(TAIL).filter(|at| *at >= HEAD).ok_or_else(unfinished)?;
-    // Most footers are in the last 4 KiB.
+    // Most footers fit into the last 4 KiB.
     let window_at = end.saturating_sub(4096).max(HEAD);
     let mut window = Vec::new();
-    source.read_range(window_at..end, &mut window)?;
+    reader.read_range(window_at..end, &mut window)?;
     let tail = window.split_off((tail_at - window_at) as usize);
     let length = match tail.split_first_chunk() {
         Some((length, magic)) if magic == MAGIC => i32::from_le_bytes(*length),
@@ -128,14 +130,14 @@ fn footer_bytes(source: &Source) -> Result<(u64, Vec<u8>)> {
         .filter(|at| length > 0 && *at >= HEAD)
         .ok_or_else(|| Error::corrupt(format!("a footer of length {length}")).at_byte(tail_at))?;
     if footer_at < window_at {
-        source.read_range(footer_at..tail_at, &mut window)?;
+        reader.read_range(footer_at..tail_at, &mut window)?;
     } else {
         window.drain(..(footer_at - window_at) as usize);
     }
     Ok((footer_at, window))
 }
 
-/// The footer's blocks, numbered as the messages lie in the file, the schema being 0.
+/// The footer's blocks, numbered in the order of their offsets, the schema being 0.
 struct Blocks {
     dictionaries: Vec<(u64, Block)>,
     batches: Vec<(u64, Block)>,

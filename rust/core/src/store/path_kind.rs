@@ -6,10 +6,10 @@ use rustix::fs::{FileType, stat};
 
 use crate::threads;
 
-/// Looks at up to so many paths at a time: on remote storage each look is a round trip.
-const AT_A_TIME: usize = 32;
+/// Paths that are looked up at a time: on remote storage each takes a round trip.
+const CONCURRENCY: usize = 32;
 
-/// What lies at a path.
+/// The kind of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     /// A directory.
@@ -18,12 +18,12 @@ pub enum PathKind {
     File,
 }
 
-/// What lies at each path, links followed; `None` where there is neither a folder nor a file, or
-/// nobody may look. One look a path, many at a time where they take long.
+/// The kind of each path, links followed; `None` for what is neither a folder nor a file, and where
+/// access is denied. Blocks for one `stat` a path, 32 of them at a time.
 pub fn path_kinds(paths: &[PathBuf]) -> Vec<Option<PathKind>> {
     let mut kinds = vec![None; paths.len()];
     let jobs: Vec<_> = paths.iter().zip(&mut kinds).collect();
-    threads::share_out("gristmill-look", jobs, AT_A_TIME, |(path, kind)| {
+    threads::share_out("gristmill-look", jobs, CONCURRENCY, |(path, kind)| {
         *kind = stat(path).ok().and_then(|stat| match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Some(PathKind::Folder),
             FileType::RegularFile => Some(PathKind::File),
@@ -40,14 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_and_the_rest_is_nothing() {
+    fn links_are_followed_and_anything_else_is_none() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), "").unwrap();
         symlink(folder.path(), at("to-folder")).unwrap();
-        symlink(at("gone"), at("to-nothing")).unwrap();
+        symlink(at("missing"), at("to-nothing")).unwrap();
         let mut paths = vec![PathBuf::from("nul\0"), PathBuf::new(), PathBuf::from("/dev/null")];
-        paths.extend(["file", "to-folder", "to-nothing", "gone"].map(at));
+        paths.extend(["file", "to-folder", "to-nothing", "missing"].map(at));
         let (file, found) = (Some(PathKind::File), Some(PathKind::Folder));
         assert_eq!(path_kinds(&paths), [None, None, None, file, found, None, None]);
         assert_eq!(path_kinds(&[]), []);

@@ -1,8 +1,8 @@
 //! Which nodes and buffers of a record batch belong to which field.
 //!
 //! A record batch's header lists field nodes (length, null count) and buffers (offset, length) in
-//! the pre-order of the schema's fields. The walk here finds each field's share, so that a few
-//! columns can be read without the others.
+//! the pre-order of the schema's fields. The walk here assigns them to fields, so that a few columns
+//! can be read without the others.
 //! See <https://arrow.apache.org/docs/format/Columnar.html#recordbatch-message>.
 
 use std::ops::Range;
@@ -12,11 +12,11 @@ use arrow_schema::{DataType, Field, Fields, UnionMode};
 
 use crate::{Error, Result};
 
-/// No record batch has more rows: what Arrow recommends as the most, and a bound on counts that no
-/// bytes back.
+/// The most rows of a record batch: Arrow recommends this bound, and columns of nulls have no bytes
+/// that would bound their length.
 const MAX_ROWS: i64 = i32::MAX as i64;
 
-/// No array nested in a column is longer.
+/// The longest array nested in a column.
 const MAX_LENGTH: i64 = 1 << 40;
 
 /// One field's length and null count.
@@ -26,7 +26,7 @@ pub(super) struct Node {
     pub(super) null_count: usize,
 }
 
-/// One field's share of the nodes, buffers and counts of view buffers.
+/// One field's nodes, buffers and counts of view buffers, as indices into the header's lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSpan {
     pub(super) nodes: Range<usize>,
@@ -37,13 +37,13 @@ pub(super) struct FieldSpan {
 /// The views of one array of strings.
 #[derive(Clone, Debug)]
 pub(super) struct Views {
-    /// How many there are.
+    /// Their number.
     pub(super) n: usize,
-    /// Where they lie in the body.
+    /// Their range in the body.
     pub(super) buffer: Range<u64>,
 }
 
-/// A record batch's header, each number checked against the others.
+/// A record batch's header, whose numbers were checked against each other.
 #[derive(Debug)]
 pub(super) struct BatchLayout {
     pub(super) n_rows: usize,
@@ -92,7 +92,8 @@ impl BatchLayout {
         })
     }
 
-    /// The share of each field; together they use up the header, and each has the batch's rows.
+    /// The span of each field. They must use up the header's lists, and each field must have the
+    /// batch's rows.
     pub(super) fn spans(&self, fields: &Fields) -> Result<Vec<FieldSpan>> {
         let mut walk = Walk::new(self, FieldSpan::default());
         let spans: Vec<_> = fields.iter().map(|f| walk.field(f)).collect::<Result<_>>()?;
@@ -118,7 +119,7 @@ impl BatchLayout {
         Ok(spans)
     }
 
-    /// The shares of a struct's children, from the struct's own.
+    /// The spans of a struct's children.
     pub(super) fn child_spans(
         &self,
         parent: &FieldSpan,
@@ -133,7 +134,7 @@ impl BatchLayout {
         children.iter().map(|f| walk.field(f)).collect()
     }
 
-    /// The arrays of string views in a field with this share.
+    /// The arrays of string views in the field of this span.
     pub(super) fn string_views(&self, field: &Field, span: &FieldSpan) -> Result<Vec<Views>> {
         let at = FieldSpan {
             nodes: 0..span.nodes.start,
@@ -203,11 +204,11 @@ pub(super) fn compression(batch: &arrow_ipc::RecordBatch<'_>) -> Result<Option<C
     Ok(Some(compression.codec()))
 }
 
-/// The walk over the fields. The ends of `at` are where the next field's share begins.
+/// A walk over the fields. The next field's span begins at the ends of `at`.
 struct Walk<'a> {
     layout: &'a BatchLayout,
     at: FieldSpan,
-    /// The node and the buffer of views of each array of string views on the way.
+    /// The indices of the node and of the views of each array of string views so far.
     string_views: Vec<(usize, usize)>,
 }
 
@@ -272,7 +273,7 @@ impl<'a> Walk<'a> {
                 self.child(ends)?;
                 self.child(values)
             }
-            // A dictionary's values come in messages of their own.
+            // A dictionary's values are in messages of their own.
             _ => Ok(()),
         }
     }

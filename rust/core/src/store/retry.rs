@@ -1,4 +1,4 @@
-//! Which failures of storage may pass, and how long to wait for that.
+//! Which I/O errors are transient, and how long to wait before the next attempt.
 
 use std::{
     io,
@@ -7,20 +7,20 @@ use std::{
     time::Duration,
 };
 
-use super::open_files::is_out_of_descriptors;
+use super::descriptors::is_out_of_descriptors;
 use crate::{Error, ErrorKind, Result};
 
 /// Waited before the first retry; each further one waits twice as long as the one before.
-const FIRST: Duration = Duration::from_millis(100);
+const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 /// No retry waits longer.
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How often a waiting thread looks whether it is to stop.
-const CANCEL_CHECK: Duration = Duration::from_millis(10);
+/// How often a waiting thread checks for cancellation.
+pub(super) const CANCEL_CHECK: Duration = Duration::from_millis(10);
 
-/// The numbers of "input/output error" and "remote I/O error" on Linux, for which the standard
-/// library has no kinds.
+/// "Input/output error" and "remote I/O error" on Linux, for which the standard library has no
+/// kinds.
 const EIO: i32 = 5;
 const EREMOTEIO: i32 = 121;
 
@@ -35,39 +35,41 @@ pub(super) struct Retry<'a> {
 impl<'a> Retry<'a> {
     /// `retries` more attempts after the first, unless `cancel` is set.
     pub(super) fn new(retries: u32, cancel: &'a AtomicBool) -> Self {
-        Self { left: retries, wait: FIRST, cancel }
+        Self { left: retries, wait: FIRST_WAIT, cancel }
     }
 
-    /// Waits before the next attempt, or returns `error` where there is none: it cannot pass, or
-    /// all attempts are used up.
+    /// Waits before the next attempt.
     ///
     /// # Errors
     ///
-    /// `error` itself, and `Closed` when cancelled while waiting.
+    /// `error` itself where it is not transient or no attempt is left; `Closed` when cancelled
+    /// while waiting.
     pub(super) fn after(&mut self, error: Error) -> Result<()> {
-        let may_pass = matches!(error.kind(), ErrorKind::Io(e) if may_pass(e));
-        let Some(left) = self.left.checked_sub(1).filter(|_| may_pass) else { return Err(error) };
+        let is_transient = matches!(error.kind(), ErrorKind::Io(e) if is_transient(e));
+        let Some(left) = self.left.checked_sub(1).filter(|_| is_transient) else {
+            return Err(error);
+        };
         self.left = left;
-        let mut left = self.wait;
-        while !left.is_zero() {
+        let mut wait = self.wait;
+        while !wait.is_zero() {
             if self.cancel.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Closed));
             }
-            let nap = left.min(CANCEL_CHECK);
+            let nap = wait.min(CANCEL_CHECK);
             thread::sleep(nap);
-            left -= nap;
+            wait -= nap;
         }
-        self.wait = (2 * self.wait).min(LONGEST);
+        self.wait = (2 * self.wait).min(LONGEST_WAIT);
         Ok(())
     }
 }
 
 /// Whether the same request may succeed later.
 ///
-/// A path that was there and is gone counts: a mount may come back. So does an end of file before
-/// the end, which some network file systems report while they recover, and a want of descriptors, which
-/// others give back.
-fn may_pass(e: &io::Error) -> bool {
+/// `NotFound` counts where the path was there before: a mount may come back. So does an end of file
+/// before the file's length, which some network file systems report while they recover, and a lack
+/// of descriptors.
+fn is_transient(e: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(
         e.kind(),

@@ -1,12 +1,12 @@
 //! The values of dictionary-encoded columns, read when a projected column needs them.
 //!
-//! In a stream, a record batch sees the dictionary batches before it: the last whole dictionary and
-//! the deltas after that. In a file all dictionary batches hold for all record batches, and none
-//! may be replaced.
+//! In a stream, the dictionary batches before a record batch hold for it: the last whole dictionary
+//! and the deltas after that. In a file all dictionary batches hold for all record batches, and a
+//! dictionary may not be replaced.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
 use arrow_array::{Array, ArrayRef};
@@ -14,89 +14,81 @@ use arrow_schema::{Field, Fields, Schema};
 use arrow_select::concat::concat;
 
 use super::{
-    body::{CompactBody, Selection},
-    guard,
-    index::{BatchEntry, DictionaryEntry, MessageIndex, changed},
+    super::{
+        guard,
+        table::{LARGE_DICTIONARY, dictionary_bytes},
+    },
+    body::CompactBody,
+    index::{DictionaryEntry, MessageIndex, changed},
     layout::BatchLayout,
     schema,
-    source::Source,
+    selection::Selection,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, store::RangeReader, sync::lock_std};
 
-/// The last state of each dictionary that was needed.
+/// The last state of each dictionary that was needed. Large ones are kept by the tables that use
+/// them, which count for the budget, and read again when no table has them.
 #[derive(Debug, Default)]
 pub(super) struct DictionaryCache {
     states: Mutex<HashMap<i64, State>>,
 }
 
-/// Larger dictionaries are kept by the tables that need them, which count for the budget, and read
-/// again where there is none. Smaller ones are kept by their shard.
-pub(super) const LARGE: usize = 64 << 10;
-
-/// A dictionary made of these messages, a whole one and the deltas after it.
+/// A dictionary made of these messages: a whole one and the deltas after it.
 #[derive(Debug)]
 struct State {
     messages: Vec<u64>,
     values: Weak<dyn Array>,
-    /// The same, unless it is large.
+    /// Keeps `values` alive, unless they are large.
     _kept: Option<ArrayRef>,
 }
 
 /// The values of dictionaries, by their ids.
 pub(super) type Dictionaries = HashMap<i64, ArrayRef>;
 
-/// Bytes of these values, without what else lies in the memory that they lie in.
-pub(super) fn n_bytes(values: &dyn Array) -> usize {
-    let own = values.to_data().get_slice_memory_size();
-    own.unwrap_or_else(|_| values.get_array_memory_size())
-}
-
-/// One look-up: the dictionaries as a record batch sees them.
+/// A look-up of the dictionaries that hold for a record batch.
 struct Lookup<'i, 's> {
-    source: &'i Source,
+    reader: &'i RangeReader,
     index: &'i MessageIndex,
     states: &'s mut HashMap<i64, State>,
     /// The dictionaries being read, each needed by the one before it.
     path: Vec<i64>,
-    /// What all of them may take together, in bytes, and what is left of that.
+    /// The most bytes that all of them may take together, and how many of these are left.
     limit: usize,
     left: u64,
 }
 
 impl DictionaryCache {
-    /// The dictionaries that these fields need in this record batch, of no more than `limit` bytes
-    /// together.
+    /// The dictionaries that these fields need in a record batch that is message `before`, of no more
+    /// than `limit` bytes together.
     pub(super) fn needed(
         &self,
-        source: &Source,
+        reader: &RangeReader,
         index: &MessageIndex,
         fields: &Fields,
-        entry: &BatchEntry,
+        before: u64,
         limit: usize,
     ) -> Result<Dictionaries> {
-        let mut ids = Vec::new();
-        fields.iter().for_each(|field| schema::dictionary_ids(field, &mut ids));
+        let ids = schema::dictionary_ids(fields);
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        // Whoever else waits here needs the same dictionaries.
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        // Held while reading: other threads that wait here need the same dictionaries.
+        let mut states = lock_std(&self.states);
         let (path, left) = (Vec::new(), limit as u64);
-        let mut lookup = Lookup { source, index, states: &mut states, path, limit, left };
-        lookup.all(&ids, entry.frame.message)
+        let mut lookup = Lookup { reader, index, states: &mut states, path, limit, left };
+        lookup.all(&ids, before)
     }
 }
 
-/// Bytes in the file of the dictionaries that these fields need, but for those needed by other
-/// dictionaries.
-pub(super) fn stored(index: &MessageIndex, fields: &Fields, before: u64) -> u64 {
-    let mut ids = Vec::new();
-    fields.iter().for_each(|field| schema::dictionary_ids(field, &mut ids));
+/// Bytes in the file of the dictionaries that these fields need, without those that dictionaries
+/// need.
+pub(super) fn stored_bytes(index: &MessageIndex, fields: &Fields, before: u64) -> u64 {
+    let ids = schema::dictionary_ids(fields);
     let needed = index
         .dictionaries
         .iter()
-        .filter(|d| ids.contains(&d.id) && (index.is_file || d.batch.frame.message < before));
-    // A whole dictionary takes the place of those before it.
+        .filter(|d| ids.contains(&d.id) && (index.is_file || d.batch.span.number < before));
+    // A whole dictionary replaces those before it.
     let mut bytes = HashMap::<i64, u64>::new();
     for dictionary in needed {
         let sum = bytes.entry(dictionary.id).or_default();
@@ -108,7 +100,7 @@ pub(super) fn stored(index: &MessageIndex, fields: &Fields, before: u64) -> u64 
 
 impl<'i> Lookup<'i, '_> {
     /// The values of these dictionaries before message `before`. One without any batch is left
-    /// out: all of its column is null.
+    /// out: its column has nulls only.
     fn all(&mut self, ids: &[i64], before: u64) -> Result<Dictionaries> {
         let mut found = Dictionaries::new();
         for id in ids {
@@ -124,28 +116,27 @@ impl<'i> Lookup<'i, '_> {
             return Err(Error::corrupt(format!("dictionary {id} is made of itself")));
         }
         let chain = self.chain(id, before)?;
-        let messages: Vec<u64> = chain.iter().map(|d| d.batch.frame.message).collect();
-        let known = self.states.get(&id).filter(|s| messages.starts_with(&s.messages));
-        let known = known.and_then(|s| Some((s.messages.len(), vec![s.values.upgrade()?])));
-        let (done, mut parts) = known.unwrap_or_default();
-        for known in &parts {
-            self.takes(n_bytes(known) as u64)?;
+        let messages: Vec<u64> = chain.iter().map(|d| d.batch.span.number).collect();
+        let cached = self.states.get(&id).filter(|s| messages.starts_with(&s.messages));
+        let cached = cached.and_then(|s| Some((s.messages.len(), vec![s.values.upgrade()?])));
+        let (done, mut parts) = cached.unwrap_or_default();
+        for cached in &parts {
+            self.charge(dictionary_bytes(cached) as u64)?;
         }
         self.path.push(id);
         for dictionary in chain.into_iter().skip(done) {
-            let frame = &dictionary.batch.frame;
             let next = self.read(dictionary);
-            parts.push(next.map_err(|e| e.in_message(frame.message).at_byte(frame.start))?);
+            parts.push(next.map_err(|e| dictionary.batch.span.locate(e))?);
         }
         self.path.pop();
-        // All at once: appended one by one, many small deltas would copy the dictionary each.
+        // Appended at once: one by one, each of many small deltas would copy the dictionary.
         let values = match parts.as_slice() {
             [] => None,
             [one] => Some(Arc::clone(one)),
             parts => Some(append(parts)?),
         };
         if let Some(values) = &values {
-            let kept = (n_bytes(values) < LARGE).then(|| Arc::clone(values));
+            let kept = (dictionary_bytes(values) < LARGE_DICTIONARY).then(|| Arc::clone(values));
             self.states.insert(id, State { messages, values: Arc::downgrade(values), _kept: kept });
         }
         Ok(values)
@@ -154,11 +145,11 @@ impl<'i> Lookup<'i, '_> {
     /// The batches that make up dictionary `id` before message `before`.
     fn chain(&self, id: i64, before: u64) -> Result<Vec<&'i DictionaryEntry>> {
         let is_file = self.index.is_file;
-        let seen = |d: &&DictionaryEntry| d.id == id && (is_file || d.batch.frame.message < before);
-        let seen: Vec<_> = self.index.dictionaries.iter().filter(seen).collect();
-        let Some(whole) = seen.iter().rposition(|d| !d.is_delta) else {
-            return match seen.first() {
-                None => Ok(seen),
+        let holds = |d: &&DictionaryEntry| d.id == id && (is_file || d.batch.span.number < before);
+        let batches: Vec<_> = self.index.dictionaries.iter().filter(holds).collect();
+        let Some(whole) = batches.iter().rposition(|d| !d.is_delta) else {
+            return match batches.first() {
+                None => Ok(batches),
                 Some(_) => Err(Error::corrupt(format!("a delta before its dictionary {id}"))),
             };
         };
@@ -167,11 +158,11 @@ impl<'i> Lookup<'i, '_> {
                 "dictionary {id} is replaced, which only a stream may do; write the shard again"
             )));
         }
-        Ok(seen.into_iter().skip(whole).collect())
+        Ok(batches.into_iter().skip(whole).collect())
     }
 
-    /// Counts bytes that a dictionary takes, before they are read or decompressed.
-    fn takes(&mut self, n_bytes: u64) -> Result<()> {
+    /// Charges bytes to the limit, before they are read or decompressed.
+    fn charge(&mut self, n_bytes: u64) -> Result<()> {
         let left = self.left.checked_sub(n_bytes);
         self.left = left.ok_or_else(|| {
             Error::limit(format!(
@@ -188,11 +179,9 @@ impl<'i> Lookup<'i, '_> {
         let value_type = schema::dictionary_values(self.index.schema.fields(), *id)
             .ok_or_else(|| Error::corrupt(format!("no column uses dictionary {id}")))?;
         let fields: Fields = vec![Field::new("values", value_type, true)].into();
-        let mut nested = Vec::new();
-        fields.iter().for_each(|field| schema::dictionary_ids(field, &mut nested));
-        let nested = self.all(&nested, batch.frame.message)?;
+        let nested = self.all(&schema::dictionary_ids(&fields), batch.span.number)?;
         let body_len = batch.body.end - batch.body.start;
-        let layout = batch.with_header(self.source, |message| {
+        let layout = batch.with_header(self.reader, |message| {
             let dictionary = message.header_as_dictionary_batch().ok_or_else(changed)?;
             let data = dictionary.data();
             let data = data.ok_or_else(|| Error::corrupt("a dictionary batch without data"))?;
@@ -202,10 +191,11 @@ impl<'i> Lookup<'i, '_> {
         for (field, span) in fields.iter().zip(layout.spans(&fields)?) {
             selection.add_field(&layout, field, &span)?;
         }
-        self.takes(selection.ranges().map(|range| range.end - range.start).sum())?;
-        let body = CompactBody::read(self.source, batch.body.start, selection.ranges())?;
+        let ranges = || selection.buffers.iter().cloned();
+        self.charge(ranges().map(|range| range.end - range.start).sum())?;
+        let body = CompactBody::read(self.reader, batch.body.start, ranges())?;
         let schema = Arc::new(Schema::new(fields));
-        self.takes(body.decompressed(&layout, &selection)?.bytes)?;
+        self.charge(body.decompressed(&layout, &selection)?.bytes)?;
         let decoded = body.decode(&layout, &selection, schema, &nested)?;
         decoded
             .columns()

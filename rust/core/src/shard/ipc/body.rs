@@ -17,191 +17,149 @@ use bytes::Bytes;
 use flatbuffers::FlatBufferBuilder;
 
 use super::{
-    decompress::{self, Plain},
-    guard,
-    layout::{BatchLayout, FieldSpan, Node, Views},
-    source::Source,
+    super::guard,
+    decompress::{self, Decompressed},
+    layout::{BatchLayout, Node, Views},
+    selection::Selection,
 };
-use crate::{Error, Result, memory::Recycler};
+use crate::{Error, Result, memory::Recycler, store::RangeReader};
 
-/// Ranges this close together are read as one: a request costs more than these bytes.
+/// Ranges this close together are read as one: a request costs more than the bytes between.
 const GAP: u64 = 4096;
 
-/// The alignment of each run in the compact body, relative to where it lay in the whole one.
+/// Each extent keeps its offset modulo this, so that buffers stay aligned.
 const ALIGN: u64 = 64;
 
 /// The most that the compressed columns of one record batch may grow to.
 const MAX_DECOMPRESSED: u64 = 1 << 30;
 
-/// The most text that the string views of one record batch may refer to, all together. Each view is
-/// checked to be UTF-8 by itself, so views that share their text cost time without needing bytes.
+/// The most text that the string views of one record batch may refer to together. Each view is
+/// checked to be UTF-8, so views that share their text would cost time without needing bytes.
 const MAX_VIEWED: u64 = 1 << 30;
 
-/// Bytes of a view; the first four are the length of its text.
+/// Bytes of a view. The first four are the length of its text.
 const VIEW_BYTES: i32 = 16;
 
-/// The columns to decode, as indices into a [`BatchLayout`].
-#[derive(Debug, Default)]
-pub(super) struct Selection {
-    nodes: Vec<Node>,
-    buffers: Vec<Range<u64>>,
-    variadic: Vec<i64>,
-    string_views: Vec<Views>,
-}
-
-impl Selection {
-    /// Adds a whole field.
-    pub(super) fn add_field(
-        &mut self,
-        layout: &BatchLayout,
-        field: &Field,
-        span: &FieldSpan,
-    ) -> Result<()> {
-        self.string_views.extend(layout.string_views(field, span)?);
-        self.add_span(layout, span)
-    }
-
-    /// Adds a field that holds no views.
-    pub(super) fn add_span(&mut self, layout: &BatchLayout, span: &FieldSpan) -> Result<()> {
-        for index in span.nodes.clone() {
-            self.nodes.push(layout.node(index)?);
-        }
-        for index in span.buffers.clone() {
-            self.buffers.push(layout.buffer(index)?);
-        }
-        let counts = layout.variadic.get(span.variadic.clone()).unwrap_or_default();
-        self.variadic.extend(counts.iter().map(|n| *n as i64));
-        Ok(())
-    }
-
-    /// Adds a struct's own node and validity; its children follow by [`Selection::add_field`].
-    pub(super) fn add_struct(&mut self, layout: &BatchLayout, span: &FieldSpan) -> Result<()> {
-        self.nodes.push(layout.node(span.nodes.start)?);
-        self.buffers.push(layout.buffer(span.buffers.start)?);
-        Ok(())
-    }
-
-    /// The ranges of the body that this needs.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
-        self.buffers.iter().cloned()
-    }
-}
-
-/// The ranges in their order, with those that lie close together as one.
-pub(super) fn merged(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+/// The ranges sorted, with those that are close together coalesced.
+pub(super) fn coalesced(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = ranges.filter(|r| !r.is_empty()).collect();
     sorted.sort_unstable_by_key(|r| (r.start, r.end));
-    let mut runs: Vec<Range<u64>> = Vec::new();
+    let mut coalesced: Vec<Range<u64>> = Vec::new();
     for range in sorted {
-        match runs.last_mut() {
-            Some(run) if range.start <= run.end.saturating_add(GAP) => {
-                run.end = run.end.max(range.end);
+        match coalesced.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(GAP) => {
+                last.end = last.end.max(range.end);
             }
-            _ => runs.push(range),
+            _ => coalesced.push(range),
         }
     }
-    runs
+    coalesced
 }
 
-/// Ranges of a body, merged into runs and placed one after another.
+/// Ranges of a body, coalesced into extents that follow each other in memory.
 #[derive(Debug)]
 pub(super) struct CompactBody {
-    runs: Vec<Run>,
+    extents: Vec<Extent>,
     data: Buffer,
 }
 
-/// What decompressing comes to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Grown {
-    /// Bytes beside the body.
-    pub(super) bytes: u64,
-    /// Whether the columns go on using the body.
-    pub(super) keeps_body: bool,
+/// A range of the body, and its offset in memory.
+#[derive(Debug)]
+struct Extent {
+    body: Range<u64>,
+    offset: u64,
 }
 
-#[derive(Debug)]
-struct Run {
-    body: Range<u64>,
-    at: u64,
+/// The size of decompressed columns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecompressedSize {
+    /// Bytes in addition to the body.
+    pub(super) bytes: u64,
+    /// Whether columns go on using the body.
+    pub(super) keeps_body: bool,
 }
 
 impl CompactBody {
     /// Reads the ranges, relative to the body that begins at `body_start` in the file and was
     /// checked to lie inside it.
     pub(super) fn read(
-        source: &Source,
+        reader: &RangeReader,
         body_start: u64,
         ranges: impl Iterator<Item = Range<u64>>,
     ) -> Result<Self> {
-        let read =
-            |run: Range<u64>, into: &mut [u8]| source.read_exact_at(body_start + run.start, into);
-        Self::read_with(&source.files().buffers, ranges, read)
+        Self::read_with(reader.store().buffers(), ranges, |range, into| {
+            reader.read_exact_at(body_start + range.start, into)
+        })
     }
 
-    /// As [`CompactBody::read`], into memory of `bodies`, each run by `read`, which gets its place
-    /// in the body.
+    /// As [`CompactBody::read`], into a buffer of this pool, each extent by `read`, which gets its
+    /// range of the body.
     pub(super) fn read_with(
-        bodies: &Arc<Recycler>,
+        buffers: &Arc<Recycler>,
         ranges: impl Iterator<Item = Range<u64>>,
         mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<()>,
     ) -> Result<Self> {
-        let mut runs: Vec<Run> =
-            merged(ranges).into_iter().map(|body| Run { body, at: 0 }).collect();
+        let mut extents = Vec::new();
         let mut len = 0_u64;
-        for run in &mut runs {
-            run.at = len.next_multiple_of(ALIGN) + run.body.start % ALIGN;
-            len = run.at + (run.body.end - run.body.start);
+        for body in coalesced(ranges) {
+            let offset = len.next_multiple_of(ALIGN) + body.start % ALIGN;
+            len = offset + (body.end - body.start);
+            extents.push(Extent { body, offset });
         }
-        // Bounded by the body, hence by the file, except for the alignment of each run.
-        let mut data = bodies.take(len as usize, None)?;
-        for run in &runs {
-            let end = run.at + (run.body.end - run.body.start);
-            let into = data.as_bytes_mut().get_mut(run.at as usize..end as usize);
-            let into = into.ok_or_else(|| Error::corrupt("a run lies outside the compact body"))?;
-            read(run.body.clone(), into)?;
+        // Bounded by the body, hence by the file, except for the alignment of each extent.
+        let mut data = buffers.take(len as usize, None)?;
+        for Extent { body, offset } in &extents {
+            let end = offset + (body.end - body.start);
+            let into = data.as_bytes_mut().get_mut(*offset as usize..end as usize);
+            let into = into.ok_or_else(|| Error::corrupt("a range outside the compact body"))?;
+            read(body.clone(), into)?;
         }
-        Ok(Self { runs, data: Bytes::from_owner(data).into() })
+        Ok(Self { extents, data: Bytes::from_owner(data).into() })
     }
 
-    /// Its size in memory.
+    /// Bytes of memory.
     pub(super) fn len(&self) -> usize {
         self.data.len()
     }
 
-    /// Where a range of the body begins here.
-    fn place(&self, range: &Range<u64>) -> Result<u64> {
+    /// The offset here of a range of the body.
+    fn offset(&self, range: &Range<u64>) -> Result<u64> {
         if range.is_empty() {
             return Ok(0);
         }
-        let after = self.runs.partition_point(|run| run.body.start <= range.start);
-        let run = after.checked_sub(1).and_then(|i| self.runs.get(i));
-        let run = run.filter(|run| range.end <= run.body.end);
-        run.map(|run| run.at + (range.start - run.body.start))
-            .ok_or_else(|| Error::corrupt("a buffer that was not planned for"))
+        let after = self.extents.partition_point(|extent| extent.body.start <= range.start);
+        let extent = after.checked_sub(1).and_then(|i| self.extents.get(i));
+        let extent = extent.filter(|extent| range.end <= extent.body.end);
+        extent
+            .map(|extent| extent.offset + (range.start - extent.body.start))
+            .ok_or_else(|| Error::corrupt("a buffer that was not read"))
     }
 
     /// The bytes of a range of the body.
     pub(super) fn bytes(&self, range: &Range<u64>) -> Result<&[u8]> {
-        let at = self.place(range)? as usize;
-        let bytes = self.data.get(at..).and_then(|b| b.get(..(range.end - range.start) as usize));
+        let start = self.offset(range)? as usize;
+        let bytes =
+            self.data.get(start..).and_then(|b| b.get(..(range.end - range.start) as usize));
         bytes.ok_or_else(|| Error::corrupt("a buffer outside the compact body"))
     }
 
-    /// What decompressing the selected columns will add: at most 1 GiB.
+    /// The size of the selected columns once decompressed: at most 1 GiB.
     pub(super) fn decompressed(
         &self,
         layout: &BatchLayout,
         selection: &Selection,
-    ) -> Result<Grown> {
-        let as_it_is = Grown { bytes: 0, keeps_body: true };
-        layout.compression.map_or(Ok(as_it_is), |codec| self.check_decompressed(codec, selection))
+    ) -> Result<DecompressedSize> {
+        let uncompressed = DecompressedSize { bytes: 0, keeps_body: true };
+        layout
+            .compression
+            .map_or(Ok(uncompressed), |codec| self.check_decompressed(codec, selection))
     }
 
-    /// Refuses string views that together refer to more text than [`MAX_VIEWED`].
+    /// Refuses string views that refer to more text than [`MAX_VIEWED`] together.
     fn check_views(&self, layout: &BatchLayout, selection: &Selection) -> Result<()> {
         let mut total = 0_u64;
         for Views { n, buffer } in &selection.string_views {
-            // Fixed-size values are decoded as they lie, compressed or not.
+            // As fixed-size values, views are decompressed without being checked.
             let one = Selection {
                 nodes: vec![Node { length: *n, null_count: 0 }],
                 buffers: vec![0..0, buffer.clone()],
@@ -229,7 +187,8 @@ impl CompactBody {
 
     /// Decodes the selected columns, which `schema` names in the same order.
     ///
-    /// What compressed buffers claim must have been checked, by [`CompactBody::decompressed`].
+    /// The caller has called [`CompactBody::decompressed`], which checks the claims of compressed
+    /// buffers.
     ///
     /// # Errors
     ///
@@ -254,15 +213,15 @@ impl CompactBody {
         dictionaries: &HashMap<i64, ArrayRef>,
     ) -> Result<RecordBatch> {
         let bytes = selection.buffers.iter().map(|range| self.bytes(range));
-        let plain = match layout.compression {
+        let decompressed = match layout.compression {
             Some(codec) => decompress::large(codec, &bytes.collect::<Result<Vec<_>>>()?)?,
             None => None,
         };
-        let (data, places, compression) = match plain {
-            Some(Plain { data, places }) => (data, places, None),
-            None => (self.data.clone(), self.places(selection)?, layout.compression),
+        let (data, spans, compression) = match decompressed {
+            Some(Decompressed { data, spans }) => (data, spans, None),
+            None => (self.data.clone(), self.spans(selection)?, layout.compression),
         };
-        let header = header(n_rows, selection, &places, compression);
+        let header = header(n_rows, selection, &spans, compression);
         let batch = flatbuffers::root::<arrow_ipc::RecordBatch<'_>>(&header)
             .map_err(|e| Error::corrupt(format!("the record batch is too large to decode: {e}")))?;
         let decode = || {
@@ -273,18 +232,22 @@ impl CompactBody {
         guard::contain("the record batch", decode)
     }
 
-    /// Where each buffer lies here, and its length.
-    fn places(&self, selection: &Selection) -> Result<Vec<(usize, usize)>> {
-        let place = |range: &Range<u64>| {
-            Ok((self.place(range)? as usize, (range.end - range.start) as usize))
+    /// The offset and the length of each selected buffer.
+    fn spans(&self, selection: &Selection) -> Result<Vec<(usize, usize)>> {
+        let span = |range: &Range<u64>| {
+            Ok((self.offset(range)? as usize, (range.end - range.start) as usize))
         };
-        selection.buffers.iter().map(place).collect()
+        selection.buffers.iter().map(span).collect()
     }
 
-    /// Checks what the compressed buffers claim to grow to, before anything is allocated for it.
-    fn check_decompressed(&self, codec: CompressionType, selection: &Selection) -> Result<Grown> {
-        // What the formats can reach: an LZ4 sequence adds at most 255 bytes a byte; a ZSTD block
-        // yields at most 128 KiB from four.
+    /// Checks the sizes that compressed buffers claim, before anything of these sizes is allocated.
+    fn check_decompressed(
+        &self,
+        codec: CompressionType,
+        selection: &Selection,
+    ) -> Result<DecompressedSize> {
+        // The formats' highest ratios: an LZ4 sequence adds at most 255 bytes a byte; a ZSTD block
+        // yields at most 128 KiB from four bytes.
         let ratio: u64 = if codec == CompressionType::ZSTD { 1 << 15 } else { 1 << 8 };
         let (mut total, mut keeps_body) = (0_u64, false);
         for range in selection.buffers.iter().filter(|r| !r.is_empty()) {
@@ -295,7 +258,7 @@ impl CompactBody {
             let claim = i64::from_le_bytes(*prefix);
             if claim == -1 {
                 keeps_body = true;
-                continue; // stored as it is
+                continue; // stored uncompressed
             }
             let claim = u64::try_from(claim).unwrap_or(u64::MAX);
             if claim > (data.len() as u64).saturating_mul(ratio) {
@@ -312,20 +275,20 @@ impl CompactBody {
                  most; write the shard with smaller record batches"
             )));
         }
-        Ok(Grown { bytes: total, keeps_body })
+        Ok(DecompressedSize { bytes: total, keeps_body })
     }
 }
 
-/// A record batch header for `n_rows` rows of the selected columns, whose buffers lie at these
-/// places.
+/// A record batch header for `n_rows` rows of the selected columns, whose buffers have these offsets
+/// and lengths.
 fn header(
     n_rows: usize,
     selection: &Selection,
-    places: &[(usize, usize)],
+    spans: &[(usize, usize)],
     compression: Option<CompressionType>,
 ) -> Vec<u8> {
-    let place = |&(at, n): &(usize, usize)| arrow_ipc::Buffer::new(at as i64, n as i64);
-    let buffers: Vec<_> = places.iter().map(place).collect();
+    let buffer = |&(offset, n): &(usize, usize)| arrow_ipc::Buffer::new(offset as i64, n as i64);
+    let buffers: Vec<_> = spans.iter().map(buffer).collect();
     let nodes: Vec<_> = selection
         .nodes
         .iter()

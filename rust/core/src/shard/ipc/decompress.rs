@@ -1,6 +1,6 @@
-//! Compressed buffers of a record batch, decompressed into memory that the system may refuse.
+//! Decompressing the buffers of a record batch, with an error where the system has no memory.
 //!
-//! `arrow-ipc` decompresses as well, but a refusal ends the process there.
+//! `arrow-ipc` decompresses as well, but a failed allocation aborts the process there.
 
 use std::io::Read;
 
@@ -10,38 +10,38 @@ use bytes::Bytes;
 use lz4_flex::frame::FrameDecoder;
 use zstd::bulk::Decompressor;
 
-use super::guard;
+use super::super::guard;
 use crate::{
     Error, Result,
     memory::{ALIGNMENT, AlignedBuf, Buffer as Owned},
 };
 
-/// Buffers that grow to less, all together, are left to `arrow-ipc`: blocks of their size are asked
-/// for everywhere.
+/// Smaller record batches, by their decompressed bytes, are left to `arrow-ipc`: allocations of their
+/// size are made everywhere.
 const LARGE: usize = 1 << 20;
 
-/// Buffers one after another.
-pub(super) struct Plain {
+/// Decompressed buffers.
+pub(super) struct Decompressed {
     pub(super) data: Buffer,
-    /// Where each of them lies, and its length.
-    pub(super) places: Vec<(usize, usize)>,
+    /// The offset and the length of each.
+    pub(super) spans: Vec<(usize, usize)>,
 }
 
-/// What is behind the length of a buffer.
+/// The bytes of a buffer behind its length.
 #[derive(Clone, Copy)]
 enum Content<'a> {
-    AsItIs(&'a [u8]),
+    Uncompressed(&'a [u8]),
     Compressed(&'a [u8], usize),
 }
 
 impl<'a> Content<'a> {
     fn read(buffer: &'a [u8]) -> Result<Self> {
         let Some((prefix, data)) = buffer.split_first_chunk() else {
-            return Ok(Self::AsItIs(&[])); // an empty buffer has no length
+            return Ok(Self::Uncompressed(&[])); // an empty buffer has no length
         };
         match i64::from_le_bytes(*prefix) {
-            -1 => Ok(Self::AsItIs(data)),
-            0 => Ok(Self::AsItIs(&[])),
+            -1 => Ok(Self::Uncompressed(data)),
+            0 => Ok(Self::Uncompressed(&[])),
             n => usize::try_from(n)
                 .map(|n| Self::Compressed(data, n))
                 .map_err(|_| Error::corrupt(format!("a buffer of {n} bytes"))),
@@ -50,27 +50,27 @@ impl<'a> Content<'a> {
 
     fn len(self) -> usize {
         match self {
-            Self::AsItIs(data) => data.len(),
+            Self::Uncompressed(data) => data.len(),
             Self::Compressed(_, n) => n,
         }
     }
 }
 
-/// Decompresses these buffers, whose claims were checked; `None` where they are to be left to
-/// `arrow-ipc`: few bytes, or mostly bytes that are stored as they are and would be copied here.
+/// Decompresses these buffers, whose claims were checked. `None` where they are left to `arrow-ipc`:
+/// few bytes, or mostly uncompressed ones, which would be copied here.
 ///
 /// # Errors
 ///
 /// `Corrupt`; `OutOfMemory` where the system refuses the memory for them.
-pub(super) fn large(codec: CompressionType, buffers: &[&[u8]]) -> Result<Option<Plain>> {
+pub(super) fn large(codec: CompressionType, buffers: &[&[u8]]) -> Result<Option<Decompressed>> {
     let contents = buffers.iter().map(|buffer| Content::read(buffer));
     let contents = contents.collect::<Result<Vec<_>>>()?;
     let (mut grown, mut kept, mut end) = (0_usize, 0_usize, 0_usize);
-    let mut places = Vec::with_capacity(contents.len());
+    let mut spans = Vec::with_capacity(contents.len());
     for content in &contents {
-        let sum = if matches!(content, Content::AsItIs(_)) { &mut kept } else { &mut grown };
+        let sum = if matches!(content, Content::Uncompressed(_)) { &mut kept } else { &mut grown };
         *sum = sum.saturating_add(content.len());
-        places.push((end, content.len()));
+        spans.push((end, content.len()));
         end =
             end.saturating_add(content.len()).saturating_add(ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
@@ -80,24 +80,28 @@ pub(super) fn large(codec: CompressionType, buffers: &[&[u8]]) -> Result<Option<
     let mut data = AlignedBuf::zeroed(end)?;
     guard::contain("the record batch", || {
         let mut zstd = None;
-        for (content, &(at, n)) in contents.into_iter().zip(&places) {
+        for (content, &(at, n)) in contents.into_iter().zip(&spans) {
             let into = data.as_bytes_mut().get_mut(at..at + n);
             let into = into.ok_or_else(|| Error::corrupt("a buffer outside its memory"))?;
             match content {
-                Content::AsItIs(data) => into.copy_from_slice(data),
+                Content::Uncompressed(data) => into.copy_from_slice(data),
                 Content::Compressed(data, _) if codec == CompressionType::ZSTD => {
-                    un_zstd(data, into, &mut zstd)?;
+                    decompress_zstd(data, into, &mut zstd)?;
                 }
-                Content::Compressed(data, _) => un_lz4(data, into)?,
+                Content::Compressed(data, _) => decompress_lz4(data, into)?,
             }
         }
         Ok(())
     })?;
     let data = Bytes::from_owner(Owned::free_standing(data)).into();
-    Ok(Some(Plain { data, places }))
+    Ok(Some(Decompressed { data, spans }))
 }
 
-fn un_zstd(data: &[u8], into: &mut [u8], zstd: &mut Option<Decompressor<'static>>) -> Result<()> {
+fn decompress_zstd(
+    data: &[u8],
+    into: &mut [u8],
+    zstd: &mut Option<Decompressor<'static>>,
+) -> Result<()> {
     let zstd = match zstd {
         Some(zstd) => zstd,
         None => zstd.insert(Decompressor::new().map_err(undecodable)?),
@@ -106,7 +110,7 @@ fn un_zstd(data: &[u8], into: &mut [u8], zstd: &mut Option<Decompressor<'static>
     if n < into.len() { Err(undecodable(format!("{n} bytes of {}", into.len()))) } else { Ok(()) }
 }
 
-fn un_lz4(data: &[u8], into: &mut [u8]) -> Result<()> {
+fn decompress_lz4(data: &[u8], into: &mut [u8]) -> Result<()> {
     let mut lz4 = FrameDecoder::new(data);
     lz4.read_exact(into).map_err(undecodable)?;
     match lz4.read(&mut [0]).map_err(undecodable)? {

@@ -1,0 +1,72 @@
+//! What a shard format implements, and the table of formats.
+
+use std::fmt::Debug;
+
+use arrow_schema::SchemaRef;
+
+use super::{
+    Projection, Table, TableSize, ipc,
+    sidecar::{SidecarReader, SidecarWriter},
+    table::Readahead,
+};
+use crate::{
+    Result,
+    store::{RangeReader, WindowReader},
+};
+
+/// A shard format. A new one is a folder beside `ipc` and a line in [`FORMATS`].
+pub(super) struct Format {
+    /// As users see it.
+    pub(super) name: &'static str,
+    /// Its number in sidecars, which never changes.
+    pub(super) id: u64,
+    /// Whether a file that begins with these (up to eight) bytes is in this format.
+    pub(super) matches: fn(head: &[u8]) -> bool,
+    /// Reads the metadata of a shard.
+    pub(super) open: fn(&mut WindowReader<'_>) -> Result<Box<dyn FormatReader>>,
+    /// Restores the metadata from a sidecar of a shard with this many bytes; `None` for damage.
+    pub(super) restore: fn(&mut SidecarReader<'_>, u64) -> Option<Box<dyn FormatReader>>,
+}
+
+/// All formats, in the order in which they are tried. A stream has no magic bytes, so it is last.
+pub(super) const FORMATS: [&Format; 2] = [&ipc::FILE, &ipc::STREAM];
+
+/// The metadata of one shard, and how its record batches are read.
+///
+/// Record batches are whatever the format reads at a time; rows are numbered through all of them.
+/// Errors name the place in the file; the caller adds the shard.
+pub(super) trait FormatReader: Debug + Send + Sync {
+    /// The shard's format.
+    fn format(&self) -> &'static Format;
+
+    /// The columns, with the metadata that the writer left.
+    fn schema(&self) -> &SchemaRef;
+
+    /// The first row of each record batch, and at the end the number of rows.
+    fn row_starts(&self) -> &[u64];
+
+    /// How the first record batch is compressed: `"lz4"`, `"zstd"` or not at all. May read.
+    fn compression(&self, reader: &RangeReader) -> Result<Option<&'static str>>;
+
+    /// The size of one record batch's table; `None` where only reading tells. Does not read.
+    fn table_size(&self, batch: usize, projection: &Projection) -> Result<Option<TableSize>>;
+
+    /// What will be read for one record batch's table and for one of its rows, as far as that is
+    /// known before the table is read. Does not read.
+    fn readahead(&self, batch: usize, row: usize, projection: &Projection) -> Result<Readahead>;
+
+    /// Reads and decodes the projected columns of one record batch. Refuses to take more than
+    /// `limit` bytes, before it takes them. Calls `on_size` with the number of bytes, once it is
+    /// known and before anything is decompressed.
+    fn load_table(
+        &self,
+        reader: &RangeReader,
+        batch: usize,
+        projection: &Projection,
+        limit: usize,
+        on_size: &dyn Fn(usize),
+    ) -> Result<Table>;
+
+    /// Writes what `restore` reads.
+    fn save(&self, out: &mut SidecarWriter);
+}

@@ -1,0 +1,127 @@
+//! The nodes and buffers of a large binary column, and its rows' offsets from them.
+
+use std::ops::Range;
+
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+
+use super::{
+    super::blob::BlobColumn,
+    body::CompactBody,
+    layout::{BatchLayout, FieldSpan, Node},
+};
+use crate::{Error, Result};
+
+/// The nodes and buffers of a blob column, and those of the struct around it.
+#[derive(Clone, Debug)]
+pub(super) struct BlobSpan {
+    pub(super) parent: Option<FieldSpan>,
+    pub(super) leaf: FieldSpan,
+    /// Whether offsets have 64 bits.
+    pub(super) large: bool,
+}
+
+impl BlobSpan {
+    /// The index of the column's first buffer, by which the shard's index finds its rows.
+    pub(super) fn first_buffer(&self) -> usize {
+        self.leaf.buffers.start
+    }
+
+    fn leaf_buffer(&self, layout: &BatchLayout, which: usize) -> Result<Range<u64>> {
+        layout.buffer(self.first_buffer() + which)
+    }
+
+    /// The values, relative to the body.
+    pub(super) fn data(&self, layout: &BatchLayout) -> Result<Range<u64>> {
+        self.leaf_buffer(layout, 2)
+    }
+
+    /// What must be read to know the rows' ranges: validity and offsets.
+    pub(super) fn index_ranges(&self, layout: &BatchLayout) -> Result<Vec<Range<u64>>> {
+        let mut ranges = vec![self.leaf_buffer(layout, 0)?, self.leaf_buffer(layout, 1)?];
+        if let Some(parent) = &self.parent {
+            ranges.push(layout.buffer(parent.buffers.start)?);
+        }
+        Ok(ranges)
+    }
+
+    /// The rows of an uncompressed record batch whose body begins at `body_start`, from the buffers
+    /// at [`Self::index_ranges`].
+    pub(super) fn rows(
+        &self,
+        layout: &BatchLayout,
+        body: &CompactBody,
+        body_start: u64,
+    ) -> Result<BlobColumn> {
+        let leaf = layout.node(self.leaf.nodes.start)?;
+        if leaf.length != layout.n_rows {
+            return Err(Error::corrupt(format!(
+                "a binary column of {} rows in a record batch of {}",
+                leaf.length, layout.n_rows
+            )));
+        }
+        let mut nulls = nulls(leaf, body.bytes(&self.leaf_buffer(layout, 0)?)?)?;
+        if let Some(parent) = &self.parent {
+            let validity = body.bytes(&layout.buffer(parent.buffers.start)?)?;
+            let outer = self::nulls(layout.node(parent.nodes.start)?, validity)?;
+            nulls = NullBuffer::union(nulls.as_ref(), outer.as_ref());
+        }
+        let data = self.data(layout)?;
+        let raw = body.bytes(&self.leaf_buffer(layout, 1)?)?;
+        let base = body_start + data.start;
+        let offsets = offsets(raw, self.large, leaf.length, data.end - data.start, base)?;
+        Ok(BlobColumn::in_file(nulls, offsets))
+    }
+}
+
+/// The validity bitmap; `None` without nulls.
+fn nulls(node: Node, bitmap: &[u8]) -> Result<Option<NullBuffer>> {
+    if node.null_count == 0 {
+        return Ok(None);
+    }
+    let Some(bitmap) = bitmap.get(..node.length.div_ceil(8)) else {
+        return Err(Error::corrupt(format!(
+            "a validity bitmap of {} bytes for {} rows",
+            bitmap.len(),
+            node.length
+        )));
+    };
+    let nulls = NullBuffer::new(BooleanBuffer::new(Buffer::from(bitmap), 0, node.length));
+    if nulls.null_count() != node.null_count {
+        return Err(Error::corrupt(format!(
+            "a column of {} nulls says that it has {}",
+            nulls.null_count(),
+            node.null_count
+        )));
+    }
+    Ok(Some(nulls))
+}
+
+/// Row offsets plus `base`, which must not decrease or exceed `data_len`.
+fn offsets(raw: &[u8], large: bool, n_rows: usize, data_len: u64, base: u64) -> Result<Vec<u64>> {
+    if n_rows == 0 {
+        return Ok(vec![base]); // the one offset may be left out
+    }
+    let width = if large { 8 } else { 4 };
+    let Some(raw) = raw.get(..(n_rows + 1) * width) else {
+        return Err(Error::corrupt(format!("{} bytes of offsets for {n_rows} rows", raw.len())));
+    };
+    let mut last = 0;
+    raw.chunks_exact(width)
+        .map(|bytes| {
+            let offset = match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
+                (Some(wide), _) => i64::from_le_bytes(*wide),
+                (None, Some(narrow)) => i64::from(i32::from_le_bytes(*narrow)),
+                (None, None) => -1,
+            };
+            match u64::try_from(offset) {
+                Ok(offset) if (last..=data_len).contains(&offset) => {
+                    last = offset;
+                    Ok(base + offset)
+                }
+                _ => Err(Error::corrupt(format!(
+                    "offset {offset} follows {last} in {data_len} bytes of data"
+                ))),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,186 @@
+//! Reading a projection of one record batch.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow_schema::{Fields, Schema, SchemaRef};
+
+use super::{
+    super::{
+        Projection, Table, TableSize,
+        blob::{Blob, BlobColumn},
+        table::{Readahead, dictionary_bytes},
+    },
+    blob::BlobSpan,
+    body::{CompactBody, coalesced},
+    dictionaries::{self, Dictionaries},
+    framing,
+    index::{BatchEntry, MessageIndex},
+    layout::BatchLayout,
+    selection::{Selection, blob_spans},
+};
+use crate::{Error, Result, store::RangeReader};
+
+/// The size of a table; `None` where the header is not kept.
+pub(super) fn size(
+    index: &MessageIndex,
+    entry: &BatchEntry,
+    projection: &Projection,
+) -> Result<Option<TableSize>> {
+    let Some(header) = &entry.header else { return Ok(None) };
+    let layout = entry.layout(&framing::parse_message(header)?)?;
+    let plan = ReadPlan::new(&layout, &index.schema, entry, projection)?;
+    let fields = plan.schema.fields();
+    let shared = dictionaries::stored_bytes(index, fields, entry.span.number);
+    let stored = plan.n_bytes().saturating_add(shared) as usize;
+    Ok(Some(TableSize { stored, is_compressed: layout.compression.is_some() }))
+}
+
+/// What can be read ahead: nothing where the header is not kept, or the body is compressed.
+pub(super) fn readahead(
+    index: &MessageIndex,
+    entry: &BatchEntry,
+    projection: &Projection,
+    row: usize,
+) -> Result<Readahead> {
+    let Some(header) = &entry.header else { return Ok(Readahead::default()) };
+    let layout = entry.layout(&framing::parse_message(header)?)?;
+    if layout.compression.is_some() {
+        return Ok(Readahead::default());
+    }
+    let plan = ReadPlan::new(&layout, &index.schema, entry, projection)?;
+    let start = entry.body.start;
+    let table = coalesced(plan.ranges()).into_iter();
+    let table = table.map(|range| start + range.start..start + range.end).collect();
+    let kept: Vec<_> = plan.blobs.iter().map(|blob| entry.kept_rows(blob)).collect();
+    let range = |rows: &Option<Arc<BlobColumn>>| match rows.as_ref()?.get(row)? {
+        Blob::Range(range) => Some(range),
+        Blob::Bytes(_) => None,
+    };
+    let has_all_blobs = kept.iter().all(Option::is_some);
+    Ok(Readahead { table, blobs: kept.iter().map(range).collect(), has_all_blobs })
+}
+
+/// A record batch whose table is to be loaded.
+pub(super) struct Loading<'a> {
+    pub(super) reader: &'a RangeReader,
+    pub(super) index: &'a MessageIndex,
+    pub(super) entry: &'a BatchEntry,
+    /// The most bytes that the table may take.
+    pub(super) limit: usize,
+    /// Called with the table's size before anything is decompressed.
+    pub(super) on_size: &'a dyn Fn(usize),
+}
+
+impl Loading<'_> {
+    /// Reads and decodes the projected columns, with the dictionaries that `dictionaries` finds.
+    pub(super) fn load(
+        &self,
+        projection: &Projection,
+        dictionaries: impl FnOnce(&Fields) -> Result<Dictionaries>,
+    ) -> Result<Table> {
+        let Self { reader, index, entry, .. } = *self;
+        let body_start = entry.body.start;
+        let layout = entry.with_header(reader, |message| entry.layout(message))?;
+        let plan = ReadPlan::new(&layout, &index.schema, entry, projection)?;
+        let dictionaries = dictionaries(plan.schema.fields())?;
+        let shared: usize = dictionaries.values().map(|values| dictionary_bytes(values)).sum();
+        self.check_limit(plan.n_bytes())?;
+        let body = CompactBody::read(reader, body_start, plan.ranges())?;
+        let decompressed = body.decompressed(&layout, &plan.selection)?;
+        self.check_limit(decompressed.bytes.saturating_add(body.len() as u64))?;
+        let n_bytes = decompressed.bytes as usize;
+        (self.on_size)(n_bytes.saturating_add(body.len()).saturating_add(shared));
+        let decoded =
+            body.decode(&layout, &plan.selection, Arc::clone(&plan.schema), &dictionaries)?;
+        let mut own_bytes = 0;
+        let mut own = |column: BlobColumn| {
+            own_bytes += column.n_bytes();
+            Arc::new(column)
+        };
+        let blobs: Vec<Arc<BlobColumn>> = if layout.compression.is_some() {
+            let columns = decoded.columns().iter().skip(plan.n_small);
+            columns
+                .map(|column| BlobColumn::in_memory(column).map(&mut own))
+                .collect::<Result<_>>()?
+        } else {
+            let column = |span: &BlobSpan| match entry.kept_rows(span) {
+                Some(kept) => Ok(kept),
+                None => span.rows(&layout, &body, body_start).map(&mut own),
+            };
+            plan.blobs.iter().map(column).collect::<Result<_>>()?
+        };
+        let small: Vec<usize> = (0..plan.n_small).collect();
+        let columns = decoded.project(&small).map_err(|e| Error::corrupt(e.to_string()))?;
+        let kept = if decompressed.keeps_body { body.len() } else { 0 };
+        let n_bytes = kept + n_bytes + own_bytes + shared;
+        Ok(Table::new(columns, n_bytes, blobs, dictionaries.into_values().collect()))
+    }
+
+    fn check_limit(&self, n_bytes: u64) -> Result<()> {
+        let limit = self.limit;
+        if n_bytes <= limit as u64 {
+            return Ok(());
+        }
+        Err(Error::limit(format!(
+            "the columns of one record batch take {n_bytes} bytes, more than the memory budget of \
+             {limit} (of a compressed one, its bytes before and after); raise memory_budget, ask \
+             for fewer columns, or write the shard with smaller record batches"
+        )))
+    }
+}
+
+/// What is read of a record batch for a projection.
+struct ReadPlan {
+    /// What is decoded: the small columns, and after them the blobs of a compressed body.
+    selection: Selection,
+    schema: SchemaRef,
+    n_small: usize,
+    blobs: Vec<BlobSpan>,
+    /// Validity and offsets of blobs whose rows the shard's index does not have.
+    index_ranges: Vec<Range<u64>>,
+}
+
+impl ReadPlan {
+    fn new(
+        layout: &BatchLayout,
+        schema: &SchemaRef,
+        entry: &BatchEntry,
+        projection: &Projection,
+    ) -> Result<Self> {
+        projection.check_schema(schema)?;
+        let spans = layout.spans(schema.fields())?;
+        let mut fields = projection.small_fields(schema);
+        let n_small = fields.len();
+        let mut selection = Selection::of_small(projection, layout, schema.fields(), &spans)?;
+        let blobs = blob_spans(projection, layout, schema.fields(), &spans)?;
+        let mut index_ranges = Vec::new();
+        for blob in &blobs {
+            if entry.kept_rows(blob).is_some() {
+                continue;
+            }
+            if layout.compression.is_none() {
+                index_ranges.extend(blob.index_ranges(layout)?);
+                continue;
+            }
+            // Compressed rows have no ranges in the file: the column is decoded like a small one.
+            if let Some(parent) = &blob.parent {
+                selection.add_struct(layout, parent)?;
+            }
+            selection.add_span(layout, &blob.leaf)?;
+        }
+        if layout.compression.is_some() {
+            fields.extend(projection.blob_fields(schema));
+        }
+        let schema = Arc::new(Schema::new(fields));
+        Ok(Self { selection, schema, n_small, blobs, index_ranges })
+    }
+
+    /// The ranges of the body that are read.
+    fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.selection.buffers.iter().chain(&self.index_ranges).cloned()
+    }
+
+    fn n_bytes(&self) -> u64 {
+        self.ranges().map(|range| range.end - range.start).sum()
+    }
+}

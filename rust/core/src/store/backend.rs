@@ -1,0 +1,39 @@
+//! What the store asks of the place where files lie. Tests put in a backend that fails.
+
+use std::{fmt::Debug, io, path::Path};
+
+/// Tells a file from others, and from itself after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileVersion {
+    /// Length in bytes.
+    pub(crate) len: u64,
+    /// The file's number in its file system.
+    pub(crate) inode: u64,
+    /// Modification time: seconds and nanoseconds since 1970.
+    pub(crate) modified: (i64, i64),
+}
+
+/// A place where files lie.
+pub(super) trait Backend: Debug + Send + Sync {
+    /// The version of the file at `path`, without opening it: opening a pipe would wait for its
+    /// writer.
+    fn version(&self, path: &Path) -> io::Result<FileVersion>;
+
+    /// Opens a file for reading.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadAt>>;
+}
+
+/// An open file.
+pub(super) trait ReadAt: Debug + Send + Sync {
+    /// The file's version now.
+    fn version(&self) -> io::Result<FileVersion>;
+
+    /// As `pread`: may return less than asked for, and 0 at the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Starts reading these bytes into a cache, and does not wait for them.
+    fn readahead(&self, offset: u64, len: usize);
+
+    /// Drops these bytes from the operating system's page cache.
+    fn drop_cached(&self, offset: u64, len: usize);
+}

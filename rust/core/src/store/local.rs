@@ -1,0 +1,78 @@
+//! Files of mounted file systems.
+
+use std::{
+    fs::File,
+    io::{self, IoSliceMut},
+    num::NonZeroU64,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use rustix::{
+    fs::{Advice, FileType, Stat, fadvise, fstat, stat},
+    io::{ReadWriteFlags, preadv2},
+};
+
+use super::backend::{Backend, FileVersion, ReadAt};
+
+/// Linux's default `read_ahead_kb`. A longer read of an uncached file waits for one such window
+/// after the other, unless all of them were asked for before.
+const READAHEAD_WINDOW: usize = 128 << 10;
+
+/// The file systems that the operating system has mounted.
+#[derive(Debug)]
+pub(super) struct LocalFiles;
+
+/// Uses the old `stat` call: `statx`, which the standard library calls, asks for the time of birth
+/// too, and no network file system caches that. It would cost a round trip.
+fn version_of(stat: &Stat) -> io::Result<FileVersion> {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(FileVersion {
+        len: stat.st_size.max(0) as u64,
+        inode: stat.st_ino,
+        modified: (stat.st_mtime, stat.st_mtime_nsec as i64),
+    })
+}
+
+impl Backend for LocalFiles {
+    fn version(&self, path: &Path) -> io::Result<FileVersion> {
+        version_of(&stat(path)?)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadAt>> {
+        Ok(Box::new(File::open(path)?))
+    }
+}
+
+impl ReadAt for File {
+    fn version(&self) -> io::Result<FileVersion> {
+        version_of(&fstat(self)?)
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        if buf.len() > READAHEAD_WINDOW {
+            // Cached bytes need no readahead. Some kernels return 0 here where they should fail
+            // with `EAGAIN`, so 0 does not mean the end of the file.
+            let cached = preadv2(self, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT);
+            if let Ok(n @ 1..) = cached {
+                return Ok(n);
+            }
+            self.readahead(offset, buf.len());
+        }
+        FileExt::read_at(self, buf, offset)
+    }
+
+    fn readahead(&self, offset: u64, len: usize) {
+        for start in (0..len).step_by(READAHEAD_WINDOW) {
+            let len = NonZeroU64::new((len - start).min(READAHEAD_WINDOW) as u64);
+            // A failure costs time only.
+            let _ = fadvise(self, offset + start as u64, len, Advice::WillNeed);
+        }
+    }
+
+    fn drop_cached(&self, offset: u64, len: usize) {
+        let _ = fadvise(self, offset, NonZeroU64::new(len as u64), Advice::DontNeed);
+    }
+}

@@ -1,0 +1,150 @@
+//! Bytes by range, wherever they lie. Nothing here knows what the bytes mean.
+//!
+//! A [`Store`] is how one pipeline reads: from which backend, how often a failed request is
+//! repeated, and when reading is cancelled. A [`RangeReader`] reads one file of it. Descriptors are
+//! shared by all pipelines of a process ([`DescriptorCache`]).
+
+mod backend;
+mod descriptors;
+mod local;
+mod path_kind;
+mod path_text;
+mod reader;
+mod retry;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+pub(crate) use self::{backend::FileVersion, reader::RangeReader, window::WindowReader};
+pub use self::{
+    descriptors::DescriptorCache,
+    path_kind::{PathKind, path_kinds},
+    path_text::{path_bytes, path_text},
+};
+
+use self::{
+    backend::Backend,
+    descriptors::{FileKey, OpenFile},
+    local::LocalFiles,
+    retry::Retry,
+};
+use crate::{Error, ErrorKind, Result, memory::Recycler, metrics::RequestMetrics, sync::lock_std};
+
+/// How one pipeline reads its files, on any thread.
+#[derive(Debug)]
+pub struct Store {
+    backend: Arc<dyn Backend>,
+    descriptors: DescriptorCache,
+    /// All files of this pipeline, open or not: they are closed at its end.
+    keys: Mutex<Vec<Arc<FileKey>>>,
+    metrics: RequestMetrics,
+    cancel: Arc<AtomicBool>,
+    retries: u32,
+    keeps_page_cache: bool,
+    buffers: Arc<Recycler>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new(&DescriptorCache::default())
+    }
+}
+
+impl Store {
+    /// Reads local files through these descriptors, without retries.
+    pub fn new(descriptors: &DescriptorCache) -> Self {
+        Self {
+            backend: Arc::new(LocalFiles),
+            descriptors: descriptors.clone(),
+            keys: Mutex::default(),
+            metrics: RequestMetrics::default(),
+            cancel: Arc::default(),
+            retries: 0,
+            keeps_page_cache: true,
+            buffers: Arc::default(),
+        }
+    }
+
+    /// Once `cancel` is set, every read ends in [`ErrorKind::Closed`], within one block of 4 MiB.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// Repeats a request up to `retries` times after transient errors, with pauses of 0.1 s, 0.2 s,
+    /// 0.4 s and so on to 10 s.
+    #[must_use]
+    pub fn with_retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Whether what was read stays in the operating system's page cache. Without it, reading a data
+    /// set that is larger than memory does not evict what other programs have cached.
+    #[must_use]
+    pub fn with_page_cache(mut self, keeps: bool) -> Self {
+        self.keeps_page_cache = keeps;
+        self
+    }
+
+    /// Where readers get memory for large reads.
+    #[must_use]
+    pub fn with_buffers(mut self, buffers: Arc<Recycler>) -> Self {
+        self.buffers = buffers;
+        self
+    }
+
+    #[cfg(test)]
+    fn with_backend(mut self, backend: Arc<dyn Backend>) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// Requests so far, and the bytes that they returned. Opening a file is not counted.
+    pub fn reads(&self) -> (u64, u64) {
+        (self.metrics.timer().count(), self.metrics.bytes())
+    }
+
+    /// What has been measured of all requests.
+    pub(crate) fn metrics(&self) -> &RequestMetrics {
+        &self.metrics
+    }
+
+    /// Memory for large reads.
+    pub(crate) fn buffers(&self) -> &Arc<Recycler> {
+        &self.buffers
+    }
+
+    /// Closes all files. A later read opens its file again.
+    pub fn close(&self) {
+        for key in &*lock_std(&self.keys) {
+            self.descriptors.remove(key);
+        }
+    }
+
+    fn check_cancelled(&self) -> Result<()> {
+        if self.cancel.load(Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
+    }
+
+    fn retry(&self) -> Retry<'_> {
+        Retry::new(self.retries, &self.cancel)
+    }
+
+    /// Registers a file, which [`Self::close`] will close.
+    fn register(&self, key: FileKey) -> Arc<FileKey> {
+        let key = Arc::new(key);
+        lock_std(&self.keys).push(Arc::clone(&key));
+        key
+    }
+
+    fn open_file(&self, key: &FileKey) -> Result<Arc<OpenFile>> {
+        self.metrics.file_opened();
+        self.descriptors.open(key, self.backend.as_ref(), &self.cancel)
+    }
+}

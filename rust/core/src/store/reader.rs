@@ -1,0 +1,240 @@
+//! Positional reads of one file: counted, cancellable, repeated after transient errors.
+//!
+//! A [`RangeReader`] remembers the version that its file had when it was made. After every read, and
+//! whenever the descriptor has to be opened again, a file of another version is refused, so that
+//! offsets of one file are never applied to another.
+
+use std::{
+    io,
+    ops::Range,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use super::{
+    Store,
+    backend::{FileVersion, ReadAt},
+    descriptors::{FileKey, OpenFile},
+    path_text::path_text,
+};
+use crate::{Error, Result, metrics::FileMetrics, sync::lock_std};
+
+/// No request asks for more than this, so that cancellation is noticed between two of them.
+const BLOCK: usize = 4 << 20;
+
+/// Reads one file by ranges. It owns no descriptor; the process does.
+#[derive(Debug)]
+pub(crate) struct RangeReader {
+    store: Arc<Store>,
+    key: Arc<FileKey>,
+    name: Arc<str>,
+    metrics: FileMetrics,
+    /// Held while the file is opened: threads that come at once wait for one descriptor.
+    opening: Mutex<()>,
+}
+
+impl RangeReader {
+    /// Looks up the file's version. The first read opens it.
+    pub(crate) fn new(store: &Arc<Store>, path: &Path) -> Result<Self> {
+        let name = path_text(path);
+        store.check_cancelled()?;
+        let mut retry = store.retry();
+        let version = loop {
+            match store.backend.version(path) {
+                Ok(version) => break version,
+                // A path that was never there is a wrong path.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return Err(Error::from(e).in_shard(&name));
+                }
+                Err(e) => retry.after(e.into()).map_err(|e| e.in_shard(&name))?,
+            }
+        };
+        Ok(Self {
+            key: store.register(FileKey { path: path.to_owned(), version }),
+            store: Arc::clone(store),
+            name,
+            metrics: FileMetrics::default(),
+            opening: Mutex::default(),
+        })
+    }
+
+    /// The path as text, for messages.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.key.path
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The file's version when this was made.
+    pub(crate) fn version(&self) -> &FileVersion {
+        &self.key.version
+    }
+
+    /// The file's length in bytes when this was made.
+    pub(crate) fn len(&self) -> u64 {
+        self.key.version.len
+    }
+
+    /// Requests to this file, the bytes that they returned, and thread time inside them.
+    pub(crate) fn reads(&self) -> (u64, u64, Duration) {
+        self.metrics.totals()
+    }
+
+    fn file(&self) -> Result<Arc<OpenFile>> {
+        let cached = || self.store.descriptors.get(&self.key);
+        if let Some(file) = cached() {
+            return Ok(file);
+        }
+        let _opening = lock_std(&self.opening);
+        if let Some(file) = cached() {
+            return Ok(file);
+        }
+        let file = self.store.open_file(&self.key)?;
+        self.check_version(file.file())?;
+        self.store.descriptors.put(&self.key, &file);
+        Ok(file)
+    }
+
+    fn close(&self) {
+        self.store.descriptors.remove(&self.key);
+    }
+
+    /// Opens the file, so that the first read does not have to. Errors are left to that read.
+    pub(crate) fn open_file(&self) {
+        if self.store.check_cancelled().is_ok() {
+            let _ = self.file();
+        }
+    }
+
+    /// Starts reading these bytes into a cache, the first 4 MiB of them. Errors are left to the read
+    /// that follows.
+    pub(crate) fn readahead(&self, range: &Range<u64>) {
+        if self.store.check_cancelled().is_ok()
+            && self.check_range(range).is_ok()
+            && let Ok(file) = self.file()
+        {
+            let len = (range.end - range.start).min(BLOCK as u64) as usize;
+            file.file().readahead(range.start, len);
+        }
+    }
+
+    fn check_version(&self, file: &dyn ReadAt) -> Result<()> {
+        let (was, now) = (&self.key.version, file.version()?);
+        if now == *was {
+            return Ok(());
+        }
+        self.close();
+        Err(Error::corrupt(if now.inode == was.inode && now.len < was.len {
+            format!(
+                "the file had {} bytes when it was opened and now has {}: it was shortened while \
+                 it was read; write it again",
+                was.len, now.len
+            )
+        } else {
+            "the file was replaced or changed after it was opened: it is still being written, or \
+             was written again; leave it alone while it is read, and start again"
+                .to_owned()
+        }))
+    }
+
+    /// Fills `buf` from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// `Io` as the system reports it, once no retry is left; `Corrupt` where the file has changed or
+    /// ends early; `Closed` when cancelled.
+    pub(crate) fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let mut at = offset;
+        for block in buf.chunks_mut(BLOCK) {
+            let mut done = 0;
+            let mut retry = self.store.retry();
+            while let Err(error) = self.read_block(at, block, &mut done) {
+                // The next attempt opens the file again, which cures a stale handle.
+                self.close();
+                let failed_at = at + done as u64;
+                retry
+                    .after(error.at_byte(failed_at))
+                    .map_err(|e| e.in_shard(&self.name).at_byte(failed_at))?;
+                self.store.metrics.retried();
+            }
+            at += block.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Fills `block` beyond its first `done` bytes, and checks the file's version.
+    fn read_block(&self, offset: u64, block: &mut [u8], done: &mut usize) -> Result<()> {
+        self.store.check_cancelled()?;
+        let open = self.file()?;
+        let file = open.file();
+        self.fill(file, offset, block, done)?;
+        if !self.store.keeps_page_cache {
+            file.drop_cached(offset, block.len());
+        }
+        // After the bytes, so that a change before or during the read is seen.
+        self.check_version(file)
+    }
+
+    fn fill(
+        &self,
+        file: &dyn ReadAt,
+        offset: u64,
+        block: &mut [u8],
+        done: &mut usize,
+    ) -> Result<()> {
+        let metrics = self.store.metrics();
+        while let Some(rest) = block.get_mut(*done..).filter(|rest| !rest.is_empty()) {
+            let (at, wanted) = (offset + *done as u64, rest.len());
+            match metrics.time(&self.metrics, wanted, || file.read_at(rest, at)) {
+                Ok(0) => {
+                    self.check_version(file)?;
+                    let what = "the storage ends the file before its length";
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what).into());
+                }
+                Ok(n) => *done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses bytes that the file does not have.
+    pub(crate) fn check_range(&self, range: &Range<u64>) -> Result<()> {
+        if range.start <= range.end && range.end <= self.len() {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!(
+            "bytes {}..{} lie outside the file, which has {}",
+            range.start,
+            range.end,
+            self.len()
+        ))
+        .in_shard(&self.name))
+    }
+
+    /// Makes `buf` hold exactly the bytes of `range`.
+    pub(crate) fn read_range(&self, range: Range<u64>, buf: &mut Vec<u8>) -> Result<()> {
+        self.check_range(&range)?;
+        let len = (range.end - range.start) as usize;
+        if buf.capacity() < len {
+            // `resize` would write zeros into fresh pages, which are zero already.
+            *buf = vec![0; len];
+        }
+        buf.resize(len, 0);
+        self.read_exact_at(range.start, buf)
+    }
+}
+
+impl Drop for RangeReader {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
