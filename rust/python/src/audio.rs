@@ -85,7 +85,7 @@ pub(crate) fn decode(
             Ok((buf, shape, plan.info().codec, report))
         })
     })?;
-    let samples = samples_to_array(py, Buffer::free_standing(buf), dtype, &shape)?;
+    let samples = samples_to_array(py, Buffer::unpooled(buf), dtype, &shape)?;
     Ok((samples, report_to_py(py, codec, report)?))
 }
 

@@ -193,7 +193,7 @@ pub(crate) fn from_bytes<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut buf = AlignedBuf::zeroed(bytes.len()).map_err(|error| into_py_err(py, &error))?;
     buf.as_bytes_mut().copy_from_slice(bytes);
-    from_buffer(py, memory::Buffer::free_standing(buf), dtype, &[n])
+    from_buffer(py, memory::Buffer::unpooled(buf), dtype, &[n])
 }
 
 /// An array of arrays: one list after another of the items.

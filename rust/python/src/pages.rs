@@ -13,7 +13,7 @@ use std::{
     ptr,
 };
 
-use gristmill_core::memory::{OWN_PAGES, PAGE};
+use gristmill_core::memory::{LARGE_BUFFER, PAGE};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// From this size on large pages are asked for: filling fresh pages of 4 KiB takes several times
@@ -33,7 +33,7 @@ struct Pages;
 /// the way it was made.
 const fn is_mapped(layout: Layout) -> bool {
     let n_bytes = layout.size();
-    let is_large = n_bytes >= OWN_PAGES && n_bytes.is_multiple_of(PAGE) || n_bytes >= VERY_LARGE;
+    let is_large = n_bytes >= LARGE_BUFFER && n_bytes.is_multiple_of(PAGE) || n_bytes >= VERY_LARGE;
     is_large && layout.align() <= PAGE
 }
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    memory::Slots,
+    memory::Lease,
     shard::Shard,
 };
 use gristmill_audio::SampleType;
@@ -52,7 +52,7 @@ pub(crate) struct Audio<'a> {
     pub(crate) shape: &'a [usize],
     pub(crate) sample_type: SampleType,
     /// What is left of the buffer that the slots were cut from.
-    pub(crate) slots: Slots,
+    pub(crate) slots: Lease,
 }
 
 /// Joins `rows` into a batch, or a single one into an element without a batch axis, whose columns

@@ -86,7 +86,7 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Memory;
+    use crate::memory::MemoryPool;
 
     fn held(column: Column) -> usize {
         held_bytes(&[("x".to_owned(), column)])
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn encoded_rows_hold_their_permit_unless_they_are_copied() {
-        let account = Memory::default().open(1 << 20);
+        let account = MemoryPool::default().open(1 << 20);
         let blob = |n: usize| Value::Blob(account.buffer(n, account.take(n)).unwrap());
         let batch = || {
             let cells = vec![blob(9_000), Value::None];

@@ -5,11 +5,11 @@ use super::{
     gathered::Fault,
     row::{BlobValue, Row, RowOutcome},
 };
-use crate::memory::{AlignedBuf, Buffer, Slots};
+use crate::memory::{AlignedBuf, Buffer, Lease};
 
 /// The slots of all rows as the buffer that they were cut from, in which those of rows that are not
 /// skipped stand together at the front; `None` where rows have buffers of their own.
-pub(super) fn join(rows: &mut [Row], blob: usize, slots: Slots) -> Option<Buffer> {
+pub(super) fn join(rows: &mut [Row], blob: usize, slots: Lease) -> Option<Buffer> {
     let is_slot = |row: &Row| matches!(row.blobs.get(blob), Some(BlobValue::Slot(_)));
     if rows.is_empty() || !rows.iter().all(is_slot) {
         return None;

@@ -42,7 +42,7 @@ impl Space {
 pub(super) fn buffer(space: Option<&Space>, n_bytes: usize) -> Result<Buffer> {
     match space {
         Some(space) => space.buffer(n_bytes),
-        None => AlignedBuf::zeroed(n_bytes).map(Buffer::free_standing),
+        None => AlignedBuf::zeroed(n_bytes).map(Buffer::unpooled),
     }
 }
 

@@ -6,7 +6,7 @@ use super::{context::Context, dataset::Dataset, queue::Complete, row::Flow};
 use crate::{
     batch::{Audio, Batch, Row, Space, assemble},
     error::Result,
-    memory::{Permit, Slots},
+    memory::{Lease, Permit},
 };
 
 /// Joins the rows of batches.
@@ -28,7 +28,7 @@ impl Assembler {
         &self,
         dataset: &Dataset,
         rows: Result<Vec<Row>>,
-        slots: Slots,
+        slots: Lease,
         reserved: Option<Permit>,
     ) -> (Result<Batch>, usize) {
         let Context { options, account, metrics, .. } = &*self.context;

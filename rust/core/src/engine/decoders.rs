@@ -188,7 +188,7 @@ impl Decoders {
             let account = &self.context.account;
             let decoding = row.read.decoding.get_or_insert_with(|| account.take(0));
             let permit: Permit = decoding.split(plan.n_bytes());
-            (Some(BlobValue::Own(Buffer::holding(buf, permit), shape)), report)
+            (Some(BlobValue::Own(Buffer::with_permit(buf, permit), shape)), report)
         };
         self.check_missing(codec, &report)?;
         let damage = (!report.damage.is_empty()).then(|| {

@@ -59,7 +59,7 @@ use self::{
 use crate::{
     batch::{Batch, Binary},
     error::Result,
-    memory::{Memory, Permit},
+    memory::{MemoryPool, Permit},
     metrics::{Metrics, Snapshot},
     order::Fingerprint,
     store::DescriptorCache,
@@ -76,7 +76,7 @@ const MIN_READERS: usize = 8;
 pub struct Runtime {
     readers: Pool,
     decoders: Pool,
-    memory: Memory,
+    memory: MemoryPool,
     descriptors: DescriptorCache,
 }
 
@@ -85,7 +85,7 @@ impl Default for Runtime {
         Self {
             readers: Pool::new("gristmill-read", Floor::Fixed(MIN_READERS)),
             decoders: Pool::new("gristmill-decode", Floor::Cpus),
-            memory: Memory::default(),
+            memory: MemoryPool::default(),
             descriptors: DescriptorCache::default(),
         }
     }

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     batch::Row,
     error::{Error, ErrorKind, Result},
-    memory::{AlignedBuf, Permit, Slots},
+    memory::{AlignedBuf, Lease, Permit},
     shard::open_files,
 };
 
@@ -211,10 +211,10 @@ impl Readers {
         dataset: &Dataset,
         n_rows: usize,
         mut permit: Permit,
-    ) -> Result<(Vec<AlignedBuf>, Slots, Option<Permit>)> {
+    ) -> Result<(Vec<AlignedBuf>, Lease, Option<Permit>)> {
         let slot_bytes = dataset.slot_bytes();
         if slot_bytes == 0 {
-            return Ok((Vec::new(), Slots::default(), Some(permit)));
+            return Ok((Vec::new(), Lease::default(), Some(permit)));
         }
         let rows_per_batch = self.context.options.rows_per_batch();
         let n_bytes = slot_bytes.saturating_mul(rows_per_batch);
@@ -277,7 +277,7 @@ impl Readers {
         }
         let reserved = batch.reserved.take();
         let (batch, other_bytes) =
-            self.assembler.join(dataset, batch.into_rows(), Slots::default(), reserved);
+            self.assembler.join(dataset, batch.into_rows(), Lease::default(), reserved);
         let unfinished = self.context.change(|queue| {
             queue.finish_whole(first, batch, other_bytes);
             queue.first_unfinished()

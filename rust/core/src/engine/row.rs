@@ -8,7 +8,7 @@ use super::{queue::Items, runs::InRun, whole::BatchReading};
 use crate::{
     batch::{BadRow, Batch, BlobValue, Row},
     error::{Error, Result},
-    memory::{Account, AlignedBuf, Buffer, Permit, Slots},
+    memory::{Account, AlignedBuf, Buffer, Lease, Permit},
     order::Step,
     shard::Table,
 };
@@ -22,7 +22,7 @@ impl Items for Flow {
     type Read = ReadRow;
     type Row = Row;
     type Slot = AlignedBuf;
-    type Rest = Slots;
+    type Rest = Lease;
     type Batch = Batch;
 }
 

@@ -95,7 +95,7 @@ impl<W: Items> Shell<W> {
         Self: Send + Sync,
     {
         let shell: Weak<Self> = Arc::downgrade(self);
-        self.account.call_when_freed(move || {
+        self.account.on_free(move || {
             if let Some(shell) = shell.upgrade() {
                 // Without the queue's lock, which the thread that gave bytes back may hold. A
                 // reader that finds nothing corrects the number.
@@ -160,7 +160,7 @@ impl<W: Items> Shell<W> {
         self.n_readable.store(n_readable, SeqCst);
         self.n_read.store(n_read, SeqCst);
         let is_short = readable == Err(Blocked::Budget);
-        self.account.await_free(is_short);
+        self.account.notify_when_freed(is_short);
         if is_short && !state.is_closed {
             // Bytes that came back before that was said were told to nobody.
             n_readable = queue.readable().unwrap_or(0);

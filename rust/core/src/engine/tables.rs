@@ -109,11 +109,11 @@ impl Tables {
         load: impl FnOnce(&dyn Fn(usize)) -> Result<Table>,
     ) -> Result<Option<Arc<Table>>> {
         let Some(loading) = self.cache.begin(key, permit.n_bytes()) else { return Ok(None) };
-        self.account.make_room();
+        self.account.trim_idle();
         let permit = RefCell::new(permit);
         let takes = |n_bytes: usize| {
             permit.borrow_mut().set(n_bytes);
-            self.account.make_room();
+            self.account.trim_idle();
             self.most_demanding.fetch_max(n_bytes, Relaxed);
             if let Some(TableSize { stored, is_compressed: true }) = known {
                 let sixteenths = n_bytes.saturating_mul(16) / stored.max(1) + 1;

@@ -1,49 +1,49 @@
 //! One budget in bytes for a process, with a share for each of its iterators.
 //!
 //! The process may hold as much as the largest `memory_budget` of its open iterators, and each
-//! iterator its proportional part of that: one iterator all of it, two with equal budgets half each.
-//! So iterators never wait for each other's memory, and sixty of them hold no more than one.
+//! iterator a share of it in proportion to its own: one iterator all of it, two with equal budgets
+//! half each. So iterators never wait for each other's memory, and sixty hold no more than one.
 
 use std::{
     fmt, process,
     sync::{Arc, OnceLock, Weak},
 };
 
-use super::{Buffer, Recycler};
+use super::{Buffer, BufferPool};
 use crate::{
     error::Result,
     sync::{AtomicBool, AtomicUsize, Mutex, Ordering::SeqCst, lock},
 };
 
-/// One part in this many of the budget may be unused buffers.
-const IDLE: usize = 8;
+/// The part of the budget that idle buffers may take, as a divisor.
+const IDLE_SHARE: usize = 8;
 
-/// The memory of a process. Clones are the same memory.
+/// The memory of a process. Clones are the same pool.
 ///
-/// Locks do not survive a fork: a child process needs a memory of its own.
+/// Locks do not survive a fork: a child process needs a pool of its own.
 #[derive(Clone, Debug, Default)]
-pub struct Memory(Arc<Inner>);
+pub struct MemoryPool(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// What all open accounts may hold together.
+    /// The most bytes that all open accounts may hold together.
     limit: AtomicUsize,
     used: AtomicUsize,
     accounts: Mutex<Vec<Weak<Account>>>,
-    recycler: Arc<Recycler>,
+    buffers: Arc<BufferPool>,
 }
 
-impl Memory {
-    /// Opens the account of an iterator that may hold `budget` bytes.
+impl MemoryPool {
+    /// Opens the account of an iterator with this `memory_budget`.
     pub fn open(&self, budget: usize) -> Arc<Account> {
         let account = Arc::new(Account {
-            memory: self.clone(),
+            pool: self.clone(),
             budget,
             share: AtomicUsize::new(budget),
             used: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             reserve: AtomicUsize::new(0),
-            is_awaited: AtomicBool::new(false),
+            has_waiter: AtomicBool::new(false),
             on_free: OnceLock::new(),
             pid: process::id(),
         });
@@ -53,22 +53,22 @@ impl Memory {
         account
     }
 
-    /// Bytes that are held by all accounts together.
+    /// Bytes that all accounts hold together.
     pub fn used(&self) -> usize {
         self.0.used.load(SeqCst)
     }
 
-    /// The unused buffers.
-    pub(crate) fn buffers(&self) -> Arc<Recycler> {
-        Arc::clone(&self.0.recycler)
+    /// The idle buffers.
+    pub(crate) fn buffers(&self) -> Arc<BufferPool> {
+        Arc::clone(&self.0.buffers)
     }
 
-    /// Bytes of unused buffers.
+    /// Bytes of idle buffers.
     pub fn idle_bytes(&self) -> usize {
-        self.0.recycler.idle_bytes()
+        self.0.buffers.idle_bytes()
     }
 
-    /// Works out the shares of the open accounts. Returns those that may have gained.
+    /// Computes the shares of the open accounts, and returns these.
     fn share_out(&self, accounts: &mut Vec<Weak<Account>>) -> Vec<Arc<Account>> {
         let open: Vec<_> = accounts.iter().filter_map(Weak::upgrade).collect();
         accounts.retain(|account| account.strong_count() > 0);
@@ -79,65 +79,64 @@ impl Memory {
             account.share.store(share as usize, SeqCst);
         }
         self.0.limit.store(limit, SeqCst);
-        self.keep_idle();
+        self.trim_idle();
         open
     }
 
-    /// Unused buffers may take what nothing else does, up to a part of the budget: objects of
-    /// Python's take more than is counted for them.
-    fn keep_idle(&self) {
+    /// Frees idle buffers beyond the unused budget, and beyond a part of it: Python objects take more
+    /// memory than is counted for them.
+    fn trim_idle(&self) {
         let limit = self.0.limit.load(SeqCst);
-        let most = limit / IDLE;
-        self.0.recycler.set_limit(limit.saturating_sub(self.used()).min(most), most);
+        let max = limit / IDLE_SHARE;
+        self.0.buffers.set_limit(limit.saturating_sub(self.used()).min(max), max);
     }
 }
 
-/// What one iterator holds of the memory of its process.
+/// The bytes that one iterator holds of its process's memory.
 pub struct Account {
-    memory: Memory,
-    /// What it was opened with.
+    pool: MemoryPool,
+    /// The iterator's `memory_budget`.
     budget: usize,
-    /// What it may hold now.
+    /// The most bytes that it may hold now.
     share: AtomicUsize,
     used: AtomicUsize,
     peak: AtomicUsize,
-    /// Bytes that requests leave free, for what only [`Self::try_take_reserved`] may take: of these,
-    /// half of the share at most.
+    /// Bytes that only [`Self::try_take_reserved`] takes; at most half of the share counts.
     reserve: AtomicUsize,
-    /// Somebody wants more than there is, and is to be told when some comes back.
-    is_awaited: AtomicBool,
+    /// Whether `on_free` is called.
+    has_waiter: AtomicBool,
     on_free: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pid: u32,
 }
 
 impl Account {
-    /// Calls `on_free` when bytes come back while they are awaited. It is called by whichever
-    /// thread gave them back, and must neither block nor take a permit.
-    pub fn call_when_freed(&self, on_free: impl Fn() + Send + Sync + 'static) {
+    /// Sets the function that is called when bytes are freed, while [`Self::notify_when_freed`] asks
+    /// for it. The thread that frees them calls it, so it must neither block nor take a permit.
+    pub fn on_free(&self, on_free: impl Fn() + Send + Sync + 'static) {
         self.on_free.get_or_init(|| Box::new(on_free));
     }
 
-    /// Whether `n_bytes` more fit, with the reserve left free.
+    /// Whether `n_bytes` more fit without the reserve.
     pub fn fits(&self, n_bytes: usize) -> bool {
         self.fits_reserved(n_bytes.saturating_add(self.reserve()))
     }
 
-    /// Whether `n_bytes` more fit, out of the reserve too.
+    /// Whether `n_bytes` more fit, the reserve included.
     pub fn fits_reserved(&self, n_bytes: usize) -> bool {
         self.used().saturating_add(n_bytes) <= self.share.load(SeqCst)
     }
 
-    /// A permit for `n_bytes`, if they fit with the reserve left free.
+    /// A permit for `n_bytes`, if they fit without the reserve.
     pub fn try_take(self: &Arc<Self>, n_bytes: usize) -> Option<Permit> {
-        self.try_take_beside(n_bytes, self.reserve())
+        self.try_take_leaving(n_bytes, self.reserve())
     }
 
-    /// A permit for `n_bytes`, if they fit, out of the reserve too.
+    /// A permit for `n_bytes`, if they fit, the reserve included.
     pub fn try_take_reserved(self: &Arc<Self>, n_bytes: usize) -> Option<Permit> {
-        self.try_take_beside(n_bytes, 0)
+        self.try_take_leaving(n_bytes, 0)
     }
 
-    fn try_take_beside(self: &Arc<Self>, n_bytes: usize, reserve: usize) -> Option<Permit> {
+    fn try_take_leaving(self: &Arc<Self>, n_bytes: usize, reserve: usize) -> Option<Permit> {
         let share = self.share.load(SeqCst);
         let grown = |used: usize| {
             let wanted = used.saturating_add(n_bytes);
@@ -145,47 +144,48 @@ impl Account {
         };
         let before = self.used.fetch_update(SeqCst, SeqCst, grown).ok()?;
         self.peak.fetch_max(before + n_bytes, SeqCst);
-        self.memory.0.used.fetch_add(n_bytes, SeqCst);
+        self.pool.0.used.fetch_add(n_bytes, SeqCst);
         Some(Permit { account: Arc::clone(self), n_bytes })
     }
 
-    /// A permit for `n_bytes`, whether they fit or not: for what everything else waits for.
+    /// A permit for `n_bytes`, even beyond the budget: for bytes that are already there, or that
+    /// everything else waits for.
     pub fn take(self: &Arc<Self>, n_bytes: usize) -> Permit {
         self.add(n_bytes);
         Permit { account: Arc::clone(self), n_bytes }
     }
 
-    /// A buffer of `n_bytes` bytes with anything in it, which holds `permit`. Unused buffers make
-    /// room for it.
+    /// A buffer of `n_bytes` arbitrary bytes, which holds `permit`. Idle buffers beyond the budget are
+    /// freed.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::OutOfMemory`] where the system has none.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory).
     pub fn buffer(&self, n_bytes: usize, permit: Permit) -> Result<Buffer> {
-        let buffer = self.memory.0.recycler.take(n_bytes, Some(permit));
-        self.make_room();
+        let buffer = self.pool.0.buffers.take(n_bytes, Some(permit));
+        self.trim_idle();
         buffer
     }
 
-    /// Frees unused buffers beyond what the budget leaves: before memory is taken elsewhere.
-    pub fn make_room(&self) {
-        self.memory.keep_idle();
+    /// Frees idle buffers beyond the budget: for callers that take memory elsewhere.
+    pub fn trim_idle(&self) {
+        self.pool.trim_idle();
     }
 
-    /// Bytes that requests leave free from now on, half of the account's share at most.
+    /// Sets the reserve, of which at most half of the account's share counts.
     pub fn set_reserve(&self, n_bytes: usize) {
         self.reserve.store(n_bytes, SeqCst);
     }
 
-    /// Asked for anew each time, since the share falls when another iterator opens.
+    /// The reserve by the share now, which is smaller while other iterators are open.
     fn reserve(&self) -> usize {
         self.reserve.load(SeqCst).min(self.share.load(SeqCst) / 2)
     }
 
-    /// Asks to be told when bytes come back, or no longer. Look again after asking: some may have
-    /// come back before.
-    pub fn await_free(&self, is_awaited: bool) {
-        self.is_awaited.store(is_awaited, SeqCst);
+    /// Whether to call the function set by [`Self::on_free`]. Check for free bytes after asking: some
+    /// may have been freed before.
+    pub fn notify_when_freed(&self, notify: bool) {
+        self.has_waiter.store(notify, SeqCst);
     }
 
     /// Bytes held now.
@@ -193,42 +193,43 @@ impl Account {
         self.used.load(SeqCst)
     }
 
-    /// The most bytes that were held so far.
+    /// The most bytes held so far.
     pub fn peak(&self) -> usize {
         self.peak.load(SeqCst)
     }
 
-    /// Bytes that may be held now: less than the budget while other iterators are open.
+    /// The most bytes that may be held now: less than the budget while other iterators are open.
     pub fn limit(&self) -> usize {
         self.share.load(SeqCst)
     }
 
-    /// Gives up the share. What is still held counts until it is dropped.
+    /// Gives the share to the other accounts. Permits that are still held count until they are
+    /// dropped.
     pub fn close(&self) {
-        let mut accounts = lock(&self.memory.0.accounts);
+        let mut accounts = lock(&self.pool.0.accounts);
         accounts.retain(|account| !std::ptr::eq(account.as_ptr(), self));
-        let others = self.memory.share_out(&mut accounts);
+        let others = self.pool.share_out(&mut accounts);
         drop(accounts);
         for account in others {
-            account.tell();
+            account.notify();
         }
     }
 
     fn add(&self, n_bytes: usize) {
         let used = self.used.fetch_add(n_bytes, SeqCst).saturating_add(n_bytes);
         self.peak.fetch_max(used, SeqCst);
-        self.memory.0.used.fetch_add(n_bytes, SeqCst);
+        self.pool.0.used.fetch_add(n_bytes, SeqCst);
     }
 
-    fn give_back(&self, n_bytes: usize) {
-        self.memory.0.used.fetch_sub(n_bytes, SeqCst);
+    fn free(&self, n_bytes: usize) {
+        self.pool.0.used.fetch_sub(n_bytes, SeqCst);
         self.used.fetch_sub(n_bytes, SeqCst);
-        self.tell();
+        self.notify();
     }
 
-    fn tell(&self) {
-        // A forked child has copies of the parent's arrays, and touches none of its locks.
-        if self.is_awaited.load(SeqCst)
+    fn notify(&self) {
+        // A forked child frees copies of the parent's arrays, and must not touch its locks.
+        if self.has_waiter.load(SeqCst)
             && self.pid == process::id()
             && let Some(on_free) = self.on_free.get()
         {
@@ -255,27 +256,27 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// How many.
+    /// The number of bytes.
     pub fn n_bytes(&self) -> usize {
         self.n_bytes
     }
 
-    /// Whose they are.
+    /// The account that they are of.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Holds `n_bytes` from now on, whether they fit or not.
+    /// Changes the number of bytes, even beyond the budget.
     pub fn set(&mut self, n_bytes: usize) {
         match n_bytes.checked_sub(self.n_bytes) {
             Some(more) => self.account.add(more),
-            None => self.account.give_back(self.n_bytes - n_bytes),
+            None => self.account.free(self.n_bytes - n_bytes),
         }
         self.n_bytes = n_bytes;
     }
 
-    /// Takes `n_bytes` out of it into a permit of their own; what it lacks is taken whether it
-    /// fits or not.
+    /// Moves `n_bytes` into a permit of their own. Bytes that this one lacks are taken even beyond the
+    /// budget.
     #[must_use]
     pub fn split(&mut self, n_bytes: usize) -> Self {
         self.account.add(n_bytes.saturating_sub(self.n_bytes));
@@ -283,7 +284,7 @@ impl Permit {
         Self { account: Arc::clone(&self.account), n_bytes }
     }
 
-    /// Adds the bytes of another permit of the same account.
+    /// Adds the bytes of another permit of this account.
     pub fn merge(&mut self, mut other: Self) {
         debug_assert!(Arc::ptr_eq(&self.account, &other.account));
         self.n_bytes += std::mem::take(&mut other.n_bytes);
@@ -293,7 +294,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if self.n_bytes > 0 {
-            self.account.give_back(self.n_bytes);
+            self.account.free(self.n_bytes);
         }
     }
 }
@@ -308,8 +309,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permit_gives_its_bytes_back() {
-        let memory = Memory::default();
+    fn a_permit_returns_its_bytes() {
+        let memory = MemoryPool::default();
         let account = memory.open(100);
         let mut one = account.try_take(60).unwrap();
         assert!(account.try_take(41).is_none() && account.fits(40));
@@ -325,8 +326,8 @@ mod tests {
     }
 
     #[test]
-    fn the_reserve_stays_free_but_for_its_own() {
-        let account = Memory::default().open(100);
+    fn the_reserve_is_left_free_by_other_requests() {
+        let account = MemoryPool::default().open(100);
         account.set_reserve(30);
         let held = account.try_take(70).unwrap();
         assert!(account.try_take(1).is_none());
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn the_reserve_falls_with_the_share() {
-        let memory = Memory::default();
+        let memory = MemoryPool::default();
         let account = memory.open(100);
         account.set_reserve(50);
         let other = memory.open(100);
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn accounts_share_the_largest_budget() {
-        let memory = Memory::default();
+        let memory = MemoryPool::default();
         let one = memory.open(1000);
         let other = memory.open(1000);
         assert_eq!((one.limit(), other.limit()), (500, 500));
@@ -366,39 +367,39 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_are_told() {
-        let memory = Memory::default();
-        let (account, told) = (memory.open(100), Arc::new(AtomicU64::new(0)));
-        let count = Arc::clone(&told);
-        account.call_when_freed(move || {
+    fn freed_bytes_are_notified() {
+        let memory = MemoryPool::default();
+        let (account, n_calls) = (memory.open(100), Arc::new(AtomicU64::new(0)));
+        let count = Arc::clone(&n_calls);
+        account.on_free(move || {
             count.fetch_add(1, SeqCst);
         });
         drop(account.take(10));
-        assert_eq!(told.load(SeqCst), 0);
-        account.await_free(true);
+        assert_eq!(n_calls.load(SeqCst), 0);
+        account.notify_when_freed(true);
         drop(account.take(10));
-        assert_eq!(told.load(SeqCst), 1);
+        assert_eq!(n_calls.load(SeqCst), 1);
         let other = memory.open(100);
         other.close();
-        assert_eq!(told.load(SeqCst), 2, "a larger share is room too");
+        assert_eq!(n_calls.load(SeqCst), 2, "a larger share frees bytes too");
     }
 
     #[test]
-    fn idle_buffers_take_only_what_is_left() {
-        let memory = Memory::default();
+    fn idle_buffers_take_only_the_unused_budget() {
+        let memory = MemoryPool::default();
         let account = memory.open(1_000_000);
         let buffer = |n| account.buffer(n, account.take(n)).unwrap();
         drop((buffer(40_000), buffer(50_000)));
         assert!(memory.idle_bytes() >= 90_000);
         drop((buffer(60_000), buffer(70_000), buffer(80_000)));
-        assert!(memory.idle_bytes() <= 1_000_000 / IDLE, "{}", memory.idle_bytes());
+        assert!(memory.idle_bytes() <= 1_000_000 / IDLE_SHARE, "{}", memory.idle_bytes());
         let all = account.take(950_000);
-        account.make_room();
+        account.trim_idle();
         assert!(memory.idle_bytes() <= 50_000, "{}", memory.idle_bytes());
-        let rest = account.take(50_000);
-        account.make_room();
+        let others = account.take(50_000);
+        account.trim_idle();
         assert_eq!(memory.idle_bytes(), 0);
-        drop((rest, all));
+        drop((others, all));
         account.close();
         assert_eq!((memory.used(), memory.idle_bytes()), (0, 0));
     }
@@ -408,7 +409,7 @@ mod tests {
         fn threads_never_pass_the_limit(
             limit in 1usize..1000, asked in prop::collection::vec(1usize..600, 1..40),
         ) {
-            let account = Memory::default().open(limit);
+            let account = MemoryPool::default().open(limit);
             thread::scope(|scope| {
                 for part in asked.chunks(10) {
                     let account = &account;

@@ -1,12 +1,12 @@
-//! The memory of a process: one budget in bytes, and buffers that are used again.
+//! The memory of a process: one budget in bytes, and a pool of buffers.
 //!
-//! Whoever holds bytes (a row, a table, a batch, an array in the consumer's hands) holds a
-//! [`Permit`] for them, which gives them back to the budget when it is dropped.
+//! Whatever holds bytes (a row, a table, a batch, an array in the consumer's hands) holds a
+//! [`Permit`] for them, which returns them to the budget when it is dropped.
 
 mod aligned;
 mod budget;
-mod recycler;
+mod buffer_pool;
 
-pub use aligned::{ALIGNMENT, AlignedBuf, OWN_PAGES, PAGE};
-pub use budget::{Account, Memory, Permit};
-pub use recycler::{Buffer, Recycler, Slots};
+pub use aligned::{ALIGNMENT, AlignedBuf, LARGE_BUFFER, PAGE};
+pub use budget::{Account, MemoryPool, Permit};
+pub use buffer_pool::{Buffer, BufferPool, Lease};

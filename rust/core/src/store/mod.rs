@@ -33,7 +33,9 @@ use self::{
     local::LocalFiles,
     retry::Retry,
 };
-use crate::{Error, ErrorKind, Result, memory::Recycler, metrics::RequestMetrics, sync::lock_std};
+use crate::{
+    Error, ErrorKind, Result, memory::BufferPool, metrics::RequestMetrics, sync::lock_std,
+};
 
 /// How one pipeline reads its files, on any thread.
 #[derive(Debug)]
@@ -46,7 +48,7 @@ pub struct Store {
     cancel: Arc<AtomicBool>,
     retries: u32,
     keeps_page_cache: bool,
-    buffers: Arc<Recycler>,
+    buffers: Arc<BufferPool>,
 }
 
 impl Default for Store {
@@ -95,7 +97,7 @@ impl Store {
 
     /// Where readers get memory for large reads.
     #[must_use]
-    pub fn with_buffers(mut self, buffers: Arc<Recycler>) -> Self {
+    pub fn with_buffers(mut self, buffers: Arc<BufferPool>) -> Self {
         self.buffers = buffers;
         self
     }
@@ -117,7 +119,7 @@ impl Store {
     }
 
     /// Memory for large reads.
-    pub(crate) fn buffers(&self) -> &Arc<Recycler> {
+    pub(crate) fn buffers(&self) -> &Arc<BufferPool> {
         &self.buffers
     }
 

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::{Claim, Complete, Grant, Items, Limits, Need, Queue, Taken};
 use crate::{
     error::Error,
-    memory::{Account, Memory, Permit},
+    memory::{Account, MemoryPool, Permit},
 };
 
 #[derive(Debug)]
@@ -115,7 +115,7 @@ struct Driver<'a> {
 
 impl<'a> Driver<'a> {
     fn new(plan: &'a Plan) -> Self {
-        let account = Memory::default().open(plan.budget);
+        let account = MemoryPool::default().open(plan.budget);
         account.set_reserve(plan.reserve);
         let limits = Limits {
             rows_per_batch: plan.rows_per_batch,

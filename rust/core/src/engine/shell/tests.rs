@@ -11,7 +11,7 @@ use crate::{
         pool::{Floor, Pool, Work},
         queue::{Claim, Grant, Need},
     },
-    memory::{Memory, Permit},
+    memory::{MemoryPool, Permit},
     sync::AtomicBool,
 };
 
@@ -67,7 +67,7 @@ struct Readers(Arc<Stream>);
 struct Decoders(Arc<Stream>);
 
 impl Stream {
-    fn start(plan: Plan, memory: &Memory, readers: &Pool, decoders: &Pool) -> Arc<Self> {
+    fn start(plan: Plan, memory: &MemoryPool, readers: &Pool, decoders: &Pool) -> Arc<Self> {
         let account = memory.open(plan.budget);
         let limits = Limits {
             rows_per_batch: plan.rows_per_batch,
@@ -253,7 +253,7 @@ fn shuttle_every_row_comes_in_order() {
         println!("{plan:?}");
         explore(move || {
             let (readers, decoders) = pools();
-            let stream = Stream::start(plan, &Memory::default(), &readers, &decoders);
+            let stream = Stream::start(plan, &MemoryPool::default(), &readers, &decoders);
             assert_eq!(stream.consume(usize::MAX).unwrap(), (0..plan.n_rows).collect::<Vec<_>>());
             stream.close();
         });
@@ -266,7 +266,7 @@ fn shuttle_an_error_or_a_panic_ends_it() {
         println!("{plan:?}");
         explore(move || {
             let (readers, decoders) = pools();
-            let stream = Stream::start(plan, &Memory::default(), &readers, &decoders);
+            let stream = Stream::start(plan, &MemoryPool::default(), &readers, &decoders);
             assert!(stream.consume(usize::MAX).is_err());
             stream.close();
         });
@@ -277,7 +277,7 @@ fn shuttle_an_error_or_a_panic_ends_it() {
 fn shuttle_it_closes_at_any_moment() {
     explore(|| {
         let (readers, decoders) = pools();
-        let stream = Stream::start(PLAN, &Memory::default(), &readers, &decoders);
+        let stream = Stream::start(PLAN, &MemoryPool::default(), &readers, &decoders);
         let consumer = Arc::clone(&stream);
         let consumer = thread::spawn(move || drop(consumer.consume(usize::MAX)));
         stream.shell.close();
@@ -289,7 +289,7 @@ fn shuttle_it_closes_at_any_moment() {
 #[test]
 fn shuttle_streams_share_threads_and_memory() {
     explore(|| {
-        let ((readers, decoders), memory) = (pools(), Memory::default());
+        let ((readers, decoders), memory) = (pools(), MemoryPool::default());
         let streams = [(); 2].map(|()| Stream::start(PLAN, &memory, &readers, &decoders));
         let others = Arc::clone(&streams[1]);
         let other = thread::spawn(move || {

@@ -22,7 +22,7 @@ use super::{
     layout::{BatchLayout, Node, Views},
     selection::Selection,
 };
-use crate::{Error, Result, memory::Recycler, store::RangeReader};
+use crate::{Error, Result, memory::BufferPool, store::RangeReader};
 
 /// Ranges this close together are read as one: a request costs more than the bytes between.
 const GAP: u64 = 4096;
@@ -95,7 +95,7 @@ impl CompactBody {
     /// As [`CompactBody::read`], into a buffer of this pool, each extent by `read`, which gets its
     /// range of the body.
     pub(super) fn read_with(
-        buffers: &Arc<Recycler>,
+        buffers: &Arc<BufferPool>,
         ranges: impl Iterator<Item = Range<u64>>,
         mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<()>,
     ) -> Result<Self> {

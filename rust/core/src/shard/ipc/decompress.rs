@@ -93,7 +93,7 @@ pub(super) fn large(codec: CompressionType, buffers: &[&[u8]]) -> Result<Option<
         }
         Ok(())
     })?;
-    let data = Bytes::from_owner(Owned::free_standing(data)).into();
+    let data = Bytes::from_owner(Owned::unpooled(data)).into();
     Ok(Some(Decompressed { data, spans }))
 }
 

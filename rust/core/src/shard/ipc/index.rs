@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    memory::Recycler,
+    memory::BufferPool,
     store::{RangeReader, WindowReader},
 };
 
@@ -272,7 +272,7 @@ impl IndexBuilder {
             return Vec::new();
         }
         let fields = self.index.schema.fields();
-        let buffers = Arc::<Recycler>::default();
+        let buffers = Arc::<BufferPool>::default();
         let mut rows = Vec::new();
         for span in blob_spans(binary, layout, fields, spans).unwrap_or_default() {
             let bytes = (layout.n_rows + 1) * size_of::<u64>();
