@@ -1,7 +1,7 @@
 //! The order: permutations, slices and excluded rows, against plain lists.
 
 use gristmill_core::order::{
-    Lane, Order, Permutation, Plan, RowId, RowSlice, Rows, Shuffle, Slice, Window,
+    Order, OrderSpec, Partition, Permutation, RowId, RowSlice, Rows, Shuffle, Slice, Window,
 };
 
 use crate::{Outcome, Verdict, draw::Fields, ensure};
@@ -150,9 +150,10 @@ fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Ver
     let positions = slices.iter().fold((0..n).collect(), |all: Vec<_>, s| naive(&all, s));
     let shuffle =
         (!seed.is_multiple_of(3)).then_some(Shuffle { seed, window: None, reshuffle: true });
-    let plan = Plan { shuffle, slices: slices.to_vec(), epochs: Some(3), lane: Lane::ALL };
+    let slices = slices.to_vec();
+    let spec = OrderSpec { shuffle, slices, epochs: Some(3), partition: Partition::ALL };
     windowed(&rows, fields)?;
-    let mut order = Order::new(rows, &plan).map_err(|e| e.to_string())?;
+    let mut order = Order::new(rows, &spec).map_err(|e| e.to_string())?;
     let epoch = epoch % 3;
     let permutation = shuffle.map(|shuffle| Permutation::new(n, shuffle.seed, epoch));
     for (i, &position) in (0u64..).zip(&positions) {
@@ -178,12 +179,12 @@ fn windowed(rows: &Rows, fields: &mut Fields<'_>) -> Result<(), String> {
     let n_hosts = u64::from(fields.u8() % 5) + 1;
     let mut dealt = Vec::new();
     for offset in 0..n_hosts {
-        let lane = Lane { offset, stride: n_hosts, even: 1 };
-        let plan = Plan { shuffle: Some(shuffle), slices: Vec::new(), epochs: Some(1), lane };
-        match Order::new(rows.clone(), &plan) {
+        let partition = Partition { offset, stride: n_hosts, multiple_of: 1 };
+        let spec = OrderSpec { shuffle: Some(shuffle), partition, ..OrderSpec::ONCE };
+        match Order::new(rows.clone(), &spec) {
             Ok(order) => dealt.extend((0..).map_while(|i| order.step(i)).map(|step| step.row)),
             Err(_) if window.rows == 0 || window.streams == 0 => return Ok(()),
-            Err(error) => return Err(format!("{plan:?}: {error}")),
+            Err(error) => return Err(format!("{spec:?}: {error}")),
         }
     }
     dealt.sort_unstable();

@@ -6,7 +6,7 @@ use gristmill_audio::{AudioSpec, Budget, Channels, Crop, Limits, Pad, Resampler,
 use gristmill_core::{
     batch::{Binary, FillValue, Ragged, Style, Styles},
     engine::{AudioRequest, OnError, Options, Start},
-    order::{Fingerprint, Lane, Plan, Shuffle, Slice, Window},
+    order::{Fingerprint, OrderSpec, Partition, Shuffle, Slice, Window},
 };
 use pyo3::{
     exceptions::{PyKeyError, PyValueError},
@@ -147,7 +147,7 @@ pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
         paths: get::<Vec<PathBuf>>(kwargs, "paths")?,
         columns: get(kwargs, "columns")?,
         audio,
-        plan: plan(kwargs)?,
+        order: order_spec(kwargs)?,
         crop_seed: get(kwargs, "crop_seed")?,
         exclude: exclude(kwargs)?,
         expected_rows: get(kwargs, "expected_rows")?,
@@ -245,14 +245,14 @@ fn styles(kwargs: &Bound<'_, PyDict>) -> PyResult<Styles> {
 }
 
 /// The order's part of the options.
-pub(crate) fn plan(kwargs: &Bound<'_, PyDict>) -> PyResult<Plan> {
+pub(crate) fn order_spec(kwargs: &Bound<'_, PyDict>) -> PyResult<OrderSpec> {
     let slice = |(start, stop, step, sequential): SliceArg| Slice { start, stop, step, sequential };
-    let (offset, stride, even) = get(kwargs, "lane")?;
-    Ok(Plan {
+    let (offset, stride, multiple_of) = get(kwargs, "lane")?;
+    Ok(OrderSpec {
         shuffle: get::<Option<ShuffleArg>>(kwargs, "shuffle")?.map(ShuffleArg::parse),
         slices: get::<Vec<SliceArg>>(kwargs, "slices")?.into_iter().map(slice).collect(),
         epochs: get(kwargs, "epochs")?,
-        lane: Lane { offset, stride, even },
+        partition: Partition { offset, stride, multiple_of },
     })
 }
 

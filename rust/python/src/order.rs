@@ -28,8 +28,8 @@ impl Order {
         let kwargs = kwargs.unwrap_or(&empty);
         let inner = if kwargs.contains("counts")? {
             let counts: Vec<u64> = options::get(kwargs, "counts")?;
-            let plan = options::plan(kwargs)?;
-            py.detach_core(move || order::Order::new(Rows::new(&counts, &[])?, &plan))?
+            let spec = options::order_spec(kwargs)?;
+            py.detach_core(move || order::Order::new(Rows::new(&counts, &[])?, &spec))?
         } else {
             let (options, _) = options::parse(kwargs)?;
             let runtime = runtime::of_this_process(py);

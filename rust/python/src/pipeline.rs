@@ -197,7 +197,7 @@ pub(crate) fn element_spec<'py>(
         None => options::parse(&PyDict::new(py))?,
     };
     // Only a last batch can be short, unless bad rows are left out.
-    let is_full = (options.drop_remainder || options.plan.epochs.is_none())
+    let is_full = (options.drop_remainder || options.order.epochs.is_none())
         && options.on_error != OnError::Skip;
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
     let runtime = runtime::of_this_process(py);

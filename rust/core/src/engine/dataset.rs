@@ -229,7 +229,7 @@ fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
             counts.iter().sum::<u64>()
         )));
     }
-    Order::new(rows, &options.plan)
+    Order::new(rows, &options.order)
 }
 
 /// The order of a data set, from the headers of its shards alone.

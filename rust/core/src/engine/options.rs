@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{
     batch::{Binary, Styles},
     error::{Error, Result},
-    order::Plan,
+    order::OrderSpec,
     shard::IndexDir,
     store::{DescriptorCache, Store},
     threads::usable_cpus,
@@ -22,7 +22,7 @@ pub struct Options {
     /// Which column is decoded, and how.
     pub audio: AudioRequest,
     /// Order, epochs, and the part of them that is delivered here.
-    pub plan: Plan,
+    pub order: OrderSpec,
     /// The seed of random crops.
     pub crop_seed: u64,
     /// (shard, row) pairs that take no part.
@@ -153,7 +153,7 @@ impl Options {
     /// in flight may be of another one, in a windowed one those of a stream are of one or two.
     pub(crate) fn largest_table_held(&self) -> usize {
         let rows = self.look_ahead().saturating_mul(self.rows_per_batch());
-        let n_tables = match self.plan.shuffle {
+        let n_tables = match self.order.shuffle {
             None => return usize::MAX,
             Some(shuffle) => shuffle.window.map_or(rows, |window| {
                 rows.min(usize::try_from(window.streams.saturating_mul(2)).unwrap_or(rows))
@@ -181,7 +181,7 @@ impl Options {
             ("num_requests", self.n_requests.unwrap_or(1) > 0),
             ("prefetch_batches", self.prefetch_batches > 0),
             ("memory_budget", self.memory_budget > 0),
-            ("epochs", self.plan.epochs.unwrap_or(1) > 0),
+            ("epochs", self.order.epochs.unwrap_or(1) > 0),
         ];
         if let Some((name, _)) = positive.iter().find(|(_, is_positive)| !is_positive) {
             return Err(Error::config(format!("{name} must be at least 1")));

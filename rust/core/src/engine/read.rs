@@ -126,7 +126,7 @@ impl Reader {
         index: u64,
         (batch, place): (usize, usize),
     ) {
-        let alone = !self.context.options.plan.is_nearly_file_order();
+        let alone = !self.context.options.order.is_nearly_file_order();
         let wanted = |k, n_bytes| {
             (alone || n_bytes >= BlobBlock::SMALL_BLOB) && !dataset.is_too_long(k, n_bytes)
         };

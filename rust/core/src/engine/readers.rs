@@ -283,7 +283,7 @@ impl Readers {
             queue.first_unfinished()
         });
         let options = &self.context.options;
-        if options.plan.is_file_order()
+        if options.order.is_file_order()
             && let Ok(step) = dataset.step(unfinished)
             && let Ok(shard) = dataset.shard(step)
             && let Some((batch, _)) = shard.locate(step.row.row)

@@ -87,7 +87,7 @@ impl Runs {
         (blob, place): (usize, usize),
         range: &Range<u64>,
     ) -> Option<InRun> {
-        let plan = &options.plan;
+        let plan = &options.order;
         if !plan.is_nearly_file_order() {
             return None;
         }
@@ -98,7 +98,7 @@ impl Runs {
             Some(window) => {
                 let rows = window.rows_per_stream().saturating_mul(run.mean_bytes);
                 let stream = rows.saturating_mul(2).saturating_add(2 * run_bytes);
-                window.streams.div_ceil(plan.lane.stride).saturating_mul(stream)
+                window.streams.div_ceil(plan.partition.stride).saturating_mul(stream)
             }
             None => run_bytes.saturating_mul(2 + AHEAD as u64),
         };

@@ -119,7 +119,7 @@ impl Reader {
         groups: &[Range<usize>],
     ) -> usize {
         let options = &self.context.options;
-        if groups.len() <= 1 || options.plan.is_file_order() {
+        if groups.len() <= 1 || options.order.is_file_order() {
             return 0;
         }
         let firsts = groups.iter().filter_map(|group| wanted.get(group.start));

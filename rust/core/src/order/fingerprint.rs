@@ -1,4 +1,4 @@
-//! What a state remembers of the data set that it was saved from.
+//! Hashes of a data set and its order, by which a state recognises them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::hash::hash;
 
 /// Hashes of all that the stream depends on, in parts, so that a difference can be named.
 ///
-/// Hosts and workers are no part of it: the stream is the same for any number of them.
+/// The number of hosts and workers is no part of it: the stream is the same for any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint {
     /// Number of shards.
@@ -29,7 +29,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// That of `order` over shards of these keys, with crops by this seed.
+    /// The fingerprint of `order` over shards of these keys, with crops by this seed.
     pub fn new(order: &Order, shard_keys: &[u64], crop_seed: u64) -> Self {
         let rows = &order.rows;
         let mut shuffle = vec![VERSION];
@@ -46,7 +46,8 @@ impl Fingerprint {
         }
     }
 
-    /// The numbers in their written order, those that are written in decimal first.
+    /// The numbers in the order in which they are written: first those in decimal, then those in
+    /// hexadecimal.
     fn parts(&self) -> ([u64; 2], [u64; 6]) {
         let Self { n_shards, n_rows, names, counts, excluded, order, crops, slice } = *self;
         ([n_shards, n_rows], [names, counts, excluded, order, crops, slice])
@@ -69,7 +70,7 @@ impl Fingerprint {
         (read.to_string() == text).then_some(read)
     }
 
-    /// In words, what of `self` is not as it was in `saved`; `None` where all is.
+    /// What differs from `saved`, in words; `None` if nothing does.
     pub fn difference(&self, saved: &Self) -> Option<String> {
         if self == saved {
             return None;
@@ -86,7 +87,7 @@ impl Fingerprint {
         if self.n_rows != saved.n_rows {
             differ.push(format!("it had {} rows, not {}", saved.n_rows, self.n_rows));
         }
-        // What is left of the rows by a slice changes with their number.
+        // The slice's bounds change with the number of rows.
         let is_sliced = self.slice != saved.slice
             && self.n_rows == saved.n_rows
             && self.excluded == saved.excluded;

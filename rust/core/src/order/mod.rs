@@ -1,11 +1,11 @@
 //! Which row comes next: a pure function of (seed, epoch, position).
 //!
 //! Nothing here depends on threads, timing or where a run stopped, so a checkpoint is a position.
-//! `docs/order.md` states the function in full; it is versioned and does not change under the same
-//! version.
+//! `docs/order.md` states the function in full. It is versioned: the same version gives the same
+//! order for ever.
 
 mod fingerprint;
-mod lane;
+mod partition;
 mod permutation;
 mod rows;
 mod shuffle;
@@ -15,69 +15,69 @@ mod substitute;
 mod tests;
 
 pub use fingerprint::Fingerprint;
-pub use lane::Lane;
+pub use partition::Partition;
 pub use permutation::Permutation;
 pub use rows::{RowId, Rows};
 pub use shuffle::{Shuffle, Window};
 pub use slice::{RowSlice, Slice};
 pub use substitute::Substitutes;
 
-use self::shuffle::LaidOut;
+use self::shuffle::SequenceCache;
 use crate::error::{Error, Result};
 
 /// The version of the order function, and of the states that refer to it.
 pub const VERSION: u64 = 1;
 
-/// What is asked of an order, before the rows are known.
+/// The options of an order.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct OrderSpec {
     /// The shuffle; `None` is file order.
     pub shuffle: Option<Shuffle>,
-    /// Slices of each epoch's positions, applied one after the other.
+    /// Slices of each epoch's positions, each applied to the one before.
     pub slices: Vec<Slice>,
     /// Passes over the data; `None` is for ever.
     pub epochs: Option<u64>,
     /// The part of the stream that is delivered here.
-    pub lane: Lane,
+    pub partition: Partition,
 }
 
-impl Plan {
-    /// Whether the rows that are delivered one after another also lie so in the shards.
+impl OrderSpec {
+    /// Whether neighbouring rows of the shards are delivered one after another.
     pub fn is_file_order(&self) -> bool {
-        self.shuffle.is_none() && self.slices.is_empty() && self.lane.stride == 1
+        self.shuffle.is_none() && self.slices.is_empty() && self.partition.stride == 1
     }
 
-    /// Whether rows that lie together are also delivered about together: in file order, or with
-    /// windows whose streams are delivered here whole.
+    /// Whether neighbouring rows of the shards are delivered at about the same time: in file order,
+    /// or with windows of which whole streams are delivered here.
     pub fn is_nearly_file_order(&self) -> bool {
         let window = self.shuffle.and_then(|shuffle| shuffle.window);
-        let streams_are_whole =
-            window.is_some_and(|window| window.streams.is_multiple_of(self.lane.stride.max(1)));
+        let stride = self.partition.stride.max(1);
+        let streams_are_whole = window.is_some_and(|window| window.streams.is_multiple_of(stride));
         self.is_file_order() || (streams_are_whole && self.slices.is_empty())
     }
 
     /// Every row in file order, once.
     pub const ONCE: Self =
-        Self { shuffle: None, slices: Vec::new(), epochs: Some(1), lane: Lane::ALL };
+        Self { shuffle: None, slices: Vec::new(), epochs: Some(1), partition: Partition::ALL };
 }
 
 /// The order of the rows that one iterator delivers, over all its epochs.
 ///
-/// The *stream* is all epochs on end, for all hosts and workers together. The rows delivered here
-/// are numbered from 0: number `i` is row `offset + i * stride` of the stream.
+/// The *stream* is all epochs concatenated, for all hosts and workers together. The rows delivered
+/// here are numbered from 0: number `i` is row `offset + i * stride` of the stream.
 #[derive(Clone, Debug)]
 pub struct Order {
     rows: Rows,
     shuffle: Option<Shuffle>,
-    laid: LaidOut,
+    sequences: SequenceCache,
     slice: RowSlice,
     epochs: Option<u64>,
-    lane: Lane,
-    /// Rows of the stream that were delivered before it was taken up.
+    partition: Partition,
+    /// The stream index at which the stream was resumed.
     start: u64,
 }
 
-/// One step of the stream: which epoch, which row.
+/// One row of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The pass over the data, from 0.
@@ -87,28 +87,28 @@ pub struct Step {
 }
 
 impl Order {
-    /// The order of `rows` by `plan`.
+    /// The order of `rows` by `spec`.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Config`] for a slice with step 0, an empty window, no streams, or a
-    /// lane without a stride.
-    pub fn new(rows: Rows, plan: &Plan) -> Result<Self> {
-        plan.lane.check()?;
-        if let Some(window) = plan.shuffle.and_then(|shuffle| shuffle.window)
+    /// partition without a stride.
+    pub fn new(rows: Rows, spec: &OrderSpec) -> Result<Self> {
+        spec.partition.check()?;
+        if let Some(window) = spec.shuffle.and_then(|shuffle| shuffle.window)
             && (window.rows == 0 || window.streams == 0)
         {
             return Err(Error::config("a window has at least one row and one stream"));
         }
         let all = RowSlice::all(rows.len());
-        let slice = plan.slices.iter().try_fold(all, |all, s| all.narrow(s))?;
+        let slice = spec.slices.iter().try_fold(all, |all, s| all.narrow(s))?;
         Ok(Self {
             rows,
-            shuffle: plan.shuffle,
-            laid: LaidOut::default(),
+            shuffle: spec.shuffle,
+            sequences: SequenceCache::default(),
             slice,
-            epochs: plan.epochs,
-            lane: plan.lane,
+            epochs: spec.epochs,
+            partition: spec.partition,
             start: 0,
         })
     }
@@ -118,27 +118,28 @@ impl Order {
         self.slice.len()
     }
 
-    /// Rows of all epochs of the stream, cut even where that is asked; `None` without end. Without
-    /// rows the stream ends at once, even for ever.
+    /// Rows of all epochs of the stream, as far as all hosts get equally many; `None` for an endless
+    /// stream. A stream without rows ends at once, even with endless epochs.
     pub fn stream_len(&self) -> Option<u64> {
-        self.uncut().map(|total| self.lane.end(self.start, total))
+        self.total().map(|total| self.partition.end(self.start, total))
     }
 
-    fn uncut(&self) -> Option<u64> {
+    /// Rows of all epochs of the stream.
+    fn total(&self) -> Option<u64> {
         match self.epochs {
             _ if self.slice.is_empty() => Some(0),
             epochs => Some(self.slice.len().saturating_mul(epochs?)),
         }
     }
 
-    /// Rows delivered here, in all epochs; `None` without end.
+    /// Rows delivered here, in all epochs; `None` for an endless stream.
     pub fn len(&self) -> Option<u64> {
-        self.stream_len().map(|end| self.lane.n_before(end))
+        self.stream_len().map(|end| self.partition.n_before(end))
     }
 
-    /// Rows of the stream for each one that is delivered here.
+    /// The partition's stride.
     pub fn stride(&self) -> u64 {
-        self.lane.stride
+        self.partition.stride
     }
 
     /// Whether nothing is delivered here.
@@ -148,13 +149,13 @@ impl Order {
 
     /// The `i`-th row that is delivered here, counted over all epochs; `None` past the end.
     pub fn step(&self, i: u64) -> Option<Step> {
-        let (epoch, i) = self.place(i)?;
+        let (epoch, i) = self.position(i)?;
         Some(Step { epoch, row: self.rows.get(self.number(epoch, i)?)? })
     }
 
-    /// The epoch of the `i`-th row that is delivered here, and its place in it.
-    fn place(&self, i: u64) -> Option<(u64, u64)> {
-        let index = self.lane.get(i)?;
+    /// The epoch of the `i`-th row that is delivered here, and its index in the epoch.
+    fn position(&self, i: u64) -> Option<(u64, u64)> {
+        let index = self.partition.get(i)?;
         if self.stream_len().is_some_and(|end| index >= end) {
             return None;
         }
@@ -165,26 +166,26 @@ impl Order {
     fn number(&self, epoch: u64, i: u64) -> Option<u64> {
         let position = self.slice.get(i)?;
         match &self.shuffle {
-            Some(shuffle) => shuffle.get(&self.rows, &self.laid, epoch, position),
+            Some(shuffle) => shuffle.get(&self.rows, &self.sequences, epoch, position),
             None => Some(position),
         }
     }
 
-    /// Takes the stream up where all hosts and workers together have delivered it up to row
-    /// `next_index` of `epoch`, and gives the row that is the next to deliver here.
+    /// Resumes the stream where all hosts and workers together have delivered it up to row
+    /// `next_index` of `epoch`. Returns the number of the next row to deliver here.
     ///
-    /// Other hosts may have got there: what is left is what is cut even, and so hosts that their
-    /// number does not divide the position stay in step to the end.
+    /// The number of hosts may have been another one before, and need not divide the position: what
+    /// remains of the stream is what hosts share equally.
     ///
-    /// A position up to `slack` rows past the end stands for the end: an index that was counted in
-    /// batches takes the last one for a full one.
+    /// A position up to `slack` rows past the end means the end: an index that was counted in batches
+    /// counts a short last batch as a full one.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] where that lies further past the end: the state is of other
-    /// data.
+    /// [`crate::ErrorKind::Config`] where the position is further past the end: the state is of
+    /// other data.
     pub fn resume_at(&mut self, epoch: u64, next_index: u64, slack: u64) -> Result<u64> {
-        let limit = self.uncut().map(|total| total.saturating_add(slack));
+        let limit = self.total().map(|total| total.saturating_add(slack));
         let position = epoch
             .checked_mul(self.rows_per_epoch())
             .and_then(|start| start.checked_add(next_index))
@@ -198,11 +199,11 @@ impl Order {
                 ))
             })?;
         self.start = position;
-        let index = self.lane.n_before(position);
+        let index = self.partition.n_before(position);
         Ok(self.len().map_or(index, |len| index.min(len)))
     }
 
-    /// The position of a state that was saved from other data: its place in this data's epochs.
+    /// The position in this data's epochs that is nearest to that of a state of other data.
     pub fn nearest(&self, epoch: u64, next_index: u64) -> (u64, u64) {
         match self.epochs {
             Some(epochs) if epoch >= epochs => (epochs, 0),

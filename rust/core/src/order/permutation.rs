@@ -2,9 +2,9 @@
 
 use crate::hash::{below, extend, hash, mix64};
 
-/// Rounds of the Feistel network. Four already give a pseudo-random permutation against an
-/// adversary with ideal round functions (Luby and Rackoff, 1988); more are for the very small
-/// domains, where halves of two or three values carry little.
+/// Rounds of the Feistel network. Four suffice for a pseudo-random permutation with ideal round
+/// functions (Luby and Rackoff, 1988). Very small domains, with halves of two or three values, need
+/// more.
 const ROUNDS: usize = 12;
 
 /// A permutation of `0..n`, chosen by (seed, epoch).
@@ -14,9 +14,8 @@ const ROUNDS: usize = 12;
 /// sent through again until they do not ("cycle walking", Black and Rogaway, 2002). Since `a * a`
 /// exceeds `n` by less than `2 * sqrt(n) + 1`, walks are short.
 ///
-/// Each round moves pairs by cycles and swaps of fixed parity, so all its products would have one
-/// sign, and for a handful of rows half of the orders would come out too often. A key bit therefore
-/// decides whether positions 0 and 1 change places first.
+/// Every key gives rounds of the same parity, so that half of the orders of a few rows would never
+/// occur. A key bit therefore decides whether positions 0 and 1 are swapped first.
 ///
 /// The construction is part of format version 1 and never changes.
 #[derive(Clone, Debug)]
@@ -24,7 +23,7 @@ pub struct Permutation {
     n: u64,
     half: u64,
     keys: [u64; ROUNDS],
-    /// 1 where positions 0 and 1 change places, else 0.
+    /// 1 where positions 0 and 1 are swapped, else 0.
     swap: u64,
 }
 
@@ -41,7 +40,7 @@ impl Permutation {
         Self { n, half, keys, swap: extend(common, ROUNDS as u64) & 1 }
     }
 
-    /// Where `position` goes; `None` at or above `n`.
+    /// The image of `position`; `None` at or above `n`.
     pub fn get(&self, position: u64) -> Option<u64> {
         if position >= self.n {
             return None;

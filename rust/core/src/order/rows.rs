@@ -1,4 +1,4 @@
-//! The rows that take part: all rows of all shards, less the excluded ones, numbered from 0.
+//! The rows of a data set: all rows of all shards without the excluded ones, numbered from 0.
 
 use std::ops::Range;
 
@@ -13,15 +13,16 @@ pub struct RowId {
     pub row: u64,
 }
 
-/// Shards laid end to end, with holes where rows are excluded.
+/// The rows of all shards without the excluded ones.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// `starts[s]` is the ordinal of shard `s`'s first row; the last entry is the row count.
+    /// `starts[s]` is the ordinal of shard `s`'s first row among all rows, the excluded ones included;
+    /// the last entry is their number.
     starts: Vec<u64>,
-    /// For the j-th excluded ordinal `e`, in rising order: `e - j`, the number of kept rows before
-    /// it. Sorted, so that one binary search turns a kept row's number into its ordinal.
+    /// For the j-th excluded ordinal `e`, in rising order: `e - j`, the number of rows before it that
+    /// are not excluded. A binary search in it turns a row's number into its ordinal.
     kept_before: Vec<u64>,
-    /// `kept_starts[s]` is the number of shard `s`'s first row that takes part.
+    /// `kept_starts[s]` is the number of shard `s`'s first row that is not excluded.
     kept_starts: Vec<u64>,
 }
 
@@ -30,8 +31,8 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] where an excluded pair does not exist, or the rows are more
-    /// than 2^62.
+    /// [`crate::ErrorKind::Config`] for an excluded pair that does not exist;
+    /// [`crate::ErrorKind::Limit`] for more than 2^62 rows.
     pub fn new(counts: &[u64], excluded: &[(u32, u64)]) -> Result<Self> {
         let mut starts = Vec::with_capacity(counts.len() + 1);
         let mut total = 0u64;
@@ -62,17 +63,17 @@ impl Rows {
         Ok(Self { starts, kept_before, kept_starts })
     }
 
-    /// How many rows take part.
+    /// The number of rows.
     pub fn len(&self) -> u64 {
         self.starts.last().unwrap_or(&0) - self.kept_before.len() as u64
     }
 
-    /// Whether no row takes part.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The n-th row that takes part; `None` at or above [`Self::len`].
+    /// The row of number `n`; `None` at or above [`Self::len`].
     pub fn get(&self, n: u64) -> Option<RowId> {
         if n >= self.len() {
             return None;
@@ -82,23 +83,23 @@ impl Rows {
         Some(RowId { shard: shard as u32, row: ordinal - self.starts.get(shard)? })
     }
 
-    /// How many shards there are, the empty ones too.
+    /// The number of shards, empty ones included.
     pub fn n_shards(&self) -> u64 {
         self.starts.len().saturating_sub(1) as u64
     }
 
-    /// The numbers of a shard's rows that take part; empty for a shard that is not there.
+    /// The numbers of a shard's rows; empty for a shard that does not exist.
     pub(super) fn of_shard(&self, shard: usize) -> Range<u64> {
         let start = self.kept_starts.get(shard).copied().unwrap_or_default();
         start..self.kept_starts.get(shard + 1).copied().unwrap_or(start)
     }
 
-    /// Where shards start, for the fingerprint.
+    /// The shards' first rows, for the fingerprint.
     pub(super) fn starts(&self) -> &[u64] {
         &self.starts
     }
 
-    /// Which rows are excluded, for the fingerprint.
+    /// The excluded rows, for the fingerprint.
     pub(super) fn kept_before(&self) -> &[u64] {
         &self.kept_before
     }

@@ -2,14 +2,17 @@
 
 use std::{
     ops::Range,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use super::{permutation::Permutation, rows::Rows};
-use crate::hash::{below, hash};
+use crate::{
+    hash::{below, hash},
+    sync::lock_std,
+};
 
-/// What the windowed order draws beside the keys of a permutation, each under a word of its own:
-/// the permutation of the shards, the blocks of a stream, where a stream's blocks begin.
+/// Words that are hashed for the draws of the windowed order: the permutation of the shards, those
+/// of a stream's blocks, and where its blocks begin.
 const SHARDS: u64 = 13;
 const BLOCKS: u64 = 14;
 const PHASE: u64 = 15;
@@ -17,32 +20,32 @@ const PHASE: u64 = 15;
 /// A shuffle, as the user states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shuffle {
-    /// Any number.
+    /// The seed.
     pub seed: u64,
-    /// Rows that are shuffled among each other; `None` is all of them.
+    /// The window within which rows are shuffled; `None` is all rows.
     pub window: Option<Window>,
-    /// Whether each epoch has an order of its own, or all that of epoch 0.
+    /// Whether each epoch has an order of its own; otherwise all have that of epoch 0.
     pub reshuffle: bool,
 }
 
-/// A window of the shuffle, which several streams share.
+/// A shuffle window over several streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Rows in all streams together, at least 1.
     pub rows: u64,
-    /// Runs of the data that are read side by side, at least 1.
+    /// Contiguous parts of the data that are read concurrently, at least 1.
     pub streams: u64,
 }
 
 impl Window {
-    /// Rows of one stream that are shuffled among each other.
+    /// Rows of one stream that are shuffled together.
     pub fn rows_per_stream(&self) -> u64 {
         self.rows.div_ceil(self.streams.max(1)).max(1)
     }
 }
 
 impl Shuffle {
-    /// What the order depends on, for the fingerprint.
+    /// The options that the order depends on, for the fingerprint.
     pub(super) fn words(shuffle: Option<&Self>) -> [u64; 5] {
         let Some(shuffle) = shuffle else { return [0; 5] };
         let (rows, streams) =
@@ -54,7 +57,7 @@ impl Shuffle {
     pub(super) fn get(
         &self,
         rows: &Rows,
-        laid: &LaidOut,
+        sequences: &SequenceCache,
         epoch: u64,
         position: u64,
     ) -> Option<u64> {
@@ -62,33 +65,39 @@ impl Shuffle {
         match self.window {
             None => Permutation::new(rows.len(), self.seed, epoch).get(position),
             Some(window) => {
-                let (place, _) = self.place(window, rows.len(), epoch, position)?;
-                laid.epoch(rows, self.seed, epoch).get(place)
+                let (index, _) = self.locate(window, rows.len(), epoch, position)?;
+                sequences.of_epoch(rows, self.seed, epoch).get(index)
             }
         }
     }
 
-    /// The numbers of the rows that share both window and shard with the one at `position`;
-    /// `None` without windows.
+    /// The numbers of the rows that share both block and shard with the one at `position`; `None`
+    /// without windows.
     pub(super) fn neighbours(
         &self,
         rows: &Rows,
-        laid: &LaidOut,
+        sequences: &SequenceCache,
         epoch: u64,
         position: u64,
     ) -> Option<Range<u64>> {
         let epoch = if self.reshuffle { epoch } else { 0 };
-        let (place, block) = self.place(self.window?, rows.len(), epoch, position)?;
-        laid.epoch(rows, self.seed, epoch).run_around(place, &block)
+        let (index, block) = self.locate(self.window?, rows.len(), epoch, position)?;
+        sequences.of_epoch(rows, self.seed, epoch).same_shard(index, &block)
     }
 
-    /// Where in the sequence of an epoch's shards its row at `position` lies, and the block that
-    /// it is shuffled in.
+    /// The index in the epoch's sequence of shards of its row at `position`, and the block of
+    /// indices that are shuffled together.
     ///
-    /// The sequence is cut into `streams` runs, the first ones longer by one where they cannot be
-    /// equal, which take turns. A run is permuted block by block; its first block is cut short by
-    /// a drawn number of rows, so that neighbours do not meet in the same blocks in every epoch.
-    fn place(&self, window: Window, n: u64, epoch: u64, position: u64) -> Option<Placed> {
+    /// The sequence is cut into `streams` parts, the first ones longer by one where they cannot be
+    /// equal, which are interleaved. Each is permuted block by block. Its first block is shorter by
+    /// a drawn number of rows, so that neighbours do not share a block in every epoch.
+    fn locate(
+        &self,
+        window: Window,
+        n: u64,
+        epoch: u64,
+        position: u64,
+    ) -> Option<(u64, Range<u64>)> {
         if position >= n {
             return None;
         }
@@ -108,67 +117,58 @@ impl Shuffle {
     }
 }
 
-/// A place in the sequence, and the places that it is shuffled with.
-type Placed = (u64, Range<u64>);
-
-/// The shards of an epoch in their drawn order: where each starts, and its first row's number.
+/// The shards of an epoch in their drawn order.
 #[derive(Debug)]
-pub(super) struct Sequence(Vec<(u64, u64)>);
+pub(super) struct Sequence {
+    epoch: u64,
+    /// By shard: the index of its first row in this sequence, and the number of that row.
+    shards: Vec<(u64, u64)>,
+}
 
 impl Sequence {
     fn new(rows: &Rows, seed: u64, epoch: u64) -> Self {
-        let shards = Permutation::new(rows.n_shards(), hash(&[seed, epoch, SHARDS]), 0);
+        let drawn = Permutation::new(rows.n_shards(), hash(&[seed, epoch, SHARDS]), 0);
         let mut start = 0;
-        let drawn = (0..rows.n_shards()).filter_map(|k| shards.get(k));
-        Self(
-            drawn
-                .map(|shard| {
-                    let numbers = rows.of_shard(shard as usize);
-                    let entry = (start, numbers.start);
-                    start += numbers.end - numbers.start;
-                    entry
-                })
-                .collect(),
-        )
+        let shards = (0..rows.n_shards()).filter_map(|k| {
+            let numbers = rows.of_shard(drawn.get(k)? as usize);
+            let shard = (start, numbers.start);
+            start += numbers.end - numbers.start;
+            Some(shard)
+        });
+        Self { epoch, shards: shards.collect() }
     }
 
-    /// The number of the row at `place`, which must lie inside.
-    fn get(&self, place: u64) -> Option<u64> {
-        let k = self.0.partition_point(|(start, _)| *start <= place).checked_sub(1)?;
-        let (start, first) = self.0.get(k)?;
-        Some(first + (place - start))
+    /// The number of the row at `index`, which must lie inside.
+    fn get(&self, index: u64) -> Option<u64> {
+        let next = self.shards.partition_point(|(start, _)| *start <= index);
+        let (start, first) = self.shards.get(next.checked_sub(1)?)?;
+        Some(first + (index - start))
     }
 
-    /// The numbers of the rows in `block` that are of the same shard as the one at `place`.
-    fn run_around(&self, place: u64, block: &Range<u64>) -> Option<Range<u64>> {
-        let next = self.0.partition_point(|(start, _)| *start <= place);
-        let (start, first) = *self.0.get(next.checked_sub(1)?)?;
-        let end = self.0.get(next).map_or(u64::MAX, |(start, _)| *start).min(block.end);
+    /// The numbers of the rows in `block` that are of the same shard as the one at `index`.
+    fn same_shard(&self, index: u64, block: &Range<u64>) -> Option<Range<u64>> {
+        let next = self.shards.partition_point(|(start, _)| *start <= index);
+        let (start, first) = *self.shards.get(next.checked_sub(1)?)?;
+        let end = self.shards.get(next).map_or(u64::MAX, |(start, _)| *start).min(block.end);
         let from = start.max(block.start);
         Some(first + (from - start)..first + (end - start))
     }
 }
 
-/// The sequences of the epochs in use: where one epoch meets the next, both are.
+/// The sequences of the last two epochs that were asked for: around the end of an epoch, rows of
+/// two are needed at the same time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LaidOut(Arc<Mutex<[Option<OfEpoch>; 2]>>);
+pub(super) struct SequenceCache(Arc<Mutex<[Option<Arc<Sequence>>; 2]>>);
 
-/// An epoch, and its sequence.
-type OfEpoch = (u64, Arc<Sequence>);
-
-impl LaidOut {
-    fn epoch(&self, rows: &Rows, seed: u64, epoch: u64) -> Arc<Sequence> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let [even, odd] = &mut *kept;
+impl SequenceCache {
+    fn of_epoch(&self, rows: &Rows, seed: u64, epoch: u64) -> Arc<Sequence> {
+        let mut cached = lock_std(&self.0);
+        let [even, odd] = &mut *cached;
         let slot = if epoch.is_multiple_of(2) { even } else { odd };
-        match slot {
-            Some((of, sequence)) if *of == epoch => Arc::clone(sequence),
-            _ => {
-                let sequence = Arc::new(Sequence::new(rows, seed, epoch));
-                *slot = Some((epoch, Arc::clone(&sequence)));
-                sequence
-            }
+        if let Some(sequence) = slot.as_ref().filter(|sequence| sequence.epoch == epoch) {
+            return Arc::clone(sequence);
         }
+        Arc::clone(slot.insert(Arc::new(Sequence::new(rows, seed, epoch))))
     }
 }
 
@@ -183,8 +183,8 @@ mod tests {
     }
 
     fn numbers(shuffle: &Shuffle, rows: &Rows, epoch: u64) -> Vec<u64> {
-        let laid = LaidOut::default();
-        (0..).map_while(|i| shuffle.get(rows, &laid, epoch, i)).collect()
+        let sequences = SequenceCache::default();
+        (0..).map_while(|i| shuffle.get(rows, &sequences, epoch, i)).collect()
     }
 
     proptest! {
@@ -199,8 +199,7 @@ mod tests {
             prop_assert!(found.into_iter().eq(0..all.len()));
         }
 
-        /// Row `i` of a stream comes less than a block away from its place: what a stream reads
-        /// moves forward.
+        /// Each row of a stream is less than a block away from its index in file order.
         #[test]
         fn streams_move_forward(
             n in 1u64..500, seed: u64, rows in 1u64..100, streams in 1u64..10,
@@ -208,11 +207,11 @@ mod tests {
             let window = Window { rows, streams };
             let shuffle = windowed(seed, rows, streams);
             for position in 0..n {
-                let (place, block) = shuffle.place(window, n, 0, position).unwrap();
-                prop_assert!(block.contains(&place) && block.end <= n);
+                let (index, block) = shuffle.locate(window, n, 0, position).unwrap();
+                prop_assert!(block.contains(&index) && block.end <= n);
                 let (stream, i) = (position % streams, position / streams);
                 let straight = stream * (n / streams) + stream.min(n % streams) + i;
-                prop_assert!(place.abs_diff(straight) < window.rows_per_stream());
+                prop_assert!(index.abs_diff(straight) < window.rows_per_stream());
             }
         }
 
@@ -221,13 +220,13 @@ mod tests {
             n in 1u64..(1 << 62), rows in 1u64.., streams in 1u64.., i: u64, seed: u64,
         ) {
             let shuffle = windowed(seed, rows, streams);
-            let place = shuffle.place(Window { rows, streams }, n, 0, i % n);
-            prop_assert!(place.is_some_and(|(place, _)| place < n));
+            let located = shuffle.locate(Window { rows, streams }, n, 0, i % n);
+            prop_assert!(located.is_some_and(|(index, _)| index < n));
         }
     }
 
     #[test]
-    fn one_order_for_all_epochs_on_request() {
+    fn epochs_share_one_order_on_request() {
         let rows = Rows::new(&[5, 0, 9, 1], &[(0, 3)]).unwrap();
         for window in [None, Some(Window { rows: 4, streams: 2 })] {
             let orders = |reshuffle| {

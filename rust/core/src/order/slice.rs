@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 pub struct Slice {
     /// First position; negative counts from the end; `None` is from the start.
     pub start: Option<i64>,
-    /// Position to stop before; negative counts from the end; `None` is to the end.
+    /// Position before which it stops; negative counts from the end; `None` is to the end.
     pub stop: Option<i64>,
     /// Stride, not 0; `None` is 1.
     pub step: Option<i64>,
     /// For `start::step` slices: take the `start`-th of `step` contiguous blocks instead of every
-    /// `step`-th position, as Grain's `sequential_slice` asks.
+    /// `step`-th position, as Grain's `sequential_slice` does.
     pub sequential: bool,
 }
 
@@ -30,7 +30,7 @@ impl RowSlice {
         Self { start: 0, step: 1, len: n }
     }
 
-    /// How many positions.
+    /// The number of positions.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -53,7 +53,7 @@ impl RowSlice {
         u64::try_from(self.start + self.step * i64::try_from(i).ok()?).ok()
     }
 
-    /// What tells this slice from others, for the fingerprint.
+    /// The numbers of this slice, for the fingerprint.
     pub(super) fn words(&self) -> [u64; 3] {
         [self.start.cast_unsigned(), self.step.cast_unsigned(), self.len]
     }
@@ -86,7 +86,7 @@ impl RowSlice {
         };
         let span = if step > 0 { stop - first } else { first - stop };
         let len = if span <= 0 { 0 } else { (span - 1) / step.saturating_abs() + 1 };
-        // A stride past the end visits at most one position: any value stands for it.
+        // A slice of at most one position has any step; this one does not overflow.
         let scaled = if len > 1 { self.step * step } else { self.step };
         Ok(Self { start: self.start + self.step * first, step: scaled, len: len as u64 })
     }

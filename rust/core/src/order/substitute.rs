@@ -1,41 +1,41 @@
-//! Which rows may stand in for one that cannot be used: a function of the order alone.
+//! Which rows may replace one that cannot be used: a pure function of the order.
 
 use std::ops::Range;
 
 use super::{Order, Permutation, RowId};
 
-/// Words under which candidates are drawn, beside those of the shuffle.
+/// Words that are hashed for the draws of candidates, other than those of the shuffle.
 const NEAR: u64 = 16;
 const SHARD: u64 = 17;
 const SLICE: u64 = 18;
 
-/// How many candidates are tried, and how many of them within the window before the whole shard.
+/// The most candidates that are tried, and the most of the same window among them.
 const ATTEMPTS: u64 = 32;
 const NEAR_ATTEMPTS: u64 = 16;
 
-/// The candidates for one place of the stream, in the order in which they are to be tried.
+/// The candidates for replacing one row of the stream, in the order in which they are tried.
 ///
-/// They are other rows of the same shard; in a windowed order those that share the window with it
-/// come first, since these are read at that time anyway. Where bounded slices thin the epochs they
-/// are of the same slice instead: what was sliced away may be held out on purpose. Excluded rows
-/// are never among them, and none comes twice from one of these sets.
+/// They are other rows of the same shard. In a windowed order those of the same window come first,
+/// since they are read at that time anyway. Where epochs are sliced, they are of the same slice
+/// instead: rows outside it may be held out on purpose. Excluded rows are never among them. A row of
+/// the window may be tried again among those of the shard.
 #[derive(Clone, Debug)]
 pub struct Substitutes<'a> {
     order: &'a Order,
     epoch: u64,
     key: u64,
-    near: Others,
-    wide: Others,
+    near: AllBut,
+    wide: AllBut,
 }
 
-/// Everything in a range but one.
+/// All numbers of a range but one.
 #[derive(Clone, Debug)]
-struct Others {
+struct AllBut {
     range: Range<u64>,
     own: u64,
 }
 
-impl Others {
+impl AllBut {
     fn len(&self) -> u64 {
         (self.range.end - self.range.start).saturating_sub(1)
     }
@@ -51,24 +51,26 @@ impl Order {
     /// The candidates for the `i`-th row that is delivered here, drawn by `key`; `None` past the
     /// end.
     pub fn substitutes(&self, i: u64, key: u64) -> Option<Substitutes<'_>> {
-        let (epoch, i) = self.place(i)?;
+        let (epoch, i) = self.position(i)?;
         let own = self.number(epoch, i)?;
-        let others = |range| Others { range, own };
+        let others = |range| AllBut { range, own };
         let (near, wide) = if self.slice.is_whole(self.rows.len()) {
             let shard = self.rows.of_shard(self.rows.get(own)?.shard as usize);
             let near = self.shuffle.as_ref().and_then(|shuffle| {
-                shuffle.neighbours(&self.rows, &self.laid, epoch, i).filter(|near| *near != shard)
+                shuffle
+                    .neighbours(&self.rows, &self.sequences, epoch, i)
+                    .filter(|near| *near != shard)
             });
             (others(near.unwrap_or(own..own)), others(shard))
         } else {
-            (others(own..own), Others { range: 0..self.slice.len(), own: i })
+            (others(own..own), AllBut { range: 0..self.slice.len(), own: i })
         };
         Some(Substitutes { order: self, epoch, key, near, wide })
     }
 }
 
 impl Substitutes<'_> {
-    /// The row to try after `attempt` others; `None` when there is no more to try.
+    /// The row to try after `attempt` others; `None` when there are no more.
     pub fn get(&self, attempt: u64) -> Option<RowId> {
         let n_near = self.near.len().min(NEAR_ATTEMPTS);
         if attempt < n_near {
@@ -81,8 +83,8 @@ impl Substitutes<'_> {
         if self.order.slice.is_whole(self.order.rows.len()) {
             return self.order.rows.get(self.wide.get(attempt, self.key, SHARD)?);
         }
-        let place = self.wide.get(attempt, self.key, SLICE)?;
-        self.order.rows.get(self.order.number(self.epoch, place)?)
+        let index = self.wide.get(attempt, self.key, SLICE)?;
+        self.order.rows.get(self.order.number(self.epoch, index)?)
     }
 }
 
@@ -93,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        super::{Lane, Plan, Rows, Shuffle, Slice, Window},
+        super::{OrderSpec, Partition, Rows, Shuffle, Slice, Window},
         *,
     };
 
@@ -103,8 +105,8 @@ mod tests {
     }
 
     fn order(counts: &[u64], excluded: &[(u32, u64)], shuffle: Option<Shuffle>) -> Order {
-        let plan = Plan { shuffle, epochs: Some(3), ..Plan::ONCE };
-        Order::new(Rows::new(counts, excluded).unwrap(), &plan).unwrap()
+        let spec = OrderSpec { shuffle, epochs: Some(3), ..OrderSpec::ONCE };
+        Order::new(Rows::new(counts, excluded).unwrap(), &spec).unwrap()
     }
 
     fn shuffles() -> impl Strategy<Value = Option<Shuffle>> {
@@ -143,7 +145,7 @@ mod tests {
             prop_assert_eq!(found, candidates(&order, i, key), "always the same");
         }
 
-        /// In a window the first ones come at about the same time as the row itself.
+        /// In a window the first ones are delivered at about the same time as the row itself.
         #[test]
         fn in_a_window_they_are_near(seed: u64, key: u64, i in 0u64..400, rows in 2u64..60, streams in 1u64..4) {
             let window = Window { rows, streams };
@@ -164,13 +166,14 @@ mod tests {
             }
         }
 
-        /// Nothing comes in that a slice has left out.
+        /// None is outside the slice.
         #[test]
         fn they_keep_to_the_slice(seed: u64, key: u64, from in 0i64..10, to in 11i64..20, i in 0u64..30) {
             let shuffle = Some(Shuffle { seed, window: None, reshuffle: true });
             let slice = Slice { start: Some(from), stop: Some(to), step: None, sequential: false };
-            let plan = Plan { shuffle, slices: vec![slice], epochs: Some(3), lane: Lane::ALL };
-            let order = Order::new(Rows::new(&[9, 14], &[]).unwrap(), &plan).unwrap();
+            let slices = vec![slice];
+            let spec = OrderSpec { shuffle, slices, epochs: Some(3), partition: Partition::ALL };
+            let order = Order::new(Rows::new(&[9, 14], &[]).unwrap(), &spec).unwrap();
             let Some(step) = order.step(i) else { return Ok(()) };
             let n = order.rows_per_epoch();
             let mut epoch: Vec<RowId> = (step.epoch * n..(step.epoch + 1) * n)
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_alone_has_none() {
+    fn the_only_row_has_none() {
         assert_eq!(candidates(&order(&[1, 1], &[], None), 0, 9), []);
         assert_eq!(candidates(&order(&[3], &[(0, 0), (0, 2)], None), 0, 9), []);
     }
