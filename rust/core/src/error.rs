@@ -1,4 +1,4 @@
-//! The one error type of the crate: what went wrong, and where.
+//! The error type of the crate: what is wrong, and where.
 
 use std::{fmt, io, sync::Arc};
 
@@ -7,7 +7,7 @@ use gristmill_audio::{DecodeError, Reason};
 /// The result of every fallible operation in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong ([`ErrorKind`]) and where ([`Position`]).
+/// What is wrong ([`ErrorKind`]) and where ([`Position`]).
 ///
 /// Boxed, so that a `Result` stays small on the paths that succeed.
 #[derive(Debug)]
@@ -19,29 +19,28 @@ struct Inner {
     at: Position,
 }
 
-/// The kinds of failure. Each says what the caller may do next.
+/// The kinds of errors, and what the caller may do about each.
 #[non_exhaustive]
 #[derive(Debug)]
 pub enum ErrorKind {
     /// The operating system refused or failed. Retry, or fix the path or the mount.
     Io(io::Error),
-    /// A shard's bytes are not what Arrow IPC says they must be. Leave the shard out or write it
-    /// again.
+    /// A shard's bytes are invalid in its format. Leave the shard out or write it again.
     Corrupt(String),
-    /// A column is missing, or has a type that is not supported here. Change the options.
+    /// A column is missing, or has an unsupported type. Change the options.
     Schema {
-        /// The column, as a dotted path; empty where no one column is to blame.
+        /// The column, as a dotted path; empty where the error is not about one column.
         column: String,
-        /// What does not fit, and what to do.
+        /// What is wrong, and what to do.
         reason: String,
     },
     /// One row's audio cannot be decoded. Leave the row out.
     Decode(DecodeError),
-    /// A limit would have been exceeded. Raise the limit, or leave the row out.
+    /// A limit would be exceeded. Raise the limit, or leave the row out.
     Limit(String),
-    /// The system has not the memory that was asked for. Take less at a time, or free some.
+    /// An allocation failed. Take less at a time, or free memory.
     OutOfMemory {
-        /// What was asked for, in one piece.
+        /// The size of the allocation.
         bytes: u64,
     },
     /// The options contradict each other or the data. Change the options.
@@ -52,7 +51,7 @@ pub enum ErrorKind {
     Closed,
 }
 
-/// Where in the data a failure lies. What is not known stays `None`.
+/// Where in the data an error is, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// The shard's path.
@@ -66,7 +65,7 @@ pub struct Position {
 }
 
 impl Error {
-    /// An error of this kind at no position yet.
+    /// An error of this kind without a position.
     pub fn new(kind: ErrorKind) -> Self {
         Self(Box::new(Inner { kind, at: Position::default() }))
     }
@@ -96,12 +95,12 @@ impl Error {
         Self::new(ErrorKind::Config(reason.into()))
     }
 
-    /// What went wrong.
+    /// What is wrong.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// Where it went wrong.
+    /// Where it is.
     pub fn at(&self) -> &Position {
         &self.0.at
     }
@@ -209,7 +208,7 @@ impl From<io::Error> for Error {
 
 impl From<DecodeError> for Error {
     fn from(e: DecodeError) -> Self {
-        // It says nothing of the row.
+        // A lack of memory is not the row's fault.
         if let Reason::OutOfMemory { bytes } = e.reason {
             return Self::new(ErrorKind::OutOfMemory { bytes });
         }

@@ -4,7 +4,7 @@
 /// generators", OOPSLA 2014): 2^64 divided by the golden ratio.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The finaliser of SplitMix64: a bijection on 64 bits in which every input bit moves about half
+/// The finaliser of SplitMix64: a bijection on 64 bits in which every input bit changes about half
 /// of the output bits.
 #[inline]
 pub fn mix64(z: u64) -> u64 {
@@ -19,7 +19,7 @@ pub fn hash(words: &[u64]) -> u64 {
     words.iter().fold(0, |h, &word| extend(h, word))
 }
 
-/// The hash of one word more: `extend(hash(&[a]), b)` is `hash(&[a, b])`.
+/// The hash with one more word: `extend(hash(&[a]), b)` is `hash(&[a, b])`.
 #[inline]
 pub fn extend(h: u64, word: u64) -> u64 {
     mix64(h.wrapping_add(GAMMA) ^ word)
@@ -32,7 +32,7 @@ pub fn below(h: u64, n: u64) -> u64 {
     ((u128::from(h) * u128::from(n)) >> 64) as u64
 }
 
-/// FNV-1a over bytes, 64 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>): names to words.
+/// FNV-1a, 64 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>).
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()

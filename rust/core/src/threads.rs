@@ -1,22 +1,19 @@
-//! Where threads start: one place that names them, and tells how many can run.
+//! Starting threads, all of which have names, and the CPUs that they may use.
 
-use std::{
-    any::Any,
-    io,
-    sync::{Mutex, PoisonError},
-    thread,
-};
+use std::{any::Any, io, sync::Mutex, thread};
 
 #[cfg(feature = "shuttle")]
 use shuttle::thread::JoinHandle;
 #[cfg(not(feature = "shuttle"))]
 use std::thread::JoinHandle;
 
-/// Starts a named thread. A panic in it ends only this thread and comes out of `join`.
+use crate::sync::lock_std;
+
+/// Starts a named thread. A panic in it ends only this thread, and is returned by `join`.
 ///
 /// # Errors
 ///
-/// What the operating system says when it has no thread to give.
+/// As [`thread::Builder::spawn`].
 pub(crate) fn spawn<F, T>(name: impl Into<String>, run: F) -> io::Result<JoinHandle<T>>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -28,67 +25,40 @@ where
     thread::Builder::new().name(name.into()).spawn(run)
 }
 
-/// Starts a named thread that may borrow; the scope joins it.
-///
-/// # Errors
-///
-/// What the operating system says when it has no thread to give.
-pub(crate) fn spawn_scoped<'scope, F, T>(
-    scope: &'scope thread::Scope<'scope, '_>,
-    name: impl Into<String>,
-    run: F,
-) -> io::Result<thread::ScopedJoinHandle<'scope, T>>
-where
-    F: FnOnce() -> T + Send + 'scope,
-    T: Send + 'scope,
-{
-    thread::Builder::new().name(name.into()).spawn_scoped(scope, run)
-}
-
-/// Does all `jobs`, taken in their order, on up to `n_threads` threads of which this is one, and returns
-/// when they are done. The others are called `name` and a number.
+/// Runs `work` on all `jobs`, which are taken in their order by up to `n_threads` threads, this one
+/// included. The other threads are called `name` and a number.
 ///
 /// # Panics
 ///
 /// Where `work` does.
-pub fn share_out<J: Send>(name: &str, jobs: Vec<J>, n_threads: usize, work: impl Fn(J) + Sync) {
+pub fn parallel_for_each<J: Send>(
+    name: &str,
+    jobs: Vec<J>,
+    n_threads: usize,
+    work: impl Fn(J) + Sync,
+) {
     let n_threads = n_threads.min(jobs.len());
     let jobs = Mutex::new(jobs.into_iter());
-    let lock = || jobs.lock().unwrap_or_else(PoisonError::into_inner);
-    let next = || lock().next();
-    let team = Team {
-        name,
-        is_wanted: &|n| n < n_threads && lock().len() > 0,
-        work: &|| {
-            while let Some(job) = next() {
-                work(job);
-            }
-        },
-    };
-    thread::scope(|scope| team.join_in(scope, 1));
-}
-
-/// Threads that do the same work, each of which starts the next: quick jobs are done before many have
-/// started, and none waits while it starts all others.
-struct Team<'a> {
-    name: &'a str,
-    /// Whether there is work for one more.
-    is_wanted: &'a (dyn Fn(usize) -> bool + Sync),
-    work: &'a (dyn Fn() + Sync),
-}
-
-impl Team<'_> {
-    fn join_in<'scope>(&'scope self, scope: &'scope thread::Scope<'scope, '_>, n: usize) {
-        if (self.is_wanted)(n) {
-            let next = move || self.join_in(scope, n + 1);
-            // One that cannot start costs time and nothing else.
-            let _ = spawn_scoped(scope, format!("{}-{n}", self.name), next);
+    let next = || lock_std(&jobs).next();
+    let run = &|| {
+        while let Some(job) = next() {
+            work(job);
         }
-        (self.work)();
-    }
+    };
+    thread::scope(|scope| {
+        for n in 1..n_threads {
+            // The threads that run may have done all jobs by now.
+            if lock_std(&jobs).len() == 0 {
+                break;
+            }
+            // If it cannot be started, the others do its jobs.
+            let _ = thread::Builder::new().name(format!("{name}-{n}")).spawn_scoped(scope, run);
+        }
+        run();
+    });
 }
 
-/// CPUs that this process may use: affinity and cgroup quota counted.
+/// The number of CPUs that this process may use, by affinity and cgroup quota.
 pub fn usable_cpus() -> usize {
     thread::available_parallelism().map_or(1, Into::into)
 }
@@ -96,9 +66,9 @@ pub fn usable_cpus() -> usize {
 /// The CPUs that threads started now may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cpus {
-    /// How many, the quota counted.
+    /// Their number, by affinity and cgroup quota.
     pub(crate) n: usize,
-    /// Which, where the system tells.
+    /// Which ones, where the system tells.
     #[cfg(target_os = "linux")]
     affinity: Option<rustix::thread::CpuSet>,
 }
@@ -113,7 +83,7 @@ impl Cpus {
     }
 }
 
-/// What a contained panic said.
+/// The message of a contained panic.
 pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|&text| text.to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
@@ -134,7 +104,7 @@ mod tests {
     fn every_job_is_done_once_whatever_the_threads() {
         for (n_jobs, n_threads) in [(0, 4), (1, 4), (100, 0), (100, 1), (100, 3), (3, 100)] {
             let done: Vec<AtomicUsize> = (0..n_jobs).map(|_| AtomicUsize::new(0)).collect();
-            super::share_out("test", done.iter().collect(), n_threads, |one| {
+            super::parallel_for_each("test", done.iter().collect(), n_threads, |one| {
                 one.fetch_add(1, Relaxed);
             });
             assert!(done.iter().all(|one| one.load(Relaxed) == 1), "{n_jobs} {n_threads}");
@@ -142,17 +112,17 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_done_side_by_side() {
-        let (all_here, seen) = (Barrier::new(3), Mutex::new(HashSet::new()));
-        super::share_out("test", vec![(); 3], 3, |()| {
-            all_here.wait();
+    fn jobs_run_concurrently() {
+        let (all_arrived, seen) = (Barrier::new(3), Mutex::new(HashSet::new()));
+        super::parallel_for_each("test", vec![(); 3], 3, |()| {
+            all_arrived.wait();
             seen.lock().unwrap().insert(thread::current().id());
         });
         assert_eq!(seen.lock().unwrap().len(), 3);
     }
 
     #[test]
-    fn a_panic_comes_out_of_join() {
+    fn join_returns_a_panic() {
         let handle = super::spawn("gristmill-test", || panic!("contained")).unwrap();
         assert_eq!(handle.thread().name(), Some("gristmill-test"));
         assert!(handle.join().is_err());

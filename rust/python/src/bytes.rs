@@ -8,7 +8,7 @@
 
 use std::{ops::Range, ptr, sync::Arc};
 
-use gristmill_core::{engine::share_out, memory::Buffer};
+use gristmill_core::{engine::parallel_for_each, memory::Buffer};
 use pyo3::{ffi, prelude::*, types::PyBytes};
 use rustix::{
     mm::{Advice, madvise},
@@ -87,6 +87,6 @@ pub(crate) fn large_bytes(
         made.push(object);
     }
     let n_threads = n_threads.min(n_bytes / WORTH_A_THREAD + 1);
-    py.detach(|| share_out("gristmill-bytes", pieces, n_threads, Piece::fill));
+    py.detach(|| parallel_for_each("gristmill-bytes", pieces, n_threads, Piece::fill));
     Ok(made)
 }

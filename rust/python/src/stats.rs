@@ -46,7 +46,7 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<
     pauses.set_item("seconds", seconds(stats.pauses.total))?;
     all.set_item("pauses", pauses)?;
     let waits = PyDict::new(py);
-    waits.set_item("look_ahead_seconds", seconds(stats.waits.look_ahead))?;
+    waits.set_item("look_ahead_seconds", seconds(stats.waits.prefetch_depth))?;
     waits.set_item("memory_budget_seconds", seconds(stats.waits.memory_budget))?;
     waits.set_item("tables_seconds", seconds(stats.waits.tables))?;
     all.set_item("reader_waits", waits)?;

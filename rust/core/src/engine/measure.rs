@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     metrics::{
-        Caches, Depths, Memory, ReaderWaits, Snapshot, StageTimes, StorageTimes, ThreadTimes,
+        Caches, Depths, MemoryUse, ReaderWaits, Snapshot, StageTimes, StorageTimes, ThreadTimes,
     },
     threads::usable_cpus,
 };
@@ -32,7 +32,7 @@ pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot
         opened.map_or(Duration::ZERO, |opened| now.saturating_duration_since(opened.at));
     let (claimed, unfinished, n_read, open, ready) = queue.look(Queue::depths);
     let read_bytes = queue.look(|queue| queue.read().map(ReadRow::n_bytes).sum());
-    let [look_ahead, memory_budget, load] = metrics.idle.totals();
+    let [prefetch_depth, memory_budget, load] = metrics.idle.totals();
     let clients = queue.clients();
     let times = |client: Option<&Client>| client.map(Client::times).unwrap_or_default();
     let (reading, decoding) =
@@ -48,23 +48,23 @@ pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot
     Snapshot {
         elapsed: metrics.began.elapsed(),
         opening,
-        first_element: metrics.consumer.first(),
+        first_element: metrics.consumer.first_wait(),
         elements,
         rows,
         bad_rows: metrics.n_bad.load(Relaxed),
         plan: StageTimes {
             count: claimed,
             // Threads that were woken and have no CPU yet are counted here too.
-            busy: readers
-                .alive
-                .saturating_sub(readers.elsewhere + look_ahead + memory_budget + load + read_busy),
+            busy: readers.alive.saturating_sub(
+                readers.elsewhere + prefetch_depth + memory_budget + load + read_busy,
+            ),
             waiting: load,
-            percentiles: metrics.columns.percentiles(),
+            percentiles: metrics.tables.percentiles(),
         },
         read: StageTimes {
             count: reads.count().saturating_sub(in_opening.0),
             busy: read_busy,
-            waiting: look_ahead + memory_budget,
+            waiting: prefetch_depth + memory_budget,
             percentiles: reads.percentiles(),
         },
         decode: StageTimes {
@@ -101,13 +101,13 @@ pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot
             mean_read_rows,
             mean_ready_batches,
         },
-        memory: Memory {
+        memory: MemoryUse {
             used: account.used(),
             peak: account.peak(),
             budget: options.memory_budget,
         },
         usable_cpus: usable_cpus(),
-        waits: ReaderWaits { look_ahead, memory_budget, tables: load },
+        waits: ReaderWaits { prefetch_depth, memory_budget, tables: load },
         readers,
         decoders,
         shards: context.dataset.get().map(Dataset::reads).unwrap_or_default(),

@@ -42,7 +42,7 @@ pub use options::{AudioRequest, OnError, Options};
 pub use resume::Start;
 pub use shell::Next;
 
-pub use crate::threads::{share_out, usable_cpus};
+pub use crate::threads::{parallel_for_each, usable_cpus};
 
 use self::{
     assembler::Assembler,
@@ -198,13 +198,13 @@ impl Pipeline {
     pub fn next(&self, timeout: Duration) -> Result<Next<Batch>> {
         let Context { metrics, queue, options, .. } = &*self.context;
         let consumer = &metrics.consumer;
-        consumer.asks();
-        let mut next = queue.next(timeout, |slept| consumer.slept(slept));
+        consumer.requested();
+        let mut next = queue.next(timeout, |slept| consumer.waited(slept));
         match &mut next {
             Ok(Next::Batch(batch)) => {
                 metrics.bad_rows(batch.bad.iter().filter(|bad| !bad.is_substitute).count());
                 let (_, _, n_read, _, n_ready) = queue.look(Queue::depths);
-                consumer.takes(batch.n_delivered, (n_ready + 1, n_read));
+                consumer.took(batch.n_delivered, (n_ready + 1, n_read));
                 let permit = batch.take_permit(options.binary == Binary::Bytes);
                 let mut delivered = self.lock_delivered();
                 let older = std::mem::replace(&mut delivered.0, permit);
@@ -214,7 +214,7 @@ impl Pipeline {
             }
             Ok(Next::Pending) => {}
             Ok(Next::End) | Err(_) => {
-                consumer.ends();
+                consumer.ended();
                 metrics.end();
             }
         }
@@ -228,7 +228,7 @@ impl Pipeline {
     /// Tells that the last batch has been made an element of the consumer's language: the time
     /// since [`Self::next`] counts as delivery, and not as the consumer's own.
     pub fn handed_over(&self) {
-        self.context.metrics.consumer.has_it();
+        self.context.metrics.consumer.delivered();
     }
 
     /// What has been measured so far, also after [`Self::close`]; `None` in a forked child, where

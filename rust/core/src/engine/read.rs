@@ -150,7 +150,7 @@ impl Reader {
             let loaded = self.tables.load(key, known, permit, |takes| {
                 self.context
                     .metrics
-                    .columns
+                    .tables
                     .time(|| shard.load_table_within(key.1, projection, budget, takes))
             });
             self.context.change(Queue::loaded);

@@ -15,12 +15,12 @@ use std::{
 
 use super::{
     pool::Client,
-    queue::{Blocked, Items, Limits, Queue, Taken},
+    queue::{Items, Limits, Queue, Taken},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     memory::Account,
-    metrics::Idle,
+    metrics::{IdleReason, IdleTime},
     sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering::SeqCst, lock, wait_timeout},
 };
 
@@ -122,16 +122,16 @@ impl<W: Items> Shell<W> {
     /// As [`Self::with`], and tells `idle` how many of `n_readers` readers have nothing to do.
     pub(crate) fn with_idle<T>(
         &self,
-        idle: &Idle,
+        idle: &IdleTime,
         n_readers: usize,
         change: impl FnOnce(&mut Queue<W>) -> T,
     ) -> T {
         self.measured(change, |queue, readable| match readable {
-            Err(why) if queue.has_begun() && !queue.is_over() => {
+            Err(reason) if queue.has_begun() && !queue.is_over() => {
                 let n_idle = n_readers.saturating_sub(queue.n_reading());
-                idle.change(n_idle as u32, why.number());
+                idle.set(n_idle as u32, reason);
             }
-            Ok(_) | Err(_) => idle.change(0, 0),
+            Ok(_) | Err(_) => idle.clear(),
         })
     }
 
@@ -140,7 +140,7 @@ impl<W: Items> Shell<W> {
     fn measured<T>(
         &self,
         change: impl FnOnce(&mut Queue<W>) -> T,
-        measure: impl FnOnce(&Queue<W>, Result<usize, Blocked>),
+        measure: impl FnOnce(&Queue<W>, Result<usize, IdleReason>),
     ) -> T {
         let mut state = self.lock();
         let result = change(&mut state.queue);
@@ -153,13 +153,13 @@ impl<W: Items> Shell<W> {
     }
 
     /// Stores what can be done, and says whom to wake for it.
-    fn publish(&self, state: &State<W>, readable: Result<usize, Blocked>) -> Wake {
+    fn publish(&self, state: &State<W>, readable: Result<usize, IdleReason>) -> Wake {
         let queue = &state.queue;
         let (mut n_readable, n_read) =
             if state.is_closed { (0, 0) } else { (readable.unwrap_or(0), queue.n_read()) };
         self.n_readable.store(n_readable, SeqCst);
         self.n_read.store(n_read, SeqCst);
-        let is_short = readable == Err(Blocked::Budget);
+        let is_short = readable == Err(IdleReason::Memory);
         self.account.notify_when_freed(is_short);
         if is_short && !state.is_closed {
             // Bytes that came back before that was said were told to nobody.

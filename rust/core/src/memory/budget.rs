@@ -49,7 +49,7 @@ impl MemoryPool {
         });
         let mut accounts = lock(&self.0.accounts);
         accounts.push(Arc::downgrade(&account));
-        self.share_out(&mut accounts);
+        self.compute_shares(&mut accounts);
         account
     }
 
@@ -69,7 +69,7 @@ impl MemoryPool {
     }
 
     /// Computes the shares of the open accounts, and returns these.
-    fn share_out(&self, accounts: &mut Vec<Weak<Account>>) -> Vec<Arc<Account>> {
+    fn compute_shares(&self, accounts: &mut Vec<Weak<Account>>) -> Vec<Arc<Account>> {
         let open: Vec<_> = accounts.iter().filter_map(Weak::upgrade).collect();
         accounts.retain(|account| account.strong_count() > 0);
         let limit = open.iter().map(|account| account.budget).max().unwrap_or(0);
@@ -208,7 +208,7 @@ impl Account {
     pub fn close(&self) {
         let mut accounts = lock(&self.pool.0.accounts);
         accounts.retain(|account| !std::ptr::eq(account.as_ptr(), self));
-        let others = self.pool.share_out(&mut accounts);
+        let others = self.pool.compute_shares(&mut accounts);
         drop(accounts);
         for account in others {
             account.notify();

@@ -1,44 +1,43 @@
-//! The consumer's loop: what it waits for data, what making elements takes, and what it does with
-//! them.
+//! The consumer's loop: its waits for data, the conversion of elements, and its own work.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use super::{Pauses, Percentiles, StageTimes, Timer};
+use crate::sync::lock_std;
 
-/// Work of the consumer's own that takes this many times the mean is a pause.
+/// The consumer's own work between two elements is a pause if it takes this many times the mean.
 const PAUSE: u32 = 10;
 
-/// Follows the one thread that takes elements.
+/// Times the thread that takes elements.
 #[derive(Debug, Default)]
 pub(crate) struct Consumer {
     waits: Timer,
     deliver: Timer,
-    /// What the consumer did between two elements.
+    /// The consumer's own work between two elements.
     own: Timer,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// When it asked for the element that it is waiting for or that is being made.
-    asked: Option<Instant>,
-    /// When it had that element's rows.
+    /// When it asked for the element that it waits for or that is being converted.
+    requested: Option<Instant>,
+    /// When it took that element's rows.
     taken: Option<Instant>,
-    /// When it had the last element.
-    had: Option<Instant>,
-    /// How long it has slept for this element.
-    slept: Duration,
-    /// How long it slept for the first one, which waits for the shards to be opened.
-    first: Option<Duration>,
-    /// When it had the first one; what follows is the loop.
+    /// When the last element was delivered.
+    delivered: Option<Instant>,
+    /// How long it has waited for this element.
+    waited: Duration,
+    /// How long it waited for the first element, which needs the shards to be opened.
+    first_wait: Option<Duration>,
+    /// When the first element was delivered. Totals are of what follows.
     began: Option<Instant>,
     ended: Option<Instant>,
-    /// In the loop, asleep and at the making of elements.
     waiting: Duration,
-    making: Duration,
+    converting: Duration,
     elements: u64,
     rows: u64,
     /// Sums over the elements: batches that were ready, and rows that were read, when it was taken.
@@ -47,39 +46,34 @@ struct Inner {
 }
 
 impl Consumer {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The consumer comes and asks, perhaps for the same element as before.
-    pub(crate) fn asks(&self) {
-        let mut inner = self.lock();
-        if inner.asked.is_some() {
+    /// The consumer asks for an element, which may be the one that it already waits for.
+    pub(crate) fn requested(&self) {
+        let mut inner = lock_std(&self.inner);
+        if inner.requested.is_some() {
             return;
         }
         let now = Instant::now();
-        if let Some(had) = inner.had {
-            self.own.record(now.saturating_duration_since(had));
+        if let Some(delivered) = inner.delivered {
+            self.own.record(now.saturating_duration_since(delivered));
         }
-        (inner.asked, inner.slept) = (Some(now), Duration::ZERO);
+        (inner.requested, inner.waited) = (Some(now), Duration::ZERO);
     }
 
-    /// There was no element for it, and it slept so long.
-    pub(crate) fn slept(&self, duration: Duration) {
-        self.lock().slept += duration;
+    /// It has waited for the element.
+    pub(crate) fn waited(&self, duration: Duration) {
+        lock_std(&self.inner).waited += duration;
     }
 
-    /// It has the rows of an element, which are so many; batches that were `ready`, and rows that
-    /// were `read` by then.
-    pub(crate) fn takes(&self, n_rows: usize, (ready, read): (usize, usize)) {
-        let mut inner = self.lock();
+    /// It takes an element of `n_rows` rows, when this many batches were ready and rows were read.
+    pub(crate) fn took(&self, n_rows: usize, (ready, read): (usize, usize)) {
+        let mut inner = lock_std(&self.inner);
         inner.taken = Some(Instant::now());
-        let slept = inner.slept;
-        if inner.first.is_none() {
-            inner.first = Some(slept);
+        let waited = inner.waited;
+        if inner.first_wait.is_none() {
+            inner.first_wait = Some(waited);
         } else {
-            inner.waiting += slept;
-            self.waits.record(slept);
+            inner.waiting += waited;
+            self.waits.record(waited);
         }
         inner.elements += 1;
         inner.rows += n_rows as u64;
@@ -87,66 +81,66 @@ impl Consumer {
         inner.read += read as u64;
     }
 
-    /// The rows have become an element.
-    pub(crate) fn has_it(&self) {
-        let mut inner = self.lock();
+    /// The element has been converted for it.
+    pub(crate) fn delivered(&self) {
+        let mut inner = lock_std(&self.inner);
         let Some(taken) = inner.taken.take() else { return };
         let now = Instant::now();
         let took = now.saturating_duration_since(taken);
         self.deliver.record(took);
         if inner.began.is_some() {
-            inner.making += took;
+            inner.converting += took;
         }
         inner.began.get_or_insert(now);
-        (inner.asked, inner.had) = (None, Some(now));
+        (inner.requested, inner.delivered) = (None, Some(now));
     }
 
-    /// There are no more.
-    pub(crate) fn ends(&self) {
-        self.lock().ended.get_or_insert_with(Instant::now);
+    /// There are no more elements.
+    pub(crate) fn ended(&self) {
+        lock_std(&self.inner).ended.get_or_insert_with(Instant::now);
     }
 
-    /// When it did something else for long. It need not have come back from the last one.
+    /// Its pauses, without one that has not ended.
     pub(crate) fn pauses(&self) -> Pauses {
         let mean = self.own.sum() / self.own.count().clamp(1, u32::MAX.into()) as u32;
-        let (count, total) = self.own.from((mean * PAUSE).max(Duration::from_nanos(1)));
+        let (count, total) = self.own.at_least((mean * PAUSE).max(Duration::from_nanos(1)));
         Pauses { count, total }
     }
 
-    /// How long the first element was waited for.
-    pub(crate) fn first(&self) -> Option<Duration> {
-        self.lock().first
+    /// The wait for the first element.
+    pub(crate) fn first_wait(&self) -> Option<Duration> {
+        lock_std(&self.inner).first_wait
     }
 
     /// Elements and rows that were taken.
     pub(crate) fn taken(&self) -> (u64, u64) {
-        let inner = self.lock();
+        let inner = lock_std(&self.inner);
         (inner.elements, inner.rows)
     }
 
     /// Means over the elements: batches that were ready, and rows that were read.
     pub(crate) fn mean_depths(&self) -> (f64, f64) {
-        let inner = self.lock();
+        let inner = lock_std(&self.inner);
         let n = inner.elements.max(1) as f64;
         (inner.ready as f64 / n, inner.read as f64 / n)
     }
 
-    /// The making of elements as a stage.
+    /// The conversion of elements as a stage.
     pub(crate) fn deliveries(&self) -> StageTimes {
         self.deliver.stage()
     }
 
-    /// The consumer as a stage: its own work between elements, and its waiting.
+    /// The consumer as a stage: its own work between elements, and its waits.
     pub(crate) fn times(&self) -> StageTimes {
-        let inner = self.lock();
+        let inner = lock_std(&self.inner);
         let now = inner.ended.unwrap_or_else(Instant::now);
         let since = |then: Option<Instant>| {
             then.map_or(Duration::ZERO, |then| now.saturating_duration_since(then))
         };
-        // It waits now, where it has asked and does not have it.
-        let waits = inner.asked.filter(|_| inner.taken.is_none() && inner.began.is_some());
+        // The wait that has not ended, if there is one.
+        let waits = inner.requested.filter(|_| inner.taken.is_none() && inner.began.is_some());
         let waiting = inner.waiting + since(waits);
-        let busy = since(inner.began).saturating_sub(waiting + inner.making);
+        let busy = since(inner.began).saturating_sub(waiting + inner.converting);
         let percentiles: Percentiles = self.waits.percentiles();
         StageTimes { count: inner.elements, busy, waiting, percentiles }
     }
@@ -161,28 +155,28 @@ mod tests {
     const STEP: Duration = Duration::from_millis(4);
 
     #[test]
-    fn waiting_making_and_own_work_are_told_apart() {
+    fn waits_conversion_and_own_work_are_told_apart() {
         let consumer = Consumer::default();
         for k in 0..5 {
-            consumer.asks();
-            consumer.asks();
+            consumer.requested();
+            consumer.requested();
             sleep(STEP);
-            consumer.slept(STEP);
-            consumer.takes(3, (2, 7));
+            consumer.waited(STEP);
+            consumer.took(3, (2, 7));
             sleep(STEP / 2);
-            consumer.has_it();
+            consumer.delivered();
             if k < 4 {
                 sleep(2 * STEP);
             }
         }
-        consumer.ends();
-        let (times, making) = (consumer.times(), consumer.deliveries());
-        assert_eq!((times.count, making.count), (5, 5));
+        consumer.ended();
+        let (times, deliveries) = (consumer.times(), consumer.deliveries());
+        assert_eq!((times.count, deliveries.count), (5, 5));
         assert_eq!(consumer.taken(), (5, 15));
         assert_eq!(consumer.mean_depths(), (2.0, 7.0));
-        assert_eq!((consumer.first(), times.waiting), (Some(STEP), 4 * STEP));
-        assert!(making.busy >= 5 * STEP / 2);
-        // The sleeps that it was told of may have been longer than it was told.
+        assert_eq!((consumer.first_wait(), times.waiting), (Some(STEP), 4 * STEP));
+        assert!(deliveries.busy >= 5 * STEP / 2);
+        // The sleeps may have been longer than the waits that were reported.
         assert!(times.busy >= 8 * STEP, "{times:?}");
     }
 
@@ -190,14 +184,14 @@ mod tests {
     fn long_absences_are_pauses() {
         let consumer = Consumer::default();
         for k in 0..60 {
-            consumer.asks();
-            consumer.takes(1, (0, 0));
-            consumer.has_it();
+            consumer.requested();
+            consumer.took(1, (0, 0));
+            consumer.delivered();
             if k % 20 == 19 {
                 sleep(5 * STEP);
             }
         }
-        consumer.asks();
+        consumer.requested();
         let pauses = consumer.pauses();
         assert_eq!(pauses.count, 3);
         assert!(pauses.total >= 14 * STEP, "{pauses:?}");

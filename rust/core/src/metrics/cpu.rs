@@ -3,11 +3,13 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::Duration,
 };
 
-/// Time that threads had a CPU, and time that they were ready to run and had none.
+use crate::sync::lock_std;
+
+/// CPU time of threads, and the time that they were ready to run and had no CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// On a CPU.
@@ -21,7 +23,7 @@ impl CpuTime {
         Self { used: self.used + other.used, queued: self.queued + other.queued }
     }
 
-    /// What has come since `before`.
+    /// The difference to an earlier time.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             used: self.used.saturating_sub(before.used),
@@ -35,7 +37,7 @@ impl CpuTime {
     }
 }
 
-/// Threads of one kind: those that run, and the sum of those that have ended.
+/// The CPU time of a pool's threads: of those that run, and the sum of those that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct CpuTimes {
     inner: Mutex<Inner>,
@@ -48,30 +50,26 @@ struct Inner {
 }
 
 impl CpuTimes {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers the calling thread; hand the result to [`Self::leave`] before the thread ends.
     pub(crate) fn enter(&self) -> Option<PathBuf> {
-        // The link reads `PID/task/TID`; the number itself takes an unsafe call.
+        // The link reads `PID/task/TID`. Asking for the thread's id takes an unsafe call.
         let link = fs::read_link("/proc/thread-self").ok()?;
         let file = Path::new("/proc/self/task").join(link.file_name()?).join("schedstat");
-        self.lock().running.push(file.clone());
+        lock_std(&self.inner).running.push(file.clone());
         Some(file)
     }
 
     /// Adds the calling thread's time to that of the ended ones.
     pub(crate) fn leave(&self, file: &Path) {
         let time = read(file);
-        let mut inner = self.lock();
+        let mut inner = lock_std(&self.inner);
         inner.running.retain(|running| running != file);
         inner.ended = inner.ended.plus(time.unwrap_or_default());
     }
 
     /// The time of all threads; `None` where the system does not tell.
     pub(crate) fn total(&self) -> Option<CpuTime> {
-        let inner = self.lock();
+        let inner = lock_std(&self.inner);
         let times = inner.running.iter().filter_map(|file| read(file));
         let total = times.fold(inner.ended, CpuTime::plus);
         (total != CpuTime::default()).then_some(total)
@@ -108,6 +106,6 @@ mod tests {
         assert!(ended.used >= running.used);
         assert_eq!(ended.since(ended), CpuTime::default());
         assert_eq!(ended.part(0.5).used, ended.used.mul_f64(0.5));
-        assert!(times.lock().running.is_empty());
+        assert!(lock_std(&times.inner).running.is_empty());
     }
 }

@@ -1,12 +1,12 @@
-//! What a request to the storage takes: a latency, and a time for each byte in flight.
+//! The latency and bandwidth of the storage, from how long requests take.
 
 /// A running least-squares fit of `seconds = latency + bytes in flight / bandwidth`.
 ///
-/// The bytes are those of all requests under way, its own included: a request waits for the bytes
-/// of the others too where they share the storage's bandwidth. So the slope is the inverse of that
-/// bandwidth, and the latency is what more readers would hide.
+/// The bytes are those of all pending requests, its own included: where requests share the storage's
+/// bandwidth, each waits for the bytes of the others too. So the slope is the inverse of that
+/// bandwidth, and more readers would hide the latency.
 ///
-/// Means and co-moments are updated as Welford does (Technometrics 4, 1962), which keeps its
+/// Means and co-moments are updated by Welford's method (Technometrics 4, 1962), which loses no
 /// digits over any number of requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LatencyFit {
@@ -17,9 +17,9 @@ pub(crate) struct LatencyFit {
     xy: f64,
 }
 
-/// Requests before a fit means anything.
+/// Fewer requests tell nothing.
 const MIN_REQUESTS: f64 = 8.0;
-/// Spread of the sizes, as a part of their mean, below which a slope would be noise.
+/// With less spread of the bytes in flight, relative to their mean, the slope would be noise.
 const MIN_SPREAD: f64 = 0.05;
 
 impl LatencyFit {
@@ -34,8 +34,8 @@ impl LatencyFit {
         self.xy += from_old * (seconds - self.mean_y);
     }
 
-    /// `(latency in seconds, seconds a byte)`, neither below 0; `None` where requests are few or
-    /// always so many bytes are in flight.
+    /// `(latency in seconds, seconds a byte)`, neither below 0; `None` where requests are too few or
+    /// nearly as many bytes are always in flight.
     pub(crate) fn get(&self) -> Option<(f64, f64)> {
         let spread = (self.xx / self.n).sqrt();
         if self.n < MIN_REQUESTS || spread < MIN_SPREAD * self.mean_x || self.mean_x <= 0.0 {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_must_differ() {
+    fn bytes_in_flight_must_differ() {
         assert_eq!(fitted(&[]), None);
         assert_eq!(fitted(&[(1000, 0.1); 50]), None);
         assert_eq!(fitted(&[(10, 0.1), (20, 0.2)]), None);
@@ -78,8 +78,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_below_zero() {
-        // Larger requests that take less time are all latency, and the other way round.
+    fn neither_is_below_zero() {
+        // Where larger requests take less time, all of it is latency; where time grows faster than
+        // the bytes, none of it is.
         let falling: Vec<_> = (1..20).map(|k| (k * 1000, 1.0 - 0.01 * k as f64)).collect();
         let (latency, slope) = fitted(&falling).unwrap();
         assert!(slope == 0.0 && (latency - 0.9).abs() < 1e-9);
@@ -90,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_is_found_again(
+        fn a_line_is_recovered(
             latency in 0.0..0.1_f64,
             bandwidth in 1e6..1e10_f64,
             sizes in prop::collection::vec(1_u64..4 << 20, 10..100),

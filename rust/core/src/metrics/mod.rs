@@ -1,16 +1,16 @@
-//! What the pipeline measures of itself, always.
+//! Statistics of a pipeline, which are always on.
 //!
-//! One rule holds for all stages: each piece of work (a request, a row, a batch, an element) is
-//! timed, and its duration goes into the stage's [`Timer`], a histogram of relaxed atomics. That
-//! takes two readings of the clock and two additions, about a tenth of a microsecond. What keeps
-//! readers from working is added up whenever it changes ([`Idle`]).
+//! All stages follow one rule: each piece of work (a request, a row, a batch, an element) is timed,
+//! and its duration goes into the stage's [`Timer`], a histogram of relaxed atomics. That takes two
+//! readings of the clock and two additions, about a tenth of a microsecond. The time that readers
+//! are idle is added up by the reason ([`IdleTime`]).
 
 mod consumer;
 mod cpu;
-mod idle;
+mod idle_time;
 mod latency;
 mod requests;
-mod shard;
+mod row_counts;
 mod snapshot;
 mod timer;
 
@@ -25,21 +25,21 @@ use std::{
 pub(crate) use self::{
     consumer::Consumer,
     cpu::CpuTimes,
-    idle::Idle,
+    idle_time::{IdleReason, IdleTime},
     requests::{FileMetrics, RequestMetrics},
-    shard::RowCounts,
+    row_counts::RowCounts,
     timer::Timer,
 };
 pub use self::{
     cpu::CpuTime,
-    shard::ShardRows,
+    row_counts::ShardRows,
     snapshot::{
-        Caches, Depths, Memory, Pauses, Percentiles, ReaderWaits, ShardReads, Snapshot, StageTimes,
-        StorageTimes, ThreadTimes,
+        Caches, Depths, MemoryUse, Pauses, Percentiles, ReaderWaits, ShardReads, Snapshot,
+        StageTimes, StorageTimes, ThreadTimes,
     },
 };
 
-/// What the threads of one pipeline write as they go.
+/// What the threads of one pipeline measure.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     /// When the pipeline was started.
@@ -47,23 +47,21 @@ pub(crate) struct Metrics {
     pub(crate) opened: OnceLock<Opening>,
     /// When the last row was finished, or the pipeline was closed.
     pub(crate) ended: OnceLock<Instant>,
-    /// Record batches: from the place in the file to columns.
-    pub(crate) columns: Timer,
-    /// Rows: from encoded bytes to samples at their own rate.
+    /// Loading tables: one for each record batch.
+    pub(crate) tables: Timer,
+    /// Decoding rows, without resampling.
     pub(crate) decode: Timer,
-    /// Rows that were resampled.
+    /// Resampling rows.
     pub(crate) resample: Timer,
-    /// Batches: joining their rows.
+    /// Joining the rows of batches.
     pub(crate) assemble: Timer,
-    /// The consumer's side.
     pub(crate) consumer: Consumer,
-    /// Readers without work.
-    pub(crate) idle: Idle,
+    pub(crate) idle: IdleTime,
     /// Bad rows in the batches that were taken.
     pub(crate) n_bad: AtomicU64,
 }
 
-/// When the shards were open, and what reading had come to by then.
+/// When the shards were open, and the requests until then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
     pub(crate) at: Instant,
@@ -77,30 +75,30 @@ impl Default for Metrics {
             began: Instant::now(),
             opened: OnceLock::new(),
             ended: OnceLock::new(),
-            columns: Timer::default(),
+            tables: Timer::default(),
             decode: Timer::default(),
             resample: Timer::default(),
             assemble: Timer::default(),
             consumer: Consumer::default(),
-            idle: Idle::default(),
+            idle: IdleTime::default(),
             n_bad: AtomicU64::new(0),
         }
     }
 }
 
 impl Metrics {
-    /// The shards are open, after these requests.
+    /// The shards are open.
     pub(crate) fn opened(&self, requests: &RequestMetrics) {
         let (requests, busy) = (requests.timer().count(), requests.timer().sum());
         self.opened.get_or_init(|| Opening { at: Instant::now(), requests, busy });
     }
 
-    /// No more will be measured: what is alive ends here.
+    /// The stream has ended, or was closed.
     pub(crate) fn end(&self) {
         self.ended.get_or_init(Instant::now);
     }
 
-    /// So many rows more could not be used.
+    /// Counts bad rows.
     pub(crate) fn bad_rows(&self, n: usize) {
         if n > 0 {
             self.n_bad.fetch_add(n as u64, Relaxed);

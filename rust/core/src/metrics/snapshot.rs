@@ -1,10 +1,10 @@
-//! What a pipeline has measured until one moment, as plain numbers.
+//! What a pipeline has measured so far, as plain numbers.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{CpuTime, ShardRows};
 
-/// The durations below which half, 90 % and 99 % lie, to within a sixteenth.
+/// Percentiles of durations, to within a sixteenth of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Percentiles {
     /// The median.
@@ -18,48 +18,49 @@ pub struct Percentiles {
 /// One stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StageTimes {
-    /// Rows, requests or batches, by the stage.
+    /// Rows, requests, batches or elements, depending on the stage.
     pub count: u64,
-    /// Thread time at work.
+    /// Thread time spent working.
     pub busy: Duration,
-    /// Thread time asleep.
+    /// Thread time spent waiting.
     pub waiting: Duration,
-    /// Of one row, request or batch.
+    /// Of the time of one row, request, batch or element.
     pub percentiles: Percentiles,
 }
 
-/// Positional reads, those that opened the shards included.
+/// Requests to the storage, those for opening the shards included.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StorageTimes {
     /// Requests.
     pub requests: u64,
-    /// Bytes that they brought.
+    /// Bytes that they returned.
     pub bytes: u64,
     /// Thread time inside them.
     pub busy: Duration,
-    /// What a request costs, however many bytes are in flight; `None` where requests do not tell.
+    /// The part of a request's time that does not depend on the bytes in flight; `None` where the
+    /// requests do not tell.
     pub latency: Option<Duration>,
-    /// What each byte in flight adds, in seconds: the inverse of the bandwidth that all readers
-    /// share; `None` as above.
+    /// Seconds for each byte in flight: the inverse of the bandwidth that all readers share; `None`
+    /// as above.
     pub seconds_per_byte: Option<f64>,
 }
 
-/// What was found in memory or open.
+/// The caches of tables and of open files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caches {
-    /// Rows whose record batch's table was there.
+    /// Rows whose record batch's table was cached.
     pub table_hits: u64,
     /// Tables that were loaded.
     pub table_loads: u64,
-    /// Bytes of tables now.
+    /// Bytes of cached tables.
     pub table_bytes: usize,
     /// Requests that found their file open.
     pub file_hits: u64,
-    /// Files opened, again or for the first time.
+    /// Files that were opened, for the first time or again.
     pub file_opens: u64,
 }
 
-/// How much lies between the stages.
+/// The depths of the queues between stages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Depths {
     /// Rows that are claimed and not yet decoded.
@@ -68,82 +69,82 @@ pub struct Depths {
     pub read_rows: usize,
     /// Bytes that they hold, and that decoding them will take.
     pub read_bytes: usize,
-    /// Batches under way or waiting for the consumer.
+    /// Batches that are incomplete or wait for the consumer.
     pub open_batches: usize,
     /// Those that wait for the consumer.
     pub ready_batches: usize,
-    /// Mean of `read_rows`, as the consumer found it whenever it took a batch.
+    /// Mean of `read_rows` over the times that the consumer took a batch.
     pub mean_read_rows: f64,
     /// Mean of `ready_batches`, the one that was taken included.
     pub mean_ready_batches: f64,
 }
 
-/// Bytes in flight.
+/// The memory budget.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Memory {
-    /// Now.
+pub struct MemoryUse {
+    /// Bytes held now.
     pub used: usize,
-    /// The most so far.
+    /// The most bytes held so far.
     pub peak: usize,
-    /// The most allowed.
+    /// The most bytes allowed.
     pub budget: usize,
 }
 
-/// When the consumer did something else for ten times as long as it does on average, or longer.
+/// Pauses of the consumer: work of its own that took ten times the mean, or longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pauses {
-    /// How often.
+    /// Their number.
     pub count: u64,
-    /// How long in all, to within a sixteenth.
+    /// Their sum, to within a sixteenth.
     pub total: Duration,
 }
 
-/// Thread time of readers that had nothing to do, by the reason.
+/// Thread time of idle readers, by the reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReaderWaits {
     /// As many batches were open as may be.
-    pub look_ahead: Duration,
+    pub prefetch_depth: Duration,
     /// A batch or a row did not fit into the budget.
     pub memory_budget: Duration,
-    /// Other readers were loading the same record batches, or large ones.
+    /// Other readers were loading the same record batches, or others that left no room.
     pub tables: Duration,
 }
 
 /// One kind of thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadTimes {
-    /// How many there are.
+    /// Their number.
     pub count: usize,
-    /// Thread time that was there for this pipeline: as many threads, since the shards were open.
+    /// Their number times the time since the shards were open.
     pub alive: Duration,
-    /// That part of it in which they could have worked here, and worked for another pipeline of the
-    /// process.
+    /// The part of it in which they had work here and worked for another pipeline of the process.
     pub elsewhere: Duration,
-    /// CPU time, this pipeline's part by the time at work; `None` where the system does not tell.
+    /// CPU time, of which this pipeline's part is in proportion to its busy time; `None` where the
+    /// system does not tell.
     pub cpu: Option<CpuTime>,
 }
 
-/// What was read of one shard, and what became of its rows.
+/// Requests to one shard, and the outcomes of its rows.
 #[derive(Clone, Debug)]
 pub struct ShardReads {
     /// Its path, as it was given.
     pub name: Arc<str>,
-    /// Requests, those that opened it included.
+    /// Requests, those for opening it included.
     pub requests: u64,
-    /// Bytes that they brought.
+    /// Bytes that they returned.
     pub bytes: u64,
     /// Thread time inside them.
     pub busy: Duration,
-    /// Its rows, where they are decoded.
+    /// Its rows, if they are decoded.
     pub rows: ShardRows,
 }
 
-/// Everything.
+/// All statistics of a pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Since the pipeline was started.
     pub elapsed: Duration,
-    /// What opening the shards took.
+    /// How long opening the shards took.
     pub opening: Option<Duration>,
     /// How long the consumer waited for the first element.
     pub first_element: Option<Duration>,
@@ -151,12 +152,12 @@ pub struct Snapshot {
     pub elements: u64,
     /// Rows delivered.
     pub rows: u64,
-    /// Rows that could not be used, in the places of these.
+    /// Rows that could not be used, in batches that were delivered.
     pub bad_rows: u64,
-    /// Finding rows, and loading the tables of their record batches: readers' time outside reads.
-    /// Percentiles are of loading a table.
+    /// Locating rows, and decoding the tables of their record batches: readers' time outside
+    /// requests. Percentiles are of loading a table.
     pub plan: StageTimes,
-    /// Requests to the storage, after opening.
+    /// Requests to the storage, after the shards were open.
     pub read: StageTimes,
     /// Decoding, without resampling.
     pub decode: StageTimes,
@@ -164,23 +165,23 @@ pub struct Snapshot {
     pub resample: StageTimes,
     /// Joining rows into batches.
     pub assemble: StageTimes,
-    /// Making elements of batches.
+    /// Converting batches to elements.
     pub deliver: StageTimes,
-    /// The consumer: work between elements, waiting for them; percentiles are of its waits.
+    /// The consumer's own work between elements, and its waits, of which the percentiles are.
     pub consumer: StageTimes,
-    /// Its long absences.
+    /// The consumer's pauses.
     pub pauses: Pauses,
     /// The storage.
     pub storage: StorageTimes,
-    /// Tables and files.
+    /// The caches.
     pub caches: Caches,
-    /// Queues.
+    /// The queues.
     pub depths: Depths,
-    /// Bytes.
-    pub memory: Memory,
+    /// The memory budget.
+    pub memory: MemoryUse,
     /// CPUs that this process may use, by affinity and cgroup quota.
     pub usable_cpus: usize,
-    /// Why readers had nothing to do.
+    /// Why readers were idle.
     pub waits: ReaderWaits,
     /// Reader threads.
     pub readers: ThreadTimes,

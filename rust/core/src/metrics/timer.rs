@@ -8,13 +8,13 @@ use std::{
 
 use super::{Percentiles, StageTimes};
 
-/// Buckets to a power of two: a percentile is off by at most a sixteenth of itself.
+/// Buckets for each power of two: a percentile is off by at most a sixteenth of itself.
 const PER_OCTAVE: usize = 8;
-/// Those of all 64-bit numbers of nanoseconds.
+/// Buckets for all 64-bit numbers of nanoseconds.
 const N_BUCKETS: usize = 62 * PER_OCTAVE;
 
-/// Counts durations in buckets that grow with them, as HDR histograms do
-/// (<https://github.com/HdrHistogram/HdrHistogram>), and adds them up.
+/// The sum of durations, and their counts in buckets of a constant relative width, as in HDR
+/// histograms (<https://github.com/HdrHistogram/HdrHistogram>).
 #[derive(Debug)]
 pub(crate) struct Timer {
     sum_ns: AtomicU64,
@@ -28,7 +28,7 @@ impl Default for Timer {
 }
 
 impl Timer {
-    /// Adds one duration: two relaxed additions.
+    /// Adds a duration: two relaxed additions.
     pub(crate) fn record(&self, duration: Duration) {
         let ns = duration.as_nanos() as u64;
         self.sum_ns.fetch_add(ns, Relaxed);
@@ -37,7 +37,7 @@ impl Timer {
         }
     }
 
-    /// Runs `work` and adds what it took.
+    /// Runs `work` and adds its duration.
     pub(crate) fn time<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let result = work();
@@ -45,7 +45,7 @@ impl Timer {
         result
     }
 
-    /// The stage that this has timed.
+    /// The durations as a stage's.
     pub(crate) fn stage(&self) -> StageTimes {
         StageTimes {
             count: self.count(),
@@ -55,7 +55,7 @@ impl Timer {
         }
     }
 
-    /// How many were added.
+    /// The number of durations.
     pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Relaxed)).sum()
     }
@@ -65,8 +65,8 @@ impl Timer {
         Duration::from_nanos(self.sum_ns.load(Relaxed))
     }
 
-    /// How many were at least `shortest`, and their sum, both by the middles of their buckets.
-    pub(crate) fn from(&self, shortest: Duration) -> (u64, Duration) {
+    /// The number and the sum of durations of at least `shortest`, by the middles of their buckets.
+    pub(crate) fn at_least(&self, shortest: Duration) -> (u64, Duration) {
         let (mut count, mut ns) = (0_u64, 0_u64);
         for (bucket, n) in self.buckets.iter().enumerate() {
             let (n, middle) = (n.load(Relaxed), middle_of(bucket));
@@ -78,7 +78,7 @@ impl Timer {
         (count, Duration::from_nanos(ns))
     }
 
-    /// The durations below which half, 90 % and 99 % lie; zero where there are none.
+    /// The percentiles; zero without durations.
     pub(crate) fn percentiles(&self) -> Percentiles {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
         let count: u64 = counts.iter().sum();
@@ -95,7 +95,7 @@ impl Timer {
     }
 }
 
-/// Where a number is counted: exactly up to 7, then by its first four bits.
+/// The bucket of a number: its own up to 7, then by its highest four bits.
 fn bucket_of(ns: u64) -> usize {
     let exponent = 63 - (ns | 1).leading_zeros() as usize;
     match exponent.checked_sub(3) {
@@ -152,21 +152,21 @@ mod tests {
         }
 
         #[test]
-        fn long_ones_are_counted_and_added_up(
+        fn long_durations_are_counted_and_added_up(
             ns in prop::collection::vec(0_u64..1 << 40, 1..300), shortest in 0_u64..1 << 40
         ) {
             let timer = Timer::default();
             for n in &ns {
                 timer.record(Duration::from_nanos(*n));
             }
-            // Those in the bucket of the shortest may count or not.
+            // Durations in the bucket of `shortest` may count or not.
             let sum_from = |bucket: usize| {
                 let long = ns.iter().filter(|n| bucket_of(**n) >= bucket);
                 (long.clone().count() as u64, long.sum::<u64>() as f64)
             };
             let (most, longest) = sum_from(bucket_of(shortest));
             let (least, at_least) = sum_from(bucket_of(shortest) + 1);
-            let (count, sum) = timer.from(Duration::from_nanos(shortest));
+            let (count, sum) = timer.at_least(Duration::from_nanos(shortest));
             let sum = sum.as_nanos() as f64;
             prop_assert!(least <= count && count <= most);
             prop_assert!(at_least * 15.0 / 16.0 - 300.0 <= sum && sum <= longest * 17.0 / 16.0 + 300.0);

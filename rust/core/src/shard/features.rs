@@ -11,10 +11,10 @@ use crate::{Error, Result};
 /// The key of that metadata.
 const KEY: &str = "huggingface";
 
-/// The top-level columns that are features of type `Audio`, in the schema's order, with the
-/// sampling rate in Hz that they are to be heard at, if one is set.
+/// The top-level columns that are features of type `Audio`, in the schema's order, with the sampling
+/// rate in Hz that `datasets` decodes them to, if one is set.
 ///
-/// Metadata that is missing or does not parse gives none: it is a hint, and nothing depends on it.
+/// Metadata that is missing or does not parse gives none: it is only a hint.
 pub fn audio_columns(schema: &Schema) -> Vec<(String, Option<u32>)> {
     let Some(features) = features(schema) else { return Vec::new() };
     let audio = |name: &String| {
@@ -28,14 +28,13 @@ pub fn audio_columns(schema: &Schema) -> Vec<(String, Option<u32>)> {
     schema.fields().iter().filter_map(|field| audio(field.name())).collect()
 }
 
-/// The features of the schema, by column; `None` where there are none that parse.
+/// The schema's features by column, as JSON; `None` where they are missing or do not parse.
 fn features(schema: &Schema) -> Option<Value> {
     let metadata = serde_json::from_str::<Value>(schema.metadata().get(KEY)?).ok()?;
     metadata.get("info")?.get("features").cloned()
 }
 
-/// The class names of a `ClassLabel`, by the dotted path of the feature: a label is an index into
-/// them.
+/// The class names of `ClassLabel` features, by dotted path. A label is an index into them.
 type ClassNames = BTreeMap<String, Vec<String>>;
 
 /// The class names of all `ClassLabel` features in these columns, at any depth.
@@ -50,7 +49,7 @@ fn class_names(schema: &Schema, columns: &[&str]) -> ClassNames {
     found
 }
 
-/// Features are objects: a value has a `_type`, a list has its `feature` or is an array of one, and
+/// A feature is an object with a `_type`, a list has its items' `feature` or is an array of one, and
 /// any other object is a struct. The JSON parser bounds the depth.
 fn add_class_names(feature: &Value, path: String, found: &mut ClassNames) {
     match feature {
@@ -116,11 +115,11 @@ pub(crate) fn check_class_names(shards: &[Shard], columns: &[&str]) -> Result<()
     Ok(())
 }
 
-/// How many classes of two different lists are shown from the first difference on.
+/// The most classes of a list that a message shows.
 const SHOWN: usize = 8;
 
-/// The classes as a message shows them: all of a short list, of a long one those from the first
-/// that differs from `other`.
+/// The classes as a message shows them: all of a short list; of a long one, those from the first
+/// difference to `other` on.
 fn listed(names: &[String], other: &[String]) -> String {
     let differs = names.iter().zip(other).take_while(|(a, b)| a == b).count();
     let from = if names.len() <= SHOWN { 0 } else { differs };
@@ -152,7 +151,7 @@ mod tests {
     fn audio_features_are_found_with_their_rate() {
         let json = r#"{"info": {"features": {
             "noise": {"_type": "Audio", "sampling_rate": null},
-            "gone": {"_type": "Audio"},
+            "removed": {"_type": "Audio"},
             "label": {"names": ["a"], "_type": "ClassLabel"},
             "audio": {"sampling_rate": 32000, "_type": "Audio"}}}}"#;
         let expected = vec![("audio".to_owned(), Some(32_000)), ("noise".to_owned(), None)];
@@ -167,7 +166,7 @@ mod tests {
             "noise": {"feature": {"names": ["x"], "_type": "ClassLabel"}, "_type": "List"},
             "event": {"kinds": [{"names": ["y"], "_type": "ClassLabel"}], "at": {"_type": "Value"}},
             "count": {"num_classes": 3, "_type": "ClassLabel"}}}}"#;
-        let columns = ["label", "audio", "noise", "event", "count", "gone"];
+        let columns = ["label", "audio", "noise", "event", "count", "removed"];
         let found = class_names(&schema(json), &columns);
         let of = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let expected =

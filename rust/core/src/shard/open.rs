@@ -30,7 +30,7 @@ pub fn open_all(
     let mut opened: Vec<Option<Result<Shard>>> = paths.iter().map(|_| None).collect();
     let first_failed = AtomicUsize::new(usize::MAX);
     let jobs = paths.iter().zip(&mut opened).enumerate().collect();
-    threads::share_out("gristmill-open", jobs, n_threads, |(number, (path, slot))| {
+    threads::parallel_for_each("gristmill-open", jobs, n_threads, |(number, (path, slot))| {
         // Paths before a failed one are still opened, so that the first error is returned.
         if number < first_failed.load(Relaxed) {
             let open = AssertUnwindSafe(|| Shard::open(store, index_dir, path));
@@ -52,7 +52,7 @@ pub fn open_all(
 /// Opens the files of these shards on up to `n_threads` threads, in this order, so that reads do not
 /// have to. Errors are left to those reads.
 pub fn open_files(shards: Vec<&Shard>, n_threads: usize) {
-    threads::share_out("gristmill-open", shards, n_threads, Shard::open_file);
+    threads::parallel_for_each("gristmill-open", shards, n_threads, Shard::open_file);
 }
 
 fn check_schemas(shards: &[Shard]) -> Result<()> {

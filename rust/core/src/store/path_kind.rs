@@ -23,7 +23,7 @@ pub enum PathKind {
 pub fn path_kinds(paths: &[PathBuf]) -> Vec<Option<PathKind>> {
     let mut kinds = vec![None; paths.len()];
     let jobs: Vec<_> = paths.iter().zip(&mut kinds).collect();
-    threads::share_out("gristmill-look", jobs, CONCURRENCY, |(path, kind)| {
+    threads::parallel_for_each("gristmill-look", jobs, CONCURRENCY, |(path, kind)| {
         *kind = stat(path).ok().and_then(|stat| match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Some(PathKind::Folder),
             FileType::RegularFile => Some(PathKind::File),

@@ -1,10 +1,11 @@
 //! What can be done at a queue, and how full it is.
 
-use super::{Blocked, Items, Need, Queue};
+use super::{Items, Need, Queue};
+use crate::metrics::IdleReason;
 
 impl<W: Items> Queue<W> {
     /// How many readers would find something to do, at least one; or why none would.
-    pub(crate) fn readable(&self) -> Result<usize, Blocked> {
+    pub(crate) fn readable(&self) -> Result<usize, IdleReason> {
         let (mut n_ready, mut first_bytes) = (0, None);
         for (index, (_, need)) in &self.parked {
             match *need {
@@ -26,9 +27,9 @@ impl<W: Items> Queue<W> {
         };
         n_ready += usize::from(first_bytes.is_some_and(is_granted));
         let mut blocked = match first_bytes {
-            Some(_) => Blocked::Budget,
-            None if self.parked.is_empty() => Blocked::LookAhead,
-            None => Blocked::Load,
+            Some(_) => IdleReason::Memory,
+            None if self.parked.is_empty() => IdleReason::PrefetchDepth,
+            None => IdleReason::Load,
         };
         if self.may_claim() {
             let place = self.place_of(self.next_row);
@@ -37,7 +38,7 @@ impl<W: Items> Queue<W> {
                 let n_rows = self.batch_end(place) - self.next_row;
                 n_ready += if self.limits.whole_batches { 1 } else { n_rows as usize };
             } else if self.may_open_more() {
-                blocked = Blocked::Budget;
+                blocked = IdleReason::Memory;
             }
         }
         if n_ready > 0 { Ok(n_ready) } else { Err(blocked) }

@@ -95,28 +95,6 @@ pub(crate) enum Need {
     Nothing,
 }
 
-/// Why no reader can do anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blocked {
-    /// As many batches are open as may be, or the stream has ended.
-    LookAhead,
-    /// A batch or a row does not fit into the budget.
-    Budget,
-    /// Rows wait for loads of other readers.
-    Load,
-}
-
-impl Blocked {
-    /// Its place among the reasons of [`crate::metrics::Idle`].
-    pub(crate) fn number(self) -> usize {
-        match self {
-            Self::LookAhead => 0,
-            Self::Budget => 1,
-            Self::Load => 2,
-        }
-    }
-}
-
 /// All rows of a batch.
 #[derive(Debug)]
 pub(crate) struct Complete<W: Items> {

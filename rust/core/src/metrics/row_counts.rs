@@ -1,4 +1,4 @@
-//! The rows of one shard that were decoded, by what became of them.
+//! The rows of one shard that were decoded, by their outcome.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -14,35 +14,35 @@ pub(crate) struct RowCounts {
     bad_ns: AtomicU64,
 }
 
-/// The rows of one shard that were decoded so far, those read ahead and those tried in the place of
-/// bad ones among them. A row counts each time that it comes.
+/// The rows of one shard that were decoded so far, substitutes and rows that are not delivered yet
+/// included. A row counts each time that it is decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardRows {
     /// All of them.
     pub decoded: u64,
     /// Those that could not be used.
     pub bad: u64,
-    /// Those that were used though something is wrong with them.
+    /// Those that were used although they are damaged.
     pub damaged: u64,
-    /// Decoders' time that went to bad ones, until that was known.
+    /// Thread time spent on decoding bad ones.
     pub bad_busy: Duration,
 }
 
 impl RowCounts {
-    /// A row could be used.
+    /// A row was used.
     pub(crate) fn good(&self, is_damaged: bool) {
         self.decoded.fetch_add(1, Relaxed);
         self.damaged.fetch_add(is_damaged.into(), Relaxed);
     }
 
-    /// A row could not be used, which took so long to find.
+    /// A row could not be used, on which this time was spent.
     pub(crate) fn bad(&self, took: Duration) {
         self.decoded.fetch_add(1, Relaxed);
         self.bad.fetch_add(1, Relaxed);
         self.bad_ns.fetch_add(took.as_nanos() as u64, Relaxed);
     }
 
-    /// What has been counted.
+    /// The counts.
     pub(crate) fn rows(&self) -> ShardRows {
         ShardRows {
             decoded: self.decoded.load(Relaxed),
@@ -58,13 +58,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_counted_by_what_became_of_them() {
-        let outcomes = RowCounts::default();
-        outcomes.good(false);
-        outcomes.good(true);
-        outcomes.bad(Duration::from_millis(3));
+    fn rows_are_counted_by_outcome() {
+        let counts = RowCounts::default();
+        counts.good(false);
+        counts.good(true);
+        counts.bad(Duration::from_millis(3));
         let wanted =
             ShardRows { decoded: 3, bad: 1, damaged: 1, bad_busy: Duration::from_millis(3) };
-        assert_eq!(outcomes.rows(), wanted);
+        assert_eq!(counts.rows(), wanted);
     }
 }
