@@ -8,7 +8,7 @@ use std::{
 use gristmill_audio::Codec;
 use gristmill_core::{
     batch::{BadRow, Batch, DamagedRow},
-    engine::{self, Next, OnError, describe, usable_cpus},
+    engine::{self, Next, OnError, usable_cpus},
 };
 use pyo3::{
     prelude::*,
@@ -201,6 +201,6 @@ pub(crate) fn element_spec<'py>(
         && options.on_error != OnError::Skip;
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
     let runtime = runtime::of_this_process(py);
-    let described = py.detach_core(move || describe(&options, &runtime))?;
+    let described = py.detach_core(move || engine::element_spec(&options, &runtime))?;
     described_to_py(py, &described, batch.as_slice())
 }

@@ -51,8 +51,8 @@ pub(crate) struct Audio<'a> {
     /// The shape of each row, where rows have slots.
     pub(crate) shape: &'a [usize],
     pub(crate) sample_type: SampleType,
-    /// What is left of the buffer that the slots were cut from.
-    pub(crate) slots: Lease,
+    /// The buffer that the slots were split from.
+    pub(crate) lease: Lease,
 }
 
 /// Joins `rows` into a batch, or a single one into an element without a batch axis, whose columns
@@ -77,7 +77,7 @@ pub(crate) fn assemble(
         Source::Audio(blob) => Some(blob),
         _ => None,
     });
-    let mut joined = blob.and_then(|blob| samples::join(&mut rows, blob, audio.slots));
+    let mut joined = blob.and_then(|blob| samples::join(&mut rows, blob, audio.lease));
     rows.retain(|row| row.outcome != RowOutcome::Skipped);
     if rows.is_empty() {
         let (columns, damaged) = (Vec::new(), Vec::new());
@@ -168,7 +168,7 @@ fn places(rows: &[Row], k: usize) -> Result<Vec<(&ArrayRef, usize)>> {
     rows.iter()
         .map(|row| {
             let column = row.table.columns.columns().get(k);
-            Ok((column.ok_or_else(|| Error::corrupt("a column is missing"))?, row.place))
+            Ok((column.ok_or_else(|| Error::corrupt("a column is missing"))?, row.index))
         })
         .collect()
 }

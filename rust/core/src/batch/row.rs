@@ -15,7 +15,7 @@ pub(crate) struct Row {
     pub(crate) id: RowId,
     pub(crate) table: Arc<Table>,
     /// The row's index in the table.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
     pub(crate) blobs: Vec<BlobValue>,
     /// What is wrong with its audio, if something is.
     pub(crate) damage: Option<Box<DamagedRow>>,

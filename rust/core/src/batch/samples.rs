@@ -9,7 +9,7 @@ use crate::memory::{AlignedBuf, Buffer, Lease};
 
 /// The slots of all rows as the buffer that they were cut from, in which those of rows that are not
 /// skipped stand together at the front; `None` where rows have buffers of their own.
-pub(super) fn join(rows: &mut [Row], blob: usize, slots: Lease) -> Option<Buffer> {
+pub(super) fn join(rows: &mut [Row], blob: usize, lease: Lease) -> Option<Buffer> {
     let is_slot = |row: &Row| matches!(row.blobs.get(blob), Some(BlobValue::Slot(_)));
     if rows.is_empty() || !rows.iter().all(is_slot) {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn join(rows: &mut [Row], blob: usize, slots: Lease) -> Option<Buffer
     let taken = taken.map(|value| std::mem::replace(value, BlobValue::Null));
     let parts: Vec<AlignedBuf> = taken.filter_map(BlobValue::into_slot).collect();
     let slot_bytes = parts.first().map_or(0, |slot| slot.as_bytes().len());
-    let mut whole = slots.join(parts);
+    let mut whole = lease.join(parts);
     let places = rows.iter().enumerate();
     let kept = places.filter(|(_, row)| row.outcome != RowOutcome::Skipped);
     let mut n_kept = 0;

@@ -1,6 +1,6 @@
-//! What becomes of rows whose audio cannot be used: an error, another row, zeros, or nothing.
+//! Rows whose audio cannot be used: an error, or another row, zeros, or nothing in their place.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arrow_array::{Array, cast::AsArray};
 use arrow_schema::{DataType, Schema};
@@ -8,10 +8,11 @@ use arrow_schema::{DataType, Schema};
 use super::{
     context::Context,
     dataset::Dataset,
-    decoders::Finishing,
+    decoders::DecodedRow,
+    load_cache::{LoadCache, Lookup},
     options::OnError,
-    row::{Attempt, RawBlob, Reading, RowReading, Stage},
-    tables::Key,
+    row_task::{Attempt, RawBlob, ReadStage, ReadTask, RowTask},
+    table_cache::BatchId,
 };
 use crate::{
     batch::{BadRow, Limit, Value, value},
@@ -22,20 +23,20 @@ use crate::{
 };
 use gristmill_audio::Reason;
 
-/// Bytes of the tables that tell paths which are kept: those of a few record batches.
+/// Cached bytes of the tables of paths: those of a few record batches.
 const PATHS_LIMIT: usize = 1 << 20;
 
-/// The longest path that is looked at.
+/// Longer paths are ignored.
 const MAX_PATH_BYTES: usize = 1 << 16;
 
-/// Where rows say what their audio is called: `path`, beside `bytes`.
+/// The column of the recordings' original paths: the audio column's child `path`, beside `bytes`.
 #[derive(Debug)]
 pub(super) struct PathColumn(Projection);
 
 impl PathColumn {
     const NAME: &'static str = "path";
 
-    /// That of this audio column; `None` where there is none, or it is no text.
+    /// That of this audio column; `None` where there is none, or it is not text.
     pub(super) fn find(schema: &Schema, audio: &str) -> Option<Self> {
         let (_, column) = schema.column_with_name(audio)?;
         let DataType::Struct(children) = column.data_type() else { return None };
@@ -46,11 +47,11 @@ impl PathColumn {
     }
 }
 
-/// What is delivered in the place of a bad row.
+/// What is delivered in place of a bad row.
 #[derive(Debug)]
-pub(super) enum Instead {
+pub(super) enum Replacement {
     /// Another row, once it is read.
-    Another(Reading),
+    Row(ReadTask),
     Zeros,
     Nothing,
 }
@@ -59,38 +60,34 @@ pub(super) enum Instead {
 #[derive(Debug)]
 pub(super) struct BadRows {
     context: Arc<Context>,
-    /// Tables of what rows call their audio, the one used last at the end.
-    paths: Mutex<Vec<(Key, Arc<Table>)>>,
+    /// Tables of paths.
+    paths: LoadCache<BatchId, Table>,
 }
 
 impl BadRows {
     pub(super) fn new(context: &Arc<Context>) -> Self {
-        Self { context: Arc::clone(context), paths: Mutex::default() }
+        Self { context: Arc::clone(context), paths: LoadCache::new(PATHS_LIMIT) }
     }
 
-    fn lock_paths(&self) -> MutexGuard<'_, Vec<(Key, Arc<Table>)>> {
-        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Frees what was read of paths.
+    /// Frees cached paths.
     pub(super) fn clear(&self) {
-        self.lock_paths().clear();
+        self.paths.clear();
     }
 
-    /// What is delivered in the place of this row, whose audio could not be used. Its bytes are
-    /// given back where another one is.
+    /// What is delivered in place of this row, whose audio could not be used. For another row, this
+    /// one's bytes are freed.
     ///
     /// # Errors
     ///
-    /// `error` itself where that is asked for, or is not about the row alone; with a substitute, the
-    /// error of the first row where none can be used.
-    pub(super) fn instead(
+    /// `error` itself, if the policy is to raise it, or if it is not about the row alone. With
+    /// substitutes, the error of the first row, if none can be used.
+    pub(super) fn replacement(
         &self,
         dataset: &Dataset,
         index: u64,
-        row: &mut Finishing,
+        row: &mut DecodedRow,
         error: Error,
-    ) -> Result<Instead> {
+    ) -> Result<Replacement> {
         let policy = self.context.options.on_error;
         if policy == OnError::Raise || !is_of_row(&error) {
             return Err(error);
@@ -99,20 +96,20 @@ impl BadRows {
         row.bad.extend(self.bad_row(dataset, row, &error, is_substitute));
         match policy {
             OnError::Raise => Err(error),
-            OnError::Mask => Ok(Instead::Zeros),
-            OnError::Skip => Ok(Instead::Nothing),
+            OnError::Mask => Ok(Replacement::Zeros),
+            OnError::Skip => Ok(Replacement::Nothing),
             OnError::Substitute => self.substitute(dataset, index, row, error),
         }
     }
 
-    /// The next of the substitutes for the row that the order has at `index`.
+    /// The next substitute for the order's row at `index`.
     fn substitute(
         &self,
         dataset: &Dataset,
         index: u64,
-        row: &mut Finishing,
+        row: &mut DecodedRow,
         error: Error,
-    ) -> Result<Instead> {
+    ) -> Result<Replacement> {
         let Step { epoch, row: wanted } = dataset.step(index)?;
         let shard = dataset.shards.get(wanted.shard as usize).map_or(0, Shard::key);
         let key = hash(&[self.context.options.crop_seed, epoch, shard, wanted.row]);
@@ -129,17 +126,14 @@ impl BadRows {
             error: Some(error),
             n_tried: n_tried + 1,
         };
-        Ok(Instead::Another(Reading::Row(Box::new(RowReading {
-            index,
-            attempt,
-            stage: Stage::Table,
-        }))))
+        let task = RowTask { index, attempt, stage: ReadStage::Table };
+        Ok(Replacement::Row(ReadTask::Row(Box::new(task))))
     }
 
     fn bad_row(
         &self,
         dataset: &Dataset,
-        row: &Finishing,
+        row: &DecodedRow,
         error: &Error,
         is_substitute: bool,
     ) -> Option<BadRow> {
@@ -164,47 +158,46 @@ impl BadRows {
         })
     }
 
-    /// What this row calls its audio. What is wrong with that is no reason to fail: it is about a
-    /// row that could not be used anyway.
+    /// The original path of this row's recording. Errors are ignored: the row is bad anyway.
     fn path_of(&self, dataset: &Dataset, shard: &Shard, id: RowId) -> Option<String> {
         let PathColumn(projection) = dataset.paths.as_ref()?;
-        let (batch, place) = shard.locate(id.row)?;
+        let (batch, table_row) = shard.locate(id.row)?;
         let table = self.path_table(shard, (id.shard, batch), projection)?;
         let audio = table.columns.columns().first()?.as_struct_opt()?;
-        if place >= audio.len() || audio.is_null(place) {
+        if table_row >= audio.len() || audio.is_null(table_row) {
             return None;
         }
         let path = audio.column_by_name(PathColumn::NAME)?;
-        match value(path, place, &Limit::new(MAX_PATH_BYTES)) {
+        match value(path, table_row, &Limit::new(MAX_PATH_BYTES)) {
             Ok(Value::Text(path)) => Some(path),
             _ => None,
         }
     }
 
-    fn path_table(&self, shard: &Shard, key: Key, projection: &Projection) -> Option<Arc<Table>> {
-        let mut paths = self.lock_paths();
-        if let Some(at) = paths.iter().position(|(other, _)| *other == key) {
-            let found = paths.remove(at);
-            let table = Arc::clone(&found.1);
-            paths.push(found);
+    fn path_table(
+        &self,
+        shard: &Shard,
+        batch: BatchId,
+        projection: &Projection,
+    ) -> Option<Arc<Table>> {
+        if let Lookup::Loaded(table) = self.paths.find(batch) {
             return Some(table);
         }
-        drop(paths);
+        // `None` where another thread loads it too: then this one does not add its own.
+        let loading = self.paths.begin(batch, 0);
         let budget = self.context.options.memory_budget;
-        let mut table = shard.load_table_within(key.1, projection, budget, &|_| ()).ok()?;
-        table.permit = Some(Arc::new(self.context.account.take(table.n_bytes)));
+        let mut table = shard.load_table_within(batch.1, projection, budget, &|_| ()).ok()?;
+        let n_bytes = table.n_bytes;
+        table.permit = Some(Arc::new(self.context.account.take(n_bytes)));
         let table = Arc::new(table);
-        let mut paths = self.lock_paths();
-        let mut n_bytes: usize = paths.iter().map(|(_, table)| table.n_bytes).sum();
-        while n_bytes + table.n_bytes > PATHS_LIMIT && !paths.is_empty() {
-            n_bytes -= paths.remove(0).1.n_bytes;
+        if let Some(loading) = loading {
+            loading.finish(&table, n_bytes);
         }
-        paths.push((key, Arc::clone(&table)));
         Some(table)
     }
 }
 
-/// Whether it is about one row's audio, so that another policy than to raise applies.
+/// Whether an error is about one row's audio, so that the policy for bad rows applies.
 pub(super) fn is_of_row(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Decode(cause) if cause.reason.is_of_row())
 }

@@ -1,20 +1,23 @@
-//! What all stages of a stream refer to.
+//! What all parts of a stream refer to.
 
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 
-use super::{dataset::Dataset, options::Options, queue::Queue, row::Flow, shell::Shell};
+use super::{
+    dataset::Dataset, options::Options, queue::Queue, row_task::StreamItems,
+    shared_queue::SharedQueue,
+};
 use crate::{memory::Account, metrics::Metrics, store::Store};
 
-/// A stream's options, its data, its queue, and its part of what the process has.
+/// A stream's options, data set and queue, and its share of the process's resources.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) options: Options,
     /// Set once the shards are open.
     pub(super) dataset: OnceLock<Dataset>,
-    pub(super) queue: Arc<Shell<Flow>>,
+    pub(super) queue: Arc<SharedQueue<StreamItems>>,
     pub(super) account: Arc<Account>,
     pub(super) store: Arc<Store>,
     pub(super) metrics: Metrics,
@@ -26,9 +29,9 @@ impl Context {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Changes the queue, wakes those who can go on, and measures readers that cannot.
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Queue<Flow>) -> T) -> T {
+    /// Changes the queue, wakes those that can go on, and times idle readers.
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut Queue<StreamItems>) -> T) -> T {
         let n_readers = self.options.n_readers();
-        self.queue.with_idle(&self.metrics.idle, n_readers, change)
+        self.queue.update_timed(&self.metrics.idle, n_readers, change)
     }
 }

@@ -1,4 +1,4 @@
-//! The opened shards and everything that follows from their headers.
+//! The opened shards, and what follows from their metadata and the options.
 
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
@@ -18,32 +18,32 @@ use super::{
     options::{AudioRequest, OnError, Options},
 };
 
-/// The shards, opened, and what each row becomes.
+/// The opened shards, their order, and what is read of each row.
 #[derive(Debug)]
 pub(super) struct Dataset {
     pub(super) shards: Vec<Shard>,
-    /// What became of the rows of each.
-    pub(super) outcomes: Vec<RowCounts>,
+    /// The outcomes of each one's rows.
+    pub(super) row_counts: Vec<RowCounts>,
     pub(super) order: Order,
     pub(super) projection: Projection,
-    /// The columns whose bytes are read row by row.
+    /// The columns that are read row by row.
     pub(super) blobs: Vec<String>,
     pub(super) layout: Layout,
-    /// The blob that is decoded, and how.
+    /// The index of the blob that is decoded, and how.
     pub(super) audio: Option<(usize, AudioSpec)>,
-    /// The decoded shape, where it is the same for all rows.
+    /// The shape of a decoded row, if it is the same for all rows.
     pub(super) slot_shape: Option<Vec<usize>>,
     pub(super) fingerprint: Fingerprint,
-    /// What rows call their audio: read for bad rows only.
+    /// The recordings' original paths, which are read for bad rows only.
     pub(super) paths: Option<PathColumn>,
-    /// The position at which the stream was taken up: epoch, and rows of it.
+    /// The position at which the stream was resumed, as (epoch, index).
     pub(super) start: (u64, u64),
-    /// Rows of the stream that are of the first batch, and have bytes of their own.
-    first_batch: Range<u64>,
+    /// The rows of the first batch, if they have blobs.
+    urgent: Range<u64>,
 }
 
 impl Dataset {
-    /// Reads the shards' headers, in parallel, and settles columns and order.
+    /// Reads the shards' metadata, in parallel, and works out columns and order.
     pub(super) fn open(options: &Options, store: &Arc<Store>) -> Result<Self> {
         let shards = open_all(store, &options.index_dir, &options.paths, options.n_openers())?;
         let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
@@ -73,7 +73,7 @@ impl Dataset {
             }
         };
         let audio = audio.map(|(name, mut spec)| {
-            // A slot has the size that was asked for, and no recording changes it.
+            // The size of a slot depends on the options alone, not on any recording.
             let slot = spec.fixed_shape().map(|(n, len)| 4 * u64::from(n) * len as u64);
             let rows = if slot.is_some() { 1 } else { options.rows_per_batch() as u64 };
             let bytes = slot.unwrap_or(0).saturating_add(options.column_limit() as u64);
@@ -135,10 +135,10 @@ impl Dataset {
                 _ => vec![usize::from(channels), frames],
             })
         });
-        let outcomes = shards.iter().map(|_| RowCounts::default()).collect();
+        let row_counts = shards.iter().map(|_| RowCounts::default()).collect();
         Ok(Self {
             shards,
-            outcomes,
+            row_counts,
             order,
             projection,
             blobs,
@@ -148,22 +148,21 @@ impl Dataset {
             fingerprint,
             paths,
             start: (0, 0),
-            first_batch: 0..0,
+            urgent: 0..0,
         })
     }
 
-    /// The stream is taken up at this row, and position; so many rows of the first batch have bytes
-    /// of their own.
-    pub(super) fn opened_at(&mut self, first: u64, n_rows: u64, position: (u64, u64)) {
-        (self.start, self.first_batch) = (position, first..first.saturating_add(n_rows));
+    /// Sets the position at which the stream is resumed, and its urgent rows.
+    pub(super) fn set_start(&mut self, position: (u64, u64), urgent: Range<u64>) {
+        (self.start, self.urgent) = (position, urgent);
     }
 
-    /// Whether nothing may be read ahead of this row of the stream.
-    pub(super) fn is_in_first_batch(&self, index: u64) -> bool {
-        self.first_batch.contains(&index)
+    /// Whether the requests of this row of the stream go before those of later rows.
+    pub(super) fn is_urgent(&self, index: u64) -> bool {
+        self.urgent.contains(&index)
     }
 
-    /// The row that the stream has at `index`.
+    /// The row of the stream at `index`.
     pub(super) fn step(&self, index: u64) -> Result<Step> {
         let step = self.order.step(index);
         step.ok_or_else(|| Error::config("the stream ends before this row"))
@@ -175,10 +174,10 @@ impl Dataset {
         shard.ok_or_else(|| Error::config("the order names a shard that is not there"))
     }
 
-    /// What was read of each shard, and what became of its rows.
+    /// The requests to each shard, and the outcomes of its rows.
     pub(super) fn reads(&self) -> Vec<ShardReads> {
-        let both = self.shards.iter().zip(&self.outcomes);
-        both.map(|(shard, rows)| ShardReads { rows: rows.rows(), ..shard.reads() }).collect()
+        let shards = self.shards.iter().zip(&self.row_counts);
+        shards.map(|(shard, rows)| ShardReads { rows: rows.rows(), ..shard.reads() }).collect()
     }
 
     /// The shards of these rows of the stream, in the order in which they are needed.
@@ -189,20 +188,20 @@ impl Dataset {
         new.filter_map(|step| self.shard(step).ok()).collect()
     }
 
-    /// Whether a blob of so many bytes is a recording that is longer than its limit.
+    /// Whether a blob of this many bytes is a recording beyond the limit.
     pub(super) fn is_too_long(&self, blob: usize, n_bytes: u64) -> bool {
         let audio = self.audio.as_ref().filter(|(audio, _)| *audio == blob);
         audio.is_some_and(|(_, spec)| spec.limits.check_bytes(n_bytes).is_err())
     }
 
-    /// Bytes of one row's slot in a batch; 0 where rows have buffers of their own.
+    /// Bytes of one row's slot in a batch; 0 where rows have no slots.
     pub(super) fn slot_bytes(&self) -> usize {
         self.slot_shape
             .as_ref()
             .map_or(0, |shape| shape.iter().product::<usize>() * self.sample_type().n_bytes())
     }
 
-    /// What decoded samples are stored as.
+    /// The type of decoded samples.
     pub(super) fn sample_type(&self) -> SampleType {
         self.audio.as_ref().map_or(SampleType::F32, |(_, spec)| spec.sample_type)
     }
@@ -232,11 +231,11 @@ fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
     Order::new(rows, &options.order)
 }
 
-/// The order of a data set, from the headers of its shards alone.
+/// The order of a data set, from the metadata of its shards.
 ///
 /// # Errors
 ///
-/// As from opening a pipeline, columns and audio apart.
+/// Those of opening a pipeline, except those about columns and audio.
 pub fn open_order(options: &Options, runtime: &Runtime) -> Result<Order> {
     options.check()?;
     let store = Arc::new(options.store(&runtime.descriptors));
@@ -264,7 +263,7 @@ fn found_by_features(known: &[String]) -> Result<String> {
     }
 }
 
-/// Refuses columns of one name, of which an element could hold only one.
+/// Refuses two columns of the same name, since an element could have only one of them.
 fn check_names(delivered: &[&str]) -> Result<()> {
     let mut seen = HashSet::new();
     match delivered.iter().find(|name| !seen.insert(**name)) {
@@ -277,7 +276,7 @@ fn check_names(delivered: &[&str]) -> Result<()> {
     }
 }
 
-/// Where each named column comes from.
+/// The source of each column.
 fn sources(
     names: impl Iterator<Item = String>,
     projection: &Projection,

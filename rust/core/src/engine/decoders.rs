@@ -1,18 +1,18 @@
-//! What the decoding threads do for a stream: from a read row to its slot.
+//! The decoding threads' work for a stream: decoding rows into their slots.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex},
+    time::Instant,
 };
 
 use super::{
     assembler::Assembler,
-    bad_rows::{BadRows, Instead, is_of_row},
+    bad_rows::{BadRows, Replacement, is_of_row},
     context::Context,
     dataset::Dataset,
-    pool::Work,
+    pool::{TIME_SLICE, Work},
     queue::Queue,
-    row::{RawBlob, ReadRow},
+    row_task::{EncodedRow, RawBlob},
 };
 use crate::{
     batch::{BadRow, BlobValue, DamagedRow, Row, RowOutcome},
@@ -20,12 +20,9 @@ use crate::{
     hash::hash,
     memory::{Account, AlignedBuf, Buffer, Permit},
     shard::Shard,
+    sync::lock_std,
 };
 use gristmill_audio::{Channels, Codec, DecodeError, DecodeReport, Decoder, Reason};
-
-/// A thread decodes on for this long before it asks again whose turn it is, while no other iterator
-/// has work.
-const TURN: Duration = Duration::from_millis(1);
 
 /// The decoders of one stream.
 #[derive(Debug)]
@@ -33,7 +30,7 @@ pub(super) struct Decoders {
     context: Arc<Context>,
     assembler: Arc<Assembler>,
     bad_rows: BadRows,
-    /// Those that no thread uses, with what they keep between rows.
+    /// Decoders that no thread uses, which keep tables between rows.
     idle: Mutex<Vec<Decoder>>,
 }
 
@@ -48,18 +45,18 @@ impl Work for Decoders {
 
     fn run(&self, is_alone: bool) {
         let Some(dataset) = self.context.dataset.get() else { return };
-        let mut decoder = self.lock_idle().pop().unwrap_or_else(|| {
+        let mut decoder = lock_std(&self.idle).pop().unwrap_or_else(|| {
             let mut decoder = Decoder::default();
             decoder.set_cancel(Arc::clone(&self.context.closed));
             decoder
         });
         let began = Instant::now();
         while !self.context.is_closed() && self.decode_next(dataset, &mut decoder) {
-            if !is_alone || began.elapsed() > TURN {
+            if !is_alone || began.elapsed() > TIME_SLICE {
                 break;
             }
         }
-        self.lock_idle().push(decoder);
+        lock_std(&self.idle).push(decoder);
     }
 
     fn panicked(&self, message: String) {
@@ -67,11 +64,11 @@ impl Work for Decoders {
     }
 }
 
-/// A row's audio.
+/// A row's decoded audio.
 #[derive(Debug)]
-struct Decoded {
+struct DecodedAudio {
     value: BlobValue,
-    /// What is wrong with it, if something is.
+    /// Its damage, if there is any.
     damage: Option<Box<DamagedRow>>,
 }
 
@@ -81,41 +78,38 @@ impl Decoders {
         Self { context: Arc::clone(context), assembler, bad_rows, idle: Mutex::default() }
     }
 
-    fn lock_idle(&self) -> MutexGuard<'_, Vec<Decoder>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Frees what decoders keep between rows.
+    /// Frees what is kept between rows.
     pub(super) fn clear(&self) {
-        self.lock_idle().clear();
+        lock_std(&self.idle).clear();
         self.bad_rows.clear();
     }
 
-    /// Decodes the lowest of the rows that are read; whether there was one.
+    /// Decodes the first of the rows that are read. Returns whether there was one.
     fn decode_next(&self, dataset: &Dataset, decoder: &mut Decoder) -> bool {
-        let next = self.context.change(Queue::next_decode);
+        let next = self.context.update(Queue::next_decode);
         let Some((index, read, mut slot)) = next else { return false };
         let began = Instant::now();
         let (id, step) = (read.attempt.step.row, read.attempt.step);
-        let mut finishing = Finishing::of(read);
-        let decoded = self.decode(dataset, decoder, &mut finishing, &mut slot);
+        let mut row = DecodedRow::new(read);
+        let decoded = self.decode(dataset, decoder, &mut row, &mut slot);
         let (took, resampling) = (began.elapsed(), decoder.take_resampling());
         let metrics = &self.context.metrics;
         metrics.decode.record(took.saturating_sub(resampling));
         if !resampling.is_zero() {
             metrics.resample.record(resampling);
         }
-        let rows = dataset.outcomes.get(id.shard as usize);
+        let counts = dataset.row_counts.get(id.shard as usize);
+        let account = &self.context.account;
         let row = match decoded {
             Ok(audio) => {
-                if let Some(rows) = rows {
-                    rows.good(audio.damage.is_some());
+                if let Some(counts) = counts {
+                    counts.good(audio.damage.is_some());
                 }
-                finishing.row(dataset, &self.context.account, audio.value, audio.damage)
+                row.finish(dataset, account, audio.value, audio.damage)
             }
             Err(error) => {
-                if let Some(rows) = rows.filter(|_| is_of_row(&error)) {
-                    rows.bad(took);
+                if let Some(counts) = counts.filter(|_| is_of_row(&error)) {
+                    counts.bad(took);
                 }
                 let shard = dataset.shard(step).ok().map(Shard::name);
                 let error = match shard {
@@ -123,43 +117,43 @@ impl Decoders {
                     None => error,
                 };
                 let error = error.in_row(id.row);
-                match self.bad_rows.instead(dataset, index, &mut finishing, error) {
-                    Ok(Instead::Another(reading)) => {
-                        drop(finishing);
-                        self.context.change(|queue| queue.read_again(index, reading, slot));
+                match self.bad_rows.replacement(dataset, index, &mut row, error) {
+                    Ok(Replacement::Row(task)) => {
+                        drop(row);
+                        self.context.update(|queue| queue.replace(index, task, slot));
                         return true;
                     }
-                    Ok(Instead::Zeros) => {
+                    Ok(Replacement::Zeros) => {
                         let value = masked(dataset, &mut slot);
-                        finishing.outcome = RowOutcome::Masked;
-                        finishing.row(dataset, &self.context.account, value, None)
+                        row.outcome = RowOutcome::Masked;
+                        row.finish(dataset, account, value, None)
                     }
-                    Ok(Instead::Nothing) => {
+                    Ok(Replacement::Nothing) => {
                         let value = slot.take().map_or(BlobValue::Null, BlobValue::Slot);
-                        finishing.outcome = RowOutcome::Skipped;
-                        finishing.row(dataset, &self.context.account, value, None)
+                        row.outcome = RowOutcome::Skipped;
+                        row.finish(dataset, account, value, None)
                     }
                     Err(error) => Err(error),
                 }
             }
         };
-        let complete = self.context.change(|queue| queue.file_decoded(index, row));
+        let complete = self.context.update(|queue| queue.finish_decoded(index, row));
         if let Some(complete) = complete {
             self.assembler.finish(dataset, complete);
         }
         true
     }
 
-    /// The row's audio, in `slot` if there is one, which is left where it is on an error.
+    /// The row's audio, in `slot` if there is one. On an error the slot stays with the caller.
     fn decode(
         &self,
         dataset: &Dataset,
         decoder: &mut Decoder,
-        row: &mut Finishing,
+        row: &mut DecodedRow,
         slot: &mut Option<AlignedBuf>,
-    ) -> Result<Decoded> {
+    ) -> Result<DecodedAudio> {
         let Some((k, spec)) = &dataset.audio else {
-            return Ok(Decoded { value: BlobValue::Null, damage: None });
+            return Ok(DecodedAudio { value: BlobValue::Null, damage: None });
         };
         let step = row.read.attempt.step;
         let id = step.row;
@@ -196,10 +190,10 @@ impl Decoders {
             Box::new(DamagedRow { shard, row: id.row, codec, report })
         });
         let in_slot = || slot.take().map_or(BlobValue::Null, BlobValue::Slot);
-        Ok(Decoded { value: value.unwrap_or_else(in_slot), damage })
+        Ok(DecodedAudio { value: value.unwrap_or_else(in_slot), damage })
     }
 
-    /// Refuses a row of which more is missing than may be.
+    /// Refuses a row of which more frames are missing than allowed.
     fn check_missing(&self, codec: Codec, report: &DecodeReport) -> Result<(), DecodeError> {
         let (wanted, missing) = (report.frames_wanted, report.frames_missing());
         match self.context.options.max_missing {
@@ -211,27 +205,27 @@ impl Decoders {
     }
 }
 
-/// A read row on its way into its batch.
+/// A row that was read, and the outcome of decoding it.
 #[derive(Debug)]
-pub(super) struct Finishing {
-    pub(super) read: ReadRow,
+pub(super) struct DecodedRow {
+    pub(super) read: EncodedRow,
     pub(super) bad: Vec<BadRow>,
     pub(super) outcome: RowOutcome,
 }
 
-impl Finishing {
-    pub(super) fn of(mut read: ReadRow) -> Self {
+impl DecodedRow {
+    pub(super) fn new(mut read: EncodedRow) -> Self {
         let bad = std::mem::take(&mut read.attempt.bad);
         Self { read, bad, outcome: RowOutcome::Valid }
     }
 
-    /// The row with all of its blobs as they are.
+    /// The finished row with all of its blobs encoded.
     pub(super) fn encoded(self, account: &Arc<Account>) -> Result<Row> {
         self.with_blobs(None, account, None)
     }
 
-    /// The row with its audio.
-    fn row(
+    /// The finished row with its audio.
+    fn finish(
         self,
         dataset: &Dataset,
         account: &Arc<Account>,
@@ -248,7 +242,7 @@ impl Finishing {
         account: &Arc<Account>,
         damage: Option<Box<DamagedRow>>,
     ) -> Result<Row> {
-        let Self { read: ReadRow { attempt, table, place, blobs, .. }, bad, outcome } = self;
+        let Self { read: EncodedRow { attempt, table, table_row, blobs, .. }, bad, outcome } = self;
         let values = blobs.into_iter().enumerate().map(|(k, blob)| {
             if let Some((_, value)) = audio.take_if(|(decoded, _)| *decoded == k) {
                 return Ok(value);
@@ -259,11 +253,12 @@ impl Finishing {
             }
         });
         let blobs = values.collect::<Result<_>>()?;
-        Ok(Row { id: attempt.step.row, table, place, blobs, damage, bad, outcome })
+        let id = attempt.step.row;
+        Ok(Row { id, table, index: table_row, blobs, damage, bad, outcome })
     }
 }
 
-/// Zeros in the slot; where rows have none, no frames.
+/// Zeros in the slot; no frames where rows have no slots.
 fn masked(dataset: &Dataset, slot: &mut Option<AlignedBuf>) -> BlobValue {
     if let Some(mut slot) = slot.take() {
         slot.as_bytes_mut().fill(0);

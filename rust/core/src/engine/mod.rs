@@ -1,60 +1,62 @@
 //! The threads between the shards and the consumer.
 //!
-//! A row's way: a reading thread ([`readers`]) opens the shards, claims the row, finds it (`read`,
-//! `whole`) in its table (`tables`) and reads its bytes; a decoding thread ([`decoders`]) decodes it
-//! into its slot; whoever files the last row of a batch joins them (`assembler`); the consumer takes
-//! batches in order. [`queue`] holds the rules, without threads; [`shell`] the lock and the wake-ups
-//! around it. Threads are those of a [`pool`], for all iterators of a process. No thread ever
-//! touches Python.
+//! The path of a row: a reading thread ([`readers`]) opens the shards, claims the row, and reads it
+//! by its table ([`row_reader`]; rows without blobs: [`batch_task`]). A decoding thread
+//! ([`decoders`]) decodes it into its slot. The thread that finishes the last row of a batch joins
+//! them ([`assembler`]). The consumer takes batches in order ([`Pipeline::next`]).
+//!
+//! [`queue`] has the rules, without threads; [`shared_queue`] the lock and the wake-ups around it.
+//! Threads are those of a [`pool`], which all iterators of a process share. None ever touches
+//! Python.
 
 mod assembler;
 mod bad_rows;
-mod cache;
+mod batch_task;
+mod block_cache;
 mod context;
 mod dataset;
 mod decoders;
-mod describe;
-mod measure;
+mod element_spec;
+mod load_cache;
 mod options;
 mod pool;
 mod queue;
-mod read;
 mod readers;
 mod resume;
-mod row;
-mod runs;
-mod shell;
-mod tables;
-mod whole;
+mod row_reader;
+mod row_task;
+mod shared_queue;
+mod stats;
+mod table_cache;
 
 use std::{
     process,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 pub use dataset::open_order;
-pub use describe::describe;
+pub use element_spec::element_spec;
 pub use options::{AudioRequest, OnError, Options};
+pub use queue::Next;
 pub use resume::Start;
-pub use shell::Next;
 
 pub use crate::threads::{parallel_for_each, usable_cpus};
 
 use self::{
     assembler::Assembler,
+    block_cache::BlockCache,
     context::Context,
     decoders::Decoders,
     pool::{Floor, Pool},
-    queue::{Limits, Queue},
-    read::Reader,
+    queue::Queue,
     readers::Readers,
-    runs::Runs,
-    shell::Shell,
-    tables::Tables,
+    row_reader::RowReader,
+    shared_queue::SharedQueue,
+    table_cache::TableCache,
 };
 use crate::{
     batch::{Batch, Binary},
@@ -63,13 +65,15 @@ use crate::{
     metrics::{Metrics, Snapshot},
     order::Fingerprint,
     store::DescriptorCache,
+    sync::lock_std,
 };
 use gristmill_audio::warm_up;
 
-/// Reading threads that a process may have though no iterator alone asks for as many.
+/// Reading threads that a process may have even if no single iterator asks for as many.
 const MIN_READERS: usize = 8;
 
-/// What all iterators of a process share: threads, memory and open files. Clones are the same.
+/// The resources that all iterators of a process share: threads, memory and open files. Clones are
+/// the same.
 ///
 /// Neither threads nor locks survive a fork: a child process needs a runtime of its own.
 #[derive(Clone, Debug)]
@@ -98,67 +102,58 @@ impl Runtime {
     }
 }
 
-/// What is known once the shards are open.
+/// The facts about a data set that are known once its shards are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// Rows in one epoch, for all hosts and workers together.
     pub rows_per_epoch: u64,
-    /// Rows in all epochs, for all hosts and workers together; `None` without end.
+    /// Rows in all epochs, for all hosts and workers together; `None` for an endless stream.
     pub stream_len: Option<u64>,
-    /// What the order depends on.
+    /// The fingerprint of the data set and its order.
     pub fingerprint: Fingerprint,
-    /// The position at which the stream was taken up: epoch, and rows of it.
+    /// The position at which the stream was resumed, as (epoch, index).
     pub start: (u64, u64),
 }
 
 /// A running stream of batches.
 ///
-/// Dropping it closes it: nothing works for it any more when `drop` or [`Pipeline::close`] returns,
-/// after at most one read block and one packet each. Its threads are then at work for other
-/// pipelines, or end a moment later where there is none.
+/// Dropping it closes it. When `drop` or [`Pipeline::close`] returns, no thread works for it any more;
+/// each has finished at most one block of a read or one packet. The threads then work for other
+/// pipelines, or end a moment later if there are none.
 #[derive(Debug)]
 pub struct Pipeline {
     context: Arc<Context>,
     readers: Arc<Readers>,
     decoders: Arc<Decoders>,
-    /// For what Python made of the last two batches: the consumer holds a batch while he asks for
-    /// the next, and the end of objects cannot be seen.
+    /// Permits for the Python objects of the last two batches. Their end is not reported, and a
+    /// consumer holds a batch while it asks for the next.
     delivered: Arc<Mutex<(Option<Permit>, Option<Permit>)>>,
-    /// Threads do not survive a fork: in a child there is nothing to join, and locks may be held
-    /// for ever.
+    /// A forked child has no threads to join, and a thread of the parent may hold any lock.
     pid: u32,
 }
 
 impl Pipeline {
-    /// Starts a stream on the threads of `runtime`. Opens nothing here: the first thread does.
+    /// Starts a stream on the threads of `runtime`, which open the shards.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for options that cannot mean anything;
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) where no thread can be had. What opening finds comes
-    /// from [`Self::next`].
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for invalid options;
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) where no thread can be started. Errors of opening the
+    /// shards are returned by [`Self::next`].
     pub fn start(options: Options, start: Start, runtime: &Runtime) -> Result<Self> {
         options.check()?;
-        let options = options.settled();
+        let options = options.resolved();
         if !matches!(options.audio, AudioRequest::Encoded) {
             warm_up();
         }
-        let (budget, largest_held) = (options.memory_budget, options.largest_table_held());
+        let (budget, max_referenced) = (options.memory_budget, options.max_referenced_table());
         let closed = Arc::<AtomicBool>::default();
         let account = runtime.memory.open(budget);
         let store = options
             .store(&runtime.descriptors)
             .with_cancel(Arc::clone(&closed))
             .with_buffers(runtime.memory.buffers());
-        let limits = Limits {
-            rows_per_batch: options.rows_per_batch() as u64,
-            look_ahead: options.look_ahead(),
-            batch_bytes: 0,
-            whole_batches: false,
-            max_parked: 0,
-            asked_first: 0,
-        };
-        let queue = Arc::new(Shell::new(limits, Arc::clone(&account)));
+        let queue = Arc::new(SharedQueue::new(Arc::clone(&account)));
         queue.watch_account();
         let context = Arc::new(Context {
             options,
@@ -170,16 +165,16 @@ impl Pipeline {
             closed,
         });
         let assembler = Arc::new(Assembler { context: Arc::clone(&context) });
-        let tables = Tables::new(&context.account, budget, largest_held);
-        let runs = Runs::new(&context.account, budget);
-        let reader = Reader { context: Arc::clone(&context), tables, runs };
+        let tables = TableCache::new(&context.account, budget, max_referenced);
+        let blocks = BlockCache::new(&context.account, budget);
+        let reader = RowReader { context: Arc::clone(&context), tables, blocks };
         let decoders = Arc::new(Decoders::new(&context, Arc::clone(&assembler)));
         let readers = Arc::new(Readers::new(start, reader, assembler));
         let pipeline =
             Self { context, readers, decoders, delivered: Arc::default(), pid: process::id() };
         let decoding = runtime.decoders.join(Arc::clone(&pipeline.decoders) as _)?;
         match runtime.readers.join(Arc::clone(&pipeline.readers) as _) {
-            Ok(reading) => pipeline.context.queue.serve(reading, decoding),
+            Ok(reading) => pipeline.context.queue.set_clients(reading, decoding),
             Err(error) => {
                 decoding.leave();
                 return Err(error.into());
@@ -188,25 +183,24 @@ impl Pipeline {
         Ok(pipeline)
     }
 
-    /// Waits at most `timeout` for the next batch. After an error the pipeline is of no more use.
+    /// Waits at most `timeout` for the next batch. After an error the pipeline cannot go on.
     ///
     /// # Errors
     ///
-    /// Whatever kept the shards from opening or a row of this batch from being delivered, the
-    /// first row's first; [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Self::close`],
-    /// also while waiting.
+    /// That of opening the shards, or of the first row of this batch that failed;
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Self::close`], also while waiting.
     pub fn next(&self, timeout: Duration) -> Result<Next<Batch>> {
         let Context { metrics, queue, options, .. } = &*self.context;
         let consumer = &metrics.consumer;
         consumer.requested();
-        let mut next = queue.next(timeout, |slept| consumer.waited(slept));
+        let mut next = queue.next(timeout, |waited| consumer.waited(waited));
         match &mut next {
             Ok(Next::Batch(batch)) => {
                 metrics.bad_rows(batch.bad.iter().filter(|bad| !bad.is_substitute).count());
-                let (_, _, n_read, _, n_ready) = queue.look(Queue::depths);
-                consumer.took(batch.n_delivered, (n_ready + 1, n_read));
+                let depths = queue.read(Queue::depths);
+                consumer.took(batch.n_delivered, (depths.ready + 1, depths.read));
                 let permit = batch.take_permit(options.binary == Binary::Bytes);
-                let mut delivered = self.lock_delivered();
+                let mut delivered = lock_std(&self.delivered);
                 let older = std::mem::replace(&mut delivered.0, permit);
                 let oldest = std::mem::replace(&mut delivered.1, older);
                 drop(delivered);
@@ -221,24 +215,20 @@ impl Pipeline {
         next
     }
 
-    fn lock_delivered(&self) -> MutexGuard<'_, (Option<Permit>, Option<Permit>)> {
-        self.delivered.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells that the last batch has been made an element of the consumer's language: the time
-    /// since [`Self::next`] counts as delivery, and not as the consumer's own.
+    /// Reports that the last batch was converted to an element of the consumer's language: the time
+    /// since [`Self::next`] counts as delivery, and not as the consumer's own work.
     pub fn handed_over(&self) {
         self.context.metrics.consumer.delivered();
     }
 
-    /// What has been measured so far, also after [`Self::close`]; `None` in a forked child, where
-    /// a thread of the parent may hold any lock. Takes the queue's lock for a microsecond.
+    /// The statistics so far, also after [`Self::close`]; `None` in a forked child, where a thread of
+    /// the parent may hold any lock. Takes the queue's lock for a microsecond.
     pub fn stats(&self) -> Option<Snapshot> {
         (self.pid == process::id())
-            .then(|| measure::snapshot(&self.context, self.readers.table_counts()))
+            .then(|| stats::snapshot(&self.context, self.readers.table_counts()))
     }
 
-    /// What is known of the data set, once it is open.
+    /// The facts about the data set, once its shards are open.
     pub fn opened(&self) -> Option<Opened> {
         let dataset = self.context.dataset.get()?;
         Some(Opened {
@@ -249,23 +239,24 @@ impl Pipeline {
         })
     }
 
-    /// Waits at most `timeout` until the shards are open; whether they are, or have failed to.
+    /// Waits at most `timeout` until the shards are open or have failed to open. Returns whether they
+    /// have.
     pub fn wait_open(&self, timeout: Duration) -> bool {
         self.context.queue.wait_begun(timeout)
     }
 
-    /// Positional reads, and their bytes, so far.
+    /// Requests to the storage so far, and their bytes.
     pub fn reads(&self) -> (u64, u64) {
         self.context.store.reads()
     }
 
-    /// Thread time spent inside positional reads so far.
+    /// Thread time inside requests so far.
     pub fn read_time(&self) -> Duration {
         self.context.store.metrics().timer().sum()
     }
 
-    /// Ends all work, waits for it, and frees memory and descriptors. Safe to call again, and from
-    /// any thread.
+    /// Ends all work, waits for its end, and frees memory and descriptors. Safe to call again, and
+    /// from any thread.
     pub fn close(&self) {
         if self.pid != process::id() {
             return;
@@ -273,12 +264,12 @@ impl Pipeline {
         let Context { closed, queue, account, store, metrics, .. } = &*self.context;
         closed.store(true, Ordering::Release);
         queue.close();
-        queue.leave();
+        queue.join();
         metrics.end();
-        // A traceback may keep the pipeline itself alive for long.
+        // Explicitly, since a traceback may keep the pipeline alive.
         self.readers.clear();
         self.decoders.clear();
-        *self.lock_delivered() = (None, None);
+        *lock_std(&self.delivered) = (None, None);
         account.close();
         store.close();
     }
@@ -289,7 +280,7 @@ impl Drop for Pipeline {
         if self.pid == process::id() {
             self.close();
         } else {
-            // In a forked child another thread may have held any lock: touch nothing, free nothing.
+            // In a forked child a thread of the parent may hold any lock: leak everything.
             std::mem::forget(Arc::clone(&self.context));
             std::mem::forget(Arc::clone(&self.readers));
             std::mem::forget(Arc::clone(&self.decoders));

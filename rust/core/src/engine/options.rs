@@ -1,4 +1,4 @@
-//! What a pipeline is asked to do.
+//! The options of a pipeline.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use crate::{
 };
 use gristmill_audio::AudioSpec;
 
-/// Everything a pipeline depends on. Plain data: nothing is opened by making one.
+/// All options of a pipeline. Plain data: making one opens nothing.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The shards, in the order that numbers their rows.
+    /// The shards, in the order in which their rows are numbered.
     pub paths: Vec<PathBuf>,
     /// The columns wanted, `None` for all.
     pub columns: Option<Vec<String>>,
@@ -25,37 +25,36 @@ pub struct Options {
     pub order: OrderSpec,
     /// The seed of random crops.
     pub crop_seed: u64,
-    /// (shard, row) pairs that take no part.
+    /// (shard, row) pairs that are left out.
     pub exclude: Vec<(u32, u64)>,
-    /// (shard, rows) pairs: how many rows a shard must have for `exclude` to be about it.
+    /// (shard, number of rows) pairs: another number means that `exclude` is of other data.
     pub expected_rows: Vec<(u32, u64)>,
-    /// What becomes of rows whose audio cannot be used.
+    /// The policy for rows whose audio cannot be used.
     pub on_error: OnError,
-    /// The share of a row's frames, 0 to 1, of which more may not be missing; `None` is any. Only
-    /// rows that are decoded without `strict` can have missing frames.
+    /// The largest share of a row's frames, 0 to 1, that may be missing; `None` is any. Only rows that
+    /// are decoded without `strict` can have missing frames.
     pub max_missing: Option<f64>,
     /// Rows in a batch; `None` delivers single rows.
     pub batch_size: Option<usize>,
     /// Whether a short last batch is left out.
     pub drop_remainder: bool,
-    /// How batches hold nulls and lists of unequal lengths.
+    /// How batches represent nulls and lists of unequal lengths.
     pub styles: Styles,
-    /// What binary values become.
+    /// The representation of binary values.
     pub binary: Binary,
     /// Whether elements carry `shard` and `row`.
     pub with_row_id: bool,
-    /// Threads of the pool that may decode for it at a time; `None` is one for each CPU that this
-    /// process may use.
+    /// Threads that decode at a time; `None` is one for each CPU that this process may use.
     pub n_threads: Option<usize>,
-    /// Requests to the storage at a time; `None` is two for each thread that decodes, 8 to 32.
+    /// Requests to the storage at a time; `None` is two for each decoding thread, 8 to 32.
     pub n_requests: Option<usize>,
-    /// Bytes that may be in flight: encoded rows, decoded batches, cached tables.
+    /// The most bytes of encoded rows, batches and cached tables together.
     pub memory_budget: usize,
-    /// Batches that may be under way or waiting.
+    /// Batches that may be incomplete or wait for the consumer.
     pub prefetch_batches: usize,
     /// Where the shards' sidecars are kept.
     pub index_dir: IndexDir,
-    /// How often a request that failed is sent again, where that may help.
+    /// How often a request is repeated after transient errors.
     pub retries: u32,
     /// Whether what was read stays in the operating system's page cache.
     pub page_cache: bool,
@@ -64,37 +63,38 @@ pub struct Options {
 /// Which column is decoded.
 #[derive(Clone, Debug)]
 pub enum AudioRequest {
-    /// The one that the Hugging Face features call audio, if there is one: whole, at its own rate.
+    /// The audio column by the Hugging Face features, if there is one: whole, at its own rate.
     Auto,
     /// None: audio stays encoded.
     Encoded,
-    /// This one, or the one that the features call audio.
+    /// The named column, or the audio column by the features.
     Decode {
-        /// The column's name, `None` to find it by the features.
+        /// The column's name; `None` to find it by the features.
         column: Option<String>,
-        /// What is wanted of each recording.
+        /// What is decoded of each recording.
         spec: AudioSpec,
     },
 }
 
-/// What becomes of a row whose audio cannot be used: damage, a limit, or too much that is missing.
+/// The policy for a row whose audio cannot be used: it is damaged, exceeds a limit, or too much of it
+/// is missing.
 ///
-/// Shards that are corrupt or cannot be read are an error in any case.
+/// Corrupt or unreadable shards are an error with any policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// It is an error.
+    /// Raise an error.
     #[default]
     Raise,
-    /// Another row is delivered in its place; see [`Substitutes`](crate::order::Substitutes).
+    /// Deliver another row in its place; see [`Substitutes`](crate::order::Substitutes).
     Substitute,
-    /// It is delivered with zeros for audio, and every element tells which rows are valid.
+    /// Deliver it with zeros for audio; every element says which rows are valid.
     Mask,
-    /// It is left out: its batch is shorter.
+    /// Leave it out: its batch is shorter.
     Skip,
 }
 
 impl OnError {
-    /// All of them, by the names that users give.
+    /// All policies, by their names in Python.
     pub const ALL: [(&'static str, Self); 4] = [
         ("raise", Self::Raise),
         ("substitute", Self::Substitute),
@@ -103,11 +103,12 @@ impl OnError {
     ];
 }
 
-/// What one column of an element may always grow to, in bytes: a budget below only slows down.
+/// The limit of one column of an element, in bytes, is at least this: a smaller budget only slows
+/// down.
 const MIN_COLUMN_LIMIT: usize = 64 << 20;
 
 impl Options {
-    /// The most bytes that one column of an element may grow to.
+    /// The most bytes of one column of an element.
     pub(crate) fn column_limit(&self) -> usize {
         self.memory_budget.max(MIN_COLUMN_LIMIT)
     }
@@ -117,24 +118,25 @@ impl Options {
         self.batch_size.unwrap_or(1)
     }
 
-    /// Elements that may be under way: single rows are small, so more of them keep threads busy.
-    pub(crate) fn look_ahead(&self) -> usize {
+    /// The prefetch depth in elements. Single rows are small, so keeping threads busy takes more of
+    /// them.
+    pub(crate) fn max_open_batches(&self) -> usize {
         match self.batch_size {
             Some(_) => self.prefetch_batches,
             None => self.prefetch_batches.saturating_mul(self.n_threads()).saturating_add(1),
         }
     }
 
-    /// Threads that may decode at a time.
+    /// Threads that decode at a time.
     pub(crate) fn n_threads(&self) -> usize {
         self.n_threads.unwrap_or_else(usable_cpus)
     }
 
     /// Threads that read, each with one request at a time.
     ///
-    /// Eight are what storage with round trips of 5 ms wants for rows of 0.5 MB; more of them than the
-    /// processors need cost memory on local files: 16 on two cores took 1.21 of a budget of 128 MiB.
-    /// The table is in `docs/decisions/reading.md`.
+    /// Storage with round trips of 5 ms needs eight for rows of 0.5 MB. More than the CPUs need take
+    /// memory on local files: 16 on two cores took 1.21 of a budget of 128 MiB. The measurements are
+    /// in `docs/decisions/reading.md`.
     pub(crate) fn n_readers(&self) -> usize {
         self.n_requests.unwrap_or_else(|| (2 * self.n_threads()).clamp(8, 32))
     }
@@ -144,15 +146,16 @@ impl Options {
         !matches!(self.audio, AudioRequest::Encoded)
     }
 
-    /// Threads that open shards at the start: each waits for storage, and ends with it.
+    /// Threads that open shards at the start, most of the time waiting for storage.
     pub(crate) fn n_openers(&self) -> usize {
         self.n_readers().max(16)
     }
 
-    /// Larger tables must not be held on to by rows, which copy what they need: in a shuffle every row
-    /// in flight may be of another one, in a windowed one those of a stream are of one or two.
-    pub(crate) fn largest_table_held(&self) -> usize {
-        let rows = self.look_ahead().saturating_mul(self.rows_per_batch());
+    /// The largest tables to which rows may refer; out of larger ones they copy what they need. In a
+    /// shuffle every prefetched row may be of another table; in a windowed one, those of a stream are
+    /// of one or two.
+    pub(crate) fn max_referenced_table(&self) -> usize {
+        let rows = self.max_open_batches().saturating_mul(self.rows_per_batch());
         let n_tables = match self.order.shuffle {
             None => return usize::MAX,
             Some(shuffle) => shuffle.window.map_or(rows, |window| {
@@ -167,13 +170,13 @@ impl Options {
         Store::new(descriptors).with_retries(self.retries).with_page_cache(self.page_cache)
     }
 
-    /// With what depends on the machine as it is now. Asked anew it would be a few files of the
-    /// kernel's each time, and single rows ask with every row.
-    pub(crate) fn settled(self) -> Self {
+    /// With the number of CPUs as it is now. Asking for it reads a few files of the kernel, which is
+    /// too slow for every row.
+    pub(crate) fn resolved(self) -> Self {
         Self { n_threads: Some(self.n_threads()), ..self }
     }
 
-    /// Refuses options that cannot mean anything.
+    /// Refuses invalid options.
     pub(crate) fn check(&self) -> Result<()> {
         let positive = [
             ("batch_size", self.batch_size.unwrap_or(1) > 0),

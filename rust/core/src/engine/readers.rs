@@ -1,24 +1,24 @@
-//! What the reading threads do for a stream: open its shards, then claim rows and read them.
+//! The reading threads' work for a stream: opening its shards, then claiming and reading rows.
 
 use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use super::{
     assembler::Assembler,
+    batch_task::BatchTask,
     context::Context,
     dataset::Dataset,
-    decoders::Finishing,
-    pool::Work,
-    queue::{Claim, Grant, Limits},
-    read::Reader,
+    decoders::DecodedRow,
+    pool::{TIME_SLICE, Work},
+    queue::{Grant, Limits},
     resume::Start,
-    row::{Attempt, Reading, RowReading, Stage},
-    whole::BatchReading,
+    row_reader::RowReader,
+    row_task::{Attempt, ReadStage, ReadTask, RowTask},
 };
 use crate::{
     batch::Row,
@@ -27,17 +27,14 @@ use crate::{
     shard::open_files,
 };
 
-/// For this many rows of the stream the files are opened ahead at the start, and of this many shards.
-const MAX_ROWS: u64 = 4096;
-const MAX_OPENED: usize = 128;
+/// The files of the shards of the first rows are opened at the start, before they are read: of at
+/// most this many rows and shards.
+const MAX_FIRST_ROWS: u64 = 4096;
+const MAX_FIRST_SHARDS: usize = 128;
 
-/// A thread reads on for this long before it asks again whose turn it is, while no other iterator
-/// has work.
-const TURN: Duration = Duration::from_millis(1);
-
-/// In file order, tables whose rows have all gone may take one part in this many of the budget:
-/// enough to keep a small data set for the next epoch.
-const KEPT_BEHIND: usize = 64;
+/// The part of the budget that tables whose rows were all delivered may take in file order, as a
+/// divisor: enough to keep a small data set for the next epoch.
+const DELIVERED_SHARE: usize = 64;
 
 /// The readers of one stream.
 #[derive(Debug)]
@@ -45,7 +42,7 @@ pub(super) struct Readers {
     context: Arc<Context>,
     start: Start,
     is_opening: AtomicBool,
-    reader: Reader,
+    reader: RowReader,
     assembler: Arc<Assembler>,
 }
 
@@ -57,9 +54,9 @@ impl Work for Readers {
     fn max_threads(&self) -> usize {
         let options = &self.context.options;
         match self.context.dataset.get() {
-            // A reader takes a batch at a time: more of them than may be open find nothing to do.
+            // A reader claims a whole batch, so that no more of them than open batches have work.
             Some(dataset) if dataset.blobs.is_empty() => {
-                options.n_readers().min(options.look_ahead())
+                options.n_readers().min(options.max_open_batches())
             }
             _ => options.n_readers(),
         }
@@ -69,7 +66,7 @@ impl Work for Readers {
         let Some(dataset) = self.context.dataset.get() else { return self.open() };
         let began = Instant::now();
         while !self.context.is_closed() && self.read_next(dataset) {
-            if !is_alone || began.elapsed() > TURN {
+            if !is_alone || began.elapsed() > TIME_SLICE {
                 break;
             }
         }
@@ -81,29 +78,29 @@ impl Work for Readers {
 }
 
 impl Readers {
-    pub(super) fn new(start: Start, reader: Reader, assembler: Arc<Assembler>) -> Self {
+    pub(super) fn new(start: Start, reader: RowReader, assembler: Arc<Assembler>) -> Self {
         let context = Arc::clone(&reader.context);
         Self { context, start, is_opening: AtomicBool::new(false), reader, assembler }
     }
 
-    /// Frees what was read for several rows.
+    /// Frees cached tables and blocks.
     pub(super) fn clear(&self) {
         self.reader.tables.clear();
-        self.reader.runs.clear();
+        self.reader.blocks.clear();
     }
 
-    /// `(found, loaded, bytes now)` of tables.
+    /// `(hits, loads, bytes now)` of tables.
     pub(super) fn table_counts(&self) -> (u64, u64, usize) {
         self.reader.tables.counts()
     }
 
-    /// Opens the shards, and lets the stream begin.
+    /// Opens the shards, and begins the stream.
     fn open(&self) {
         if self.is_opening.swap(true, Ordering::SeqCst) {
             return;
         }
-        // Until the stream begins, which another thread must not take back.
-        self.context.queue.nothing_to_read();
+        // Only the thread that opens: another could undo the beginning of the stream.
+        self.context.queue.clear_readable();
         if let Err(error) = self.try_open() {
             self.context.queue.fail(error);
         }
@@ -113,7 +110,7 @@ impl Readers {
         let Context { options, store, metrics, .. } = &*self.context;
         let mut dataset = Dataset::open(options, store)?;
         let rows_per_batch = options.rows_per_batch() as u64;
-        let (first, position) = self.start.find(&mut dataset, rows_per_batch)?;
+        let (first, position) = self.start.resume(&mut dataset, rows_per_batch)?;
         let mut end = dataset.order.len().unwrap_or(u64::MAX);
         if options.drop_remainder {
             end = first.saturating_add(end.saturating_sub(first) / rows_per_batch * rows_per_batch);
@@ -128,49 +125,50 @@ impl Readers {
                 options.memory_budget
             )));
         }
-        // Rows that have bytes of their own to be read.
         let whole_batches = dataset.blobs.is_empty();
-        let asked_first =
+        let n_urgent =
             if whole_batches { 0 } else { rows_per_batch.min(end.saturating_sub(first)) };
-        dataset.opened_at(first, asked_first, position);
+        dataset.set_start(position, first..first.saturating_add(n_urgent));
         metrics.opened(store.metrics());
         let dataset = self.context.dataset.get_or_init(|| dataset);
         let limits = Limits {
             rows_per_batch,
-            look_ahead: options.look_ahead(),
+            max_open_batches: options.max_open_batches(),
             batch_bytes,
             whole_batches,
             max_parked: 2 * options.n_readers(),
-            asked_first,
+            n_urgent,
         };
-        self.context.change(|queue| queue.begin(first..end, limits));
-        let soon = rows_per_batch.saturating_mul(options.look_ahead() as u64).min(MAX_ROWS);
-        let mut shards = dataset.shards_of(first..end.min(first.saturating_add(soon)));
-        shards.truncate(MAX_OPENED);
+        self.context.update(|queue| queue.begin(first..end, limits));
+        let n_first = rows_per_batch.saturating_mul(options.max_open_batches() as u64);
+        let first_end = first.saturating_add(n_first.min(MAX_FIRST_ROWS));
+        let mut shards = dataset.shards_of(first..end.min(first_end));
+        shards.truncate(MAX_FIRST_SHARDS);
         open_files(shards, options.n_openers());
         Ok(())
     }
 
-    /// Claims what can be read next and reads it, or as much of it as goes without waiting. Whether
-    /// there was something.
+    /// Claims what can be read next, and reads it as far as possible now. Returns whether there was
+    /// something.
     fn read_next(&self, dataset: &Dataset) -> bool {
         let mut reserved = None;
-        let grant = self.context.change(|queue| {
+        let grant = self.context.update(|queue| {
             loop {
                 match queue.next_read() {
                     Some(Grant::Open(permit)) => {
                         match self.batch_buffer(dataset, queue.n_rows_to_open(), permit) {
-                            Ok((slots, rest, reserved)) => queue.open_batch(slots, rest, reserved),
+                            Ok((slots, lease, reserved)) => {
+                                queue.open_batch(slots, lease, reserved);
+                            }
                             Err(error) => {
                                 queue.fail(error);
                                 return None;
                             }
                         }
                     }
-                    // What is set aside for a whole batch goes with it.
-                    Some(Grant::Claim(Claim { rows })) if dataset.blobs.is_empty() => {
+                    Some(Grant::Claim(rows)) if dataset.blobs.is_empty() => {
                         reserved = queue.take_reserved(rows.start);
-                        return Some(Grant::Claim(Claim { rows }));
+                        return Some(Grant::Claim(rows));
                     }
                     other => return other,
                 }
@@ -178,34 +176,34 @@ impl Readers {
         });
         match grant {
             None | Some(Grant::Open(_)) => return false,
-            Some(Grant::Resume { parked: Reading::Row(row), permit }) => {
-                self.read(dataset, row, permit);
+            Some(Grant::Resume { parked: ReadTask::Row(row), permit }) => {
+                self.read_row(dataset, row, permit);
             }
-            Some(Grant::Resume { parked: Reading::Batch(batch), permit }) => {
+            Some(Grant::Resume { parked: ReadTask::Batch(batch), permit }) => {
                 self.read_batch(dataset, batch, permit);
             }
-            Some(Grant::Claim(Claim { rows })) if dataset.blobs.is_empty() => {
-                match self.reader.batch(dataset, &rows, reserved) {
+            Some(Grant::Claim(rows)) if dataset.blobs.is_empty() => {
+                match self.reader.batch_task(dataset, &rows, reserved) {
                     Ok(batch) => self.read_batch(dataset, Box::new(batch), None),
                     Err(error) => {
-                        self.context.change(|q| q.finish_whole(rows.start, Err(error), 0));
+                        self.context.update(|q| q.finish_whole(rows.start, Err(error), 0));
                     }
                 }
             }
-            Some(Grant::Claim(Claim { rows })) => match dataset.step(rows.start) {
+            Some(Grant::Claim(rows)) => match dataset.step(rows.start) {
                 Ok(step) => {
                     let (index, attempt) = (rows.start, Attempt::first(step));
-                    let row = RowReading { index, attempt, stage: Stage::Table };
-                    self.read(dataset, Box::new(row), None);
+                    let row = RowTask { index, attempt, stage: ReadStage::Table };
+                    self.read_row(dataset, Box::new(row), None);
                 }
-                Err(error) => self.file(dataset, rows.start, Err(error)),
+                Err(error) => self.finish(dataset, rows.start, Err(error)),
             },
         }
         true
     }
 
-    /// The slots of a new batch of `n_rows` rows, what is left of their buffer, and what is set aside
-    /// for other columns.
+    /// The slots of a new batch of `n_rows` rows, the lease of their buffer, and the bytes that are
+    /// reserved for other columns.
     fn batch_buffer(
         &self,
         dataset: &Dataset,
@@ -219,66 +217,61 @@ impl Readers {
         let rows_per_batch = self.context.options.rows_per_batch();
         let n_bytes = slot_bytes.saturating_mul(rows_per_batch);
         let buffer = self.context.account.buffer(n_bytes, permit.split(n_bytes))?;
-        let (mut slots, rest) = buffer.into_slots(rows_per_batch, slot_bytes);
+        let (mut slots, lease) = buffer.into_slots(rows_per_batch, slot_bytes);
         slots.truncate(n_rows);
-        Ok((slots, rest, Some(permit)))
+        Ok((slots, lease, Some(permit)))
     }
 
     /// Reads a row to its end, or parks it.
-    fn read(&self, dataset: &Dataset, mut row: Box<RowReading>, mut permit: Option<Permit>) {
+    fn read_row(&self, dataset: &Dataset, mut row: Box<RowTask>, mut permit: Option<Permit>) {
         let index = row.index;
         loop {
             match self.reader.advance(dataset, &mut row, permit.take()) {
                 Ok(None) => break,
-                Ok(Some(need)) => {
-                    let parked = Reading::Row(row);
-                    match self.context.change(|queue| queue.park(index, parked, need)) {
-                        Some((Reading::Row(back), granted)) => (row, permit) = (back, granted),
-                        Some((Reading::Batch(_), _)) | None => return,
+                Ok(Some(wait)) => {
+                    let parked = ReadTask::Row(row);
+                    match self.context.update(|queue| queue.park(index, parked, wait)) {
+                        Some((ReadTask::Row(back), granted)) => (row, permit) = (back, granted),
+                        Some((ReadTask::Batch(_), _)) | None => return,
                     }
                 }
-                Err(error) => return self.file(dataset, index, Err(error)),
+                Err(error) => return self.finish(dataset, index, Err(error)),
             }
         }
-        match Reader::finished(*row) {
+        match RowReader::finish(*row) {
             Ok(read) if dataset.audio.is_some() => {
-                self.context.change(|queue| queue.push_read(index, read));
+                self.context.update(|queue| queue.push_read(index, read));
             }
-            // Nothing of it is decoded: handing it over would cost more.
+            // Handing a row over that is not decoded would take longer than finishing it here.
             Ok(read) => {
-                let row = Finishing::of(read).encoded(&self.context.account);
-                self.file(dataset, index, row);
+                let row = DecodedRow::new(read).encoded(&self.context.account);
+                self.finish(dataset, index, row);
             }
-            Err(error) => self.file(dataset, index, Err(error)),
+            Err(error) => self.finish(dataset, index, Err(error)),
         }
     }
 
-    fn file(&self, dataset: &Dataset, index: u64, row: Result<Row>) {
-        let complete = self.context.change(|queue| queue.file_read(index, row));
+    fn finish(&self, dataset: &Dataset, index: u64, row: Result<Row>) {
+        let complete = self.context.update(|queue| queue.finish_read(index, row));
         if let Some(complete) = complete {
             self.assembler.finish(dataset, complete);
         }
     }
 
-    /// Finds the rows of a batch and assembles it, or parks it.
-    fn read_batch(
-        &self,
-        dataset: &Dataset,
-        mut batch: Box<BatchReading>,
-        mut permit: Option<Permit>,
-    ) {
+    /// Looks up the rows of a batch and joins them, or parks it.
+    fn read_batch(&self, dataset: &Dataset, mut batch: Box<BatchTask>, mut permit: Option<Permit>) {
         let first = batch.first;
-        while let Some(need) = self.reader.advance_batch(dataset, &mut batch, permit.take()) {
-            let parked = Reading::Batch(batch);
-            match self.context.change(|queue| queue.park(first, parked, need)) {
-                Some((Reading::Batch(back), granted)) => (batch, permit) = (back, granted),
-                Some((Reading::Row(_), _)) | None => return,
+        while let Some(wait) = self.reader.advance_batch(dataset, &mut batch, permit.take()) {
+            let parked = ReadTask::Batch(batch);
+            match self.context.update(|queue| queue.park(first, parked, wait)) {
+                Some((ReadTask::Batch(back), granted)) => (batch, permit) = (back, granted),
+                Some((ReadTask::Row(_), _)) | None => return,
             }
         }
         let reserved = batch.reserved.take();
         let (batch, other_bytes) =
             self.assembler.join(dataset, batch.into_rows(), Lease::default(), reserved);
-        let unfinished = self.context.change(|queue| {
+        let unfinished = self.context.update(|queue| {
             queue.finish_whole(first, batch, other_bytes);
             queue.first_unfinished()
         });
@@ -288,8 +281,8 @@ impl Readers {
             && let Ok(shard) = dataset.shard(step)
             && let Some((batch, _)) = shard.locate(step.row.row)
         {
-            let kept = options.memory_budget / KEPT_BEHIND;
-            self.reader.tables.forget_before((step.row.shard, batch), kept);
+            let kept = options.memory_budget / DELIVERED_SHARE;
+            self.reader.tables.remove_before((step.row.shard, batch), kept);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a stream is taken up, and whether what was saved there belongs to this data.
+//! Where a stream is resumed, and whether the state belongs to this data set.
 
 use super::dataset::Dataset;
 use crate::{
@@ -6,22 +6,23 @@ use crate::{
     order::Fingerprint,
 };
 
-/// Where in the stream to start.
+/// Where to start in the stream.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     /// The epoch, from 0.
     pub epoch: u64,
-    /// Rows of that epoch that were delivered already, by all hosts and workers together.
+    /// Rows of that epoch that all hosts and workers together have delivered already.
     pub next_index: u64,
     /// The fingerprint that the data set must have; `None` for any.
     pub fingerprint: Option<Fingerprint>,
-    /// Whether to go on with other data all the same, at the same place of the same epoch.
+    /// Whether to go on with another data set, at the same index of the same epoch.
     pub allow_changed: bool,
 }
 
 impl Start {
-    /// The next row to deliver here, and the position in the stream, as epoch and rows of it.
-    pub(super) fn find(
+    /// Resumes the order of `dataset`. Returns the number of the next row to deliver here, and the
+    /// position of the stream, as (epoch, index).
+    pub(super) fn resume(
         &self,
         dataset: &mut Dataset,
         rows_per_batch: u64,
@@ -40,7 +41,8 @@ impl Start {
             }
             None => {}
         }
-        // An index that was counted in batches takes the last one for a full one.
+        // An index without a fingerprint was counted in batches, which counts a short last batch as a
+        // full one.
         let slack = match fingerprint {
             None => rows_per_batch.saturating_mul(order.stride()),
             Some(_) => 0,

@@ -245,7 +245,9 @@ mod shuttle_tests {
                     })
                 });
                 pool.set_limit(2 * N, 2 * N);
-                threads.into_iter().for_each(|thread| thread.join().unwrap());
+                for thread in threads {
+                    thread.join().unwrap();
+                }
                 let idle: usize = lock(&pool.idle).iter().map(AlignedBuf::capacity).sum();
                 assert_eq!(pool.idle_bytes(), idle);
                 assert_eq!(pool.n_in_use.load(SeqCst), 0);

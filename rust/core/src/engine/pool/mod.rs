@@ -1,14 +1,13 @@
 //! Threads that the iterators of a process share.
 //!
-//! An iterator joins a pool as a [`Client`] and tells how many threads may work for it at a time. A
-//! thread of the pool asks the [`Scheduler`] whose turn it is, does a piece of work for that client,
-//! and asks again. A piece of work waits for no other piece, so that no client can hold up the
-//! others.
+//! An iterator joins a pool as a [`Client`] and says how many threads may work for it at a time. A
+//! thread of the pool asks the [`Scheduler`] for a client, works for it for a moment, and asks again.
+//! No piece of work waits for another, so that no client can block the others.
 //!
-//! There are as many threads as the clients ask for together, but no more than the one that asks
-//! for most, or than the pool's own floor. When the last client leaves, they wait a moment for the next one
-//! and then end: a training loop that is restarted goes on with the same threads. New ones would get
-//! new arenas of the C library, each of which keeps what a decoder's tables took.
+//! There are as many threads as the clients ask for together, but no more than the one that asks for
+//! most, or than the pool's own floor. When the last client leaves, they wait a moment for the next
+//! one before they end, so that a training loop that is restarted keeps its threads: new ones would
+//! get new arenas of the C library, each of which keeps the memory of a decoder's tables.
 
 mod scheduler;
 #[cfg(test)]
@@ -30,50 +29,53 @@ use crate::{
     threads::{self, Cpus},
 };
 
-/// How long threads that no client asks for wait for one. The model checker has no time.
-const LINGER: Duration =
+/// How long threads wait for a client before they end. The model checker has no time.
+const KEEP_ALIVE: Duration =
     if cfg!(feature = "shuttle") { Duration::ZERO } else { Duration::from_millis(200) };
 
-/// What the threads of a pool do for a client.
+/// How long a thread works for a client before it asks for the next, while no other has work.
+pub(crate) const TIME_SLICE: Duration = Duration::from_millis(1);
+
+/// The work of a client.
 pub(crate) trait Work: Send + Sync {
-    /// How many pieces could be done now. Asked under the pool's lock: takes no lock itself.
+    /// The number of pieces that could be done now. Called under the pool's lock, so it must not
+    /// lock.
     fn n_ready(&self) -> usize;
 
-    /// How many threads may do this work at a time. As [`Self::n_ready`].
+    /// The most threads that may do this work at a time. As [`Self::n_ready`].
     fn max_threads(&self) -> usize;
 
-    /// Does a piece of work, or several while `is_alone`: no other client wants the thread.
+    /// Does a piece of work, or several if `is_alone`: no other client needs the thread.
     fn run(&self, is_alone: bool);
 
-    /// A piece of work has panicked, and said this.
+    /// Called with the message of a piece of work that panicked.
     fn panicked(&self, message: String);
 }
 
 /// A pool of threads. Clones are the same pool.
 ///
-/// There is no thread a fifth of a second after the last client has left, and none survives a fork:
-/// a child process needs a pool of its own.
+/// Its threads end a fifth of a second after the last client has left. None survives a fork: a child
+/// process needs a pool of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Of the threads: a number follows.
+    /// The threads' name, which a number follows.
     name: &'static str,
-    /// Whether there may always be a thread for each CPU; otherwise `floor` of them.
     floor: Floor,
     state: Mutex<State>,
     /// Threads wait here for work.
     work: Condvar,
     /// A client that leaves waits here for the threads that work for it.
-    left: Condvar,
+    done: Condvar,
     /// Threads that wait at `work`, or are about to.
     n_idle: AtomicUsize,
     cpu: CpuTimes,
 }
 
-/// How many threads a pool may have though no client alone asks for so many.
+/// The threads that a pool may have even if no single client asks for as many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Floor {
     /// One for each CPU that the process may use.
@@ -86,13 +88,13 @@ pub(crate) enum Floor {
 struct State {
     scheduler: Scheduler,
     n_threads: usize,
-    /// Counts how often the CPUs changed while there was no client: older threads end.
+    /// Counts changes of the CPUs while there was no client. Threads of an earlier generation end.
     generation: u64,
     cpus: Cpus,
 }
 
 impl Shared {
-    /// How many threads there should be.
+    /// The number of threads that there should be.
     fn n_wanted(&self, state: &State) -> usize {
         let (sum, most) = state.scheduler.n_asked_for();
         let floor = match self.floor {
@@ -114,41 +116,41 @@ impl fmt::Debug for Shared {
 pub(crate) struct Client {
     pool: Pool,
     id: u64,
-    /// What was measured until it left.
+    /// Its times, once it has left.
     last: OnceLock<ClientTimes>,
 }
 
 impl Pool {
-    /// A pool without threads. Those it will have are called `name` and a number.
+    /// A pool without threads. They will be called `name` and a number.
     pub(crate) fn new(name: &'static str, floor: Floor) -> Self {
         let shared = Shared {
             name,
             floor,
             state: Mutex::default(),
             work: Condvar::new(),
-            left: Condvar::new(),
+            done: Condvar::new(),
             n_idle: AtomicUsize::new(0),
             cpu: CpuTimes::default(),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Joins, and starts the threads that are missing. The client must leave.
+    /// Adds a client, and starts the threads that are missing. The client must leave.
     ///
     /// # Errors
     ///
-    /// What the operating system says when it has no thread to give.
+    /// As [`std::thread::Builder::spawn`].
     pub(crate) fn join(&self, work: Arc<dyn Work>) -> io::Result<Client> {
         let cpu = self.shared.cpu.total().unwrap_or_default();
         let mut state = self.shared.lock();
         let cpus = Cpus::usable();
         if state.scheduler.is_empty() && state.cpus != cpus {
-            // Waiting threads keep to the CPUs of the thread that started them.
+            // Threads keep the CPU affinity of the thread that started them.
             state.generation += 1;
             state.n_threads = 0;
         }
         state.cpus = cpus;
-        let id = state.scheduler.enter(work, cpu);
+        let id = state.scheduler.add(work, cpu);
         let client = Client { pool: self.clone(), id, last: OnceLock::new() };
         while state.n_threads < self.shared.n_wanted(&state) {
             let (shared, generation) = (Arc::clone(&self.shared), state.generation);
@@ -160,7 +162,7 @@ impl Pool {
             }
             state.n_threads += 1;
         }
-        // Those that wait for a client.
+        // Threads that are kept alive wait for a client.
         self.shared.work.notify_all();
         drop(state);
         Ok(client)
@@ -168,20 +170,20 @@ impl Pool {
 }
 
 impl Client {
-    /// Tells the pool that there is something to do, if a thread has nothing to do.
+    /// Wakes a thread for work that has become ready, if one is idle.
     pub(crate) fn wake(&self) {
         let pool = &self.pool.shared;
-        // The work was counted before this is read, and a thread counts itself before it looks for
-        // work: one of the two sees the other.
+        // The caller has stored the work before this load, and a thread increments `n_idle` before it
+        // checks for work: one of the two sees the other.
         if pool.n_idle.load(SeqCst) > 0 {
-            // Under the lock, so that no thread is between its look and its sleep.
+            // Under the lock, so that no thread is between its check and its wait.
             let state = pool.lock();
             pool.work.notify_one();
             drop(state);
         }
     }
 
-    /// What was measured since it joined, until now or until it left.
+    /// Its times since it joined, until now or until it left.
     pub(crate) fn times(&self) -> ClientTimes {
         let pool = &self.pool.shared;
         let cpu = pool.cpu.total().unwrap_or_default();
@@ -189,13 +191,13 @@ impl Client {
         times.or_else(|| self.last.get().copied()).unwrap_or_default()
     }
 
-    /// Leaves, and waits for the work that is being done for it. Safe to call again.
+    /// Leaves the pool, and waits for the threads that work for it. Safe to call again.
     pub(crate) fn leave(&self) {
         let pool = &self.pool.shared;
         let cpu = pool.cpu.total().unwrap_or_default();
         let mut state = pool.lock();
-        while state.scheduler.dismiss(self.id) > 0 {
-            state = wait(&pool.left, state);
+        while state.scheduler.stop(self.id) > 0 {
+            state = wait(&pool.done, state);
         }
         if let Some((times, work)) = state.scheduler.remove(self.id, cpu) {
             self.last.get_or_init(|| times);
@@ -211,14 +213,15 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// The body of a thread: until there are more threads than wanted, or no client for long.
+    /// The body of a thread: works until there are more threads than wanted, or no client for a
+    /// while.
     fn run(&self, generation: u64) {
         let file = self.cpu.enter();
         let mut state = self.lock();
         let mut now = Instant::now();
         while state.generation == generation {
-            if state.scheduler.is_empty() && !LINGER.is_zero() {
-                let until = now + LINGER;
+            if state.scheduler.is_empty() && !KEEP_ALIVE.is_zero() {
+                let until = now + KEEP_ALIVE;
                 while state.scheduler.is_empty() && state.generation == generation && now < until {
                     state = wait_timeout(&self.work, state, until - now);
                     now = Instant::now();
@@ -229,13 +232,13 @@ impl Shared {
             }
             if state.n_threads > self.n_wanted(&state) {
                 state.n_threads -= 1;
-                // It may have been woken for work that another thread is to do now.
+                // It may have been woken for work, which another thread must do now.
                 self.work.notify_one();
                 break;
             }
             let Some((id, work, is_alone)) = state.scheduler.next() else {
                 self.n_idle.fetch_add(1, SeqCst);
-                // Work that became ready before that was counted is found now.
+                // See `Client::wake`.
                 if !state.scheduler.has_work() {
                     state = wait(&self.work, state);
                 }
@@ -250,12 +253,12 @@ impl Shared {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.run(is_alone))) {
                 work.panicked(threads::panic_message(&*panic));
             }
-            // A client that leaves frees what it holds once the work has ended.
+            // Before the client is told, which then drops what the work holds.
             drop(work);
             state = self.lock();
             let began = mem::replace(&mut now, Instant::now());
             if state.scheduler.done(id, now.saturating_duration_since(began)) {
-                self.left.notify_all();
+                self.done.notify_all();
             }
         }
         drop(state);

@@ -1,4 +1,4 @@
-//! The pool with work that only counts, and the scheduler against its own clock.
+//! The pool with work that only counts, and the scheduler with a simulated clock.
 
 use std::{
     collections::HashSet,
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use super::{Client, Floor, Pool, Work, scheduler::Scheduler};
 use crate::metrics::CpuTime;
 
-/// Pieces of work to be done one at a time.
+/// A number of pieces of work.
 #[derive(Default)]
 struct Pieces {
     ready: AtomicUsize,
@@ -25,8 +25,8 @@ struct Pieces {
     takes: Duration,
     panics: bool,
     messages: Mutex<Vec<String>>,
-    /// The most threads that it asks for.
-    most: AtomicUsize,
+    /// The threads that it asks for.
+    max_threads: AtomicUsize,
 }
 
 impl Pieces {
@@ -46,7 +46,7 @@ impl Work for Pieces {
     }
 
     fn max_threads(&self) -> usize {
-        self.most.load(SeqCst)
+        self.max_threads.load(SeqCst)
     }
 
     fn run(&self, _: bool) {
@@ -65,10 +65,10 @@ impl Work for Pieces {
     }
 }
 
-/// One piece of work that keeps who does it.
-struct Who(Arc<Mutex<HashSet<ThreadId>>>, AtomicUsize);
+/// One piece of work that records the thread that does it.
+struct RecordsThread(Arc<Mutex<HashSet<ThreadId>>>, AtomicUsize);
 
-impl Work for Who {
+impl Work for RecordsThread {
     fn n_ready(&self) -> usize {
         self.1.load(SeqCst)
     }
@@ -87,20 +87,20 @@ impl Work for Who {
     }
 }
 
-/// Waits until it is so; a test that waits for ever is ended from outside.
-fn until(is_so: impl Fn() -> bool) {
-    while !is_so() {
+/// Waits for a condition.
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
         thread::sleep(Duration::from_micros(100));
     }
 }
 
-/// A pool without a floor of its own but the CPUs.
+/// A pool whose floor is the CPUs.
 fn pool() -> Pool {
     Pool::new("test", Floor::Cpus)
 }
 
-fn join(pool: &Pool, work: &Arc<Pieces>, most: usize) -> Client {
-    work.most.store(most, SeqCst);
+fn join(pool: &Pool, work: &Arc<Pieces>, max_threads: usize) -> Client {
+    work.max_threads.store(max_threads, SeqCst);
     pool.join(Arc::clone(work) as _).unwrap()
 }
 
@@ -109,13 +109,13 @@ fn n_threads(pool: &Pool) -> usize {
 }
 
 #[test]
-fn every_piece_is_done_and_no_thread_is_left() {
+fn every_piece_is_done_and_all_threads_end() {
     let (pool, work) = (pool(), Pieces::taking(100, Duration::ZERO));
     assert_eq!(n_threads(&pool), 0);
     let client = join(&pool, &work, 3);
     assert_eq!(n_threads(&pool), 3);
     until(|| work.done.load(SeqCst) == 100);
-    // One at a time: none of them is overslept.
+    // One at a time: no wake-up is lost.
     for n in 101..2000 {
         work.add(&client);
         until(|| work.done.load(SeqCst) == n);
@@ -132,10 +132,10 @@ fn every_piece_is_done_and_no_thread_is_left() {
 }
 
 #[test]
-fn threads_are_no_more_than_asked_for_and_end_with_the_clients() {
+fn threads_are_as_many_as_asked_for_and_end_with_the_clients() {
     let (pool, cpus) = (pool(), crate::threads::usable_cpus());
     let works: Vec<_> = (0..4).map(|_| Pieces::taking(0, Duration::ZERO)).collect();
-    let join = |k: usize, most| join(&pool, &works[k], most);
+    let join = |k: usize, max_threads| join(&pool, &works[k], max_threads);
     let one = join(0, 1);
     assert_eq!(n_threads(&pool), 1);
     let all = join(1, cpus);
@@ -154,12 +154,12 @@ fn threads_are_no_more_than_asked_for_and_end_with_the_clients() {
 }
 
 #[test]
-fn threads_wait_a_moment_for_the_next_client() {
+fn threads_are_kept_alive_for_the_next_client() {
     let (pool, ids) = (pool(), Arc::new(Mutex::new(HashSet::new())));
     let mut n_clients = 0;
-    // Of many, so that one which the machine keeps waiting for too long is no matter.
+    // Many, so that a few which start too late on a busy machine do not matter.
     for _ in 0..50 {
-        let work = Arc::new(Who(Arc::clone(&ids), AtomicUsize::new(1)));
+        let work = Arc::new(RecordsThread(Arc::clone(&ids), AtomicUsize::new(1)));
         let client = pool.join(Arc::clone(&work) as _).unwrap();
         until(|| work.1.load(SeqCst) == 0);
         client.leave();
@@ -169,13 +169,13 @@ fn threads_wait_a_moment_for_the_next_client() {
     assert!(n_threads < n_clients / 2, "{n_threads} threads for {n_clients} clients");
 }
 
-/// One piece of work that keeps how many CPUs its thread may use.
+/// One piece of work that records how many CPUs its thread may use.
 #[cfg(target_os = "linux")]
 #[derive(Default)]
-struct Where(AtomicUsize);
+struct CountsCpus(AtomicUsize);
 
 #[cfg(target_os = "linux")]
-impl Work for Where {
+impl Work for CountsCpus {
     fn n_ready(&self) -> usize {
         usize::from(self.0.load(SeqCst) == 0)
     }
@@ -196,16 +196,16 @@ impl Work for Where {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn no_thread_goes_on_with_cpus_that_the_next_client_may_not_use() {
+fn no_thread_keeps_an_affinity_that_the_next_client_does_not_have() {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-    // Of this test's thread alone, and of those that it starts.
+    // The affinity of this test's thread, and of those that it starts.
     let (pool, all) = (pool(), sched_getaffinity(None).unwrap());
     let mut one = CpuSet::new();
     one.set((0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).unwrap());
     for (cpus, n_cpus) in [(all, all.count()), (one, 1), (one, 1), (all, all.count())] {
         sched_setaffinity(None, &cpus).unwrap();
-        let work = Arc::new(Where::default());
+        let work = Arc::new(CountsCpus::default());
         let client = pool.join(Arc::clone(&work) as _).unwrap();
         until(|| work.0.load(SeqCst) > 0);
         client.leave();
@@ -214,7 +214,7 @@ fn no_thread_goes_on_with_cpus_that_the_next_client_may_not_use() {
 }
 
 #[test]
-fn a_client_is_left_only_after_its_turns_and_the_others_stay() {
+fn leaving_waits_for_the_clients_work_and_others_stay() {
     let pool = pool();
     let (slow, other) =
         (Pieces::taking(2, Duration::from_millis(50)), Pieces::taking(0, Duration::ZERO));
@@ -228,7 +228,7 @@ fn a_client_is_left_only_after_its_turns_and_the_others_stay() {
 }
 
 #[test]
-fn a_panic_is_told_and_costs_no_thread() {
+fn a_panic_is_reported_and_ends_no_thread() {
     let pool = pool();
     let work = Arc::new(Pieces { ready: 5.into(), panics: true, ..Pieces::default() });
     let client = join(&pool, &work, 1);
@@ -239,7 +239,7 @@ fn a_panic_is_told_and_costs_no_thread() {
 }
 
 #[test]
-fn coming_and_going_from_many_threads() {
+fn many_threads_join_and_leave() {
     let pool = pool();
     thread::scope(|scope| {
         for k in 0..4 {
@@ -260,7 +260,7 @@ fn coming_and_going_from_many_threads() {
 }
 
 #[test]
-fn what_others_have_is_measured() {
+fn the_time_of_others_is_measured() {
     let (pool, cpus) = (pool(), crate::threads::usable_cpus());
     let n_pieces = 20 * cpus;
     let works = [(); 2].map(|()| Pieces::taking(n_pieces, Duration::from_millis(2)));
@@ -275,20 +275,20 @@ fn what_others_have_is_measured() {
     }
 }
 
-/// What each client has had after `for_ms` of `n_threads` threads that always find work.
+/// The thread time of each client after `for_ms` of `n_threads` threads that always find work.
 fn simulated(n_threads: usize, clients: &[(usize, u64)], for_ms: u64) -> Vec<u64> {
     let mut scheduler = Scheduler::default();
     let ids: Vec<u64> = clients
         .iter()
-        .map(|(most, _)| {
+        .map(|(max_threads, _)| {
             let work = Pieces::taking(1_000_000, Duration::ZERO);
-            work.most.store(*most, SeqCst);
-            scheduler.enter(work, CpuTime::default())
+            work.max_threads.store(*max_threads, SeqCst);
+            scheduler.add(work, CpuTime::default())
         })
         .collect();
-    let mut had = vec![0; clients.len()];
+    let mut times = vec![0; clients.len()];
     let mut at_work = vec![0; clients.len()];
-    // When each busy thread comes back: (time, client, since).
+    // The busy threads: (end, client, start).
     let mut busy: Vec<(u64, usize, u64)> = Vec::new();
     let mut now = 0;
     while now < for_ms {
@@ -302,56 +302,56 @@ fn simulated(n_threads: usize, clients: &[(usize, u64)], for_ms: u64) -> Vec<u64
             busy.push((now + clients[k].1, k, now));
         }
         let first = (0..busy.len()).min_by_key(|i| busy[*i].0).unwrap();
-        let (back, k, since) = busy.swap_remove(first);
-        now = back;
+        let (end, k, start) = busy.swap_remove(first);
+        now = end;
         at_work[k] -= 1;
-        had[k] += back - since;
-        assert!(!scheduler.done(ids[k], Duration::from_millis(back - since)));
+        times[k] += end - start;
+        assert!(!scheduler.done(ids[k], Duration::from_millis(end - start)));
     }
-    had
+    times
 }
 
 #[test]
-fn long_rows_and_short_ones_have_the_same_time() {
+fn long_and_short_rows_get_the_same_time() {
     for n_threads in 1..4 {
-        let had = simulated(n_threads, &[(8, 3), (8, 700)], 100_000);
-        let [short, long] = [had[0] as f64, had[1] as f64];
+        let times = simulated(n_threads, &[(8, 3), (8, 700)], 100_000);
+        let [short, long] = [times[0] as f64, times[1] as f64];
         assert!((short / long - 1.0).abs() < 0.03, "{n_threads} threads: {short} and {long} ms");
     }
 }
 
 #[test]
-fn what_was_idle_has_no_credit() {
+fn idle_clients_get_no_credit() {
     let mut scheduler = Scheduler::default();
     let (busy, idle) = (Pieces::taking(1000, Duration::ZERO), Pieces::taking(0, Duration::ZERO));
-    busy.most.store(1, SeqCst);
-    idle.most.store(1, SeqCst);
-    let a = scheduler.enter(busy, CpuTime::default());
-    let b = scheduler.enter(Arc::clone(&idle) as _, CpuTime::default());
+    busy.max_threads.store(1, SeqCst);
+    idle.max_threads.store(1, SeqCst);
+    let a = scheduler.add(busy, CpuTime::default());
+    let b = scheduler.add(Arc::clone(&idle) as _, CpuTime::default());
     let ms = Duration::from_millis(1);
     for _ in 0..100 {
         assert_eq!(scheduler.next().unwrap().0, a);
         scheduler.done(a, ms);
     }
     idle.ready.store(1000, SeqCst);
-    let mut turns = [0, 0];
+    let mut n_served = [0, 0];
     for _ in 100..120 {
         let (id, _, _) = scheduler.next().unwrap();
-        turns[usize::from(id == b)] += 1;
+        n_served[usize::from(id == b)] += 1;
         scheduler.done(id, ms);
     }
-    assert!(turns[0] >= 9 && turns[1] >= 9, "{turns:?}");
+    assert!(n_served[0] >= 9 && n_served[1] >= 9, "{n_served:?}");
 }
 
 proptest! {
-    /// Against the definition of a max-min fair share, found by filling up.
+    /// Against the max-min fair shares, computed by progressive filling.
     #[test]
-    fn every_client_has_its_fair_share(
+    fn every_client_gets_its_fair_share(
         n_threads in 1_usize..7,
         clients in prop::collection::vec((1_usize..5, 1_u64..40), 1..5),
     ) {
         let for_ms = 20_000;
-        let had = simulated(n_threads, &clients, for_ms);
+        let times = simulated(n_threads, &clients, for_ms);
         let mut fair = vec![0.0; clients.len()];
         let mut left = n_threads as f64;
         let mut open: Vec<usize> = (0..clients.len()).collect();
@@ -365,8 +365,8 @@ proptest! {
             left -= step * open.len() as f64;
             open.retain(|k| (clients[*k].0 as f64 - fair[*k]) > 1e-9);
         }
-        for (k, had) in had.iter().enumerate() {
-            let share = *had as f64 / for_ms as f64;
+        for (k, time) in times.iter().enumerate() {
+            let share = *time as f64 / for_ms as f64;
             prop_assert!((share - fair[k]).abs() < 0.05 * fair[k] + 0.02, "{k}: {share}, {fair:?}");
         }
     }

@@ -1,18 +1,20 @@
-//! What several readers need and one of them loads: least recently used, bounded by bytes.
+//! A cache of values that several readers need and one of them loads.
 
 use std::{
     collections::HashMap,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use lru::LruCache;
 
-/// A least-recently-used cache of what takes long to load. One value that alone exceeds the limit
-/// stays until the next.
+use crate::sync::lock_std;
+
+/// A least-recently-used cache, bounded by bytes. A single value that exceeds the limit stays until
+/// the next.
 ///
-/// Nobody waits in here: a value that is on its way is told apart from one that is not, and
-/// whoever finds it so comes back.
+/// It never blocks: a look-up returns whether the value is being loaded, and the caller looks again
+/// after the load.
 #[derive(Debug)]
 pub(super) struct LoadCache<K: Hash + Eq, V> {
     limit: usize,
@@ -22,26 +24,24 @@ pub(super) struct LoadCache<K: Hash + Eq, V> {
 #[derive(Debug)]
 struct Inner<K: Hash + Eq, V> {
     loaded: LruCache<K, (Arc<V>, usize)>,
-    /// On their way, and the bytes that are expected of them.
+    /// The values that are being loaded, with their expected sizes.
     loading: HashMap<K, usize>,
-    /// Of both.
+    /// Bytes of both.
     n_bytes: usize,
-    n_found: u64,
+    n_hits: u64,
     n_loads: u64,
 }
 
-/// What a look came to.
+/// The result of a look-up.
 #[derive(Debug)]
-pub(super) enum Found<V> {
-    /// Here.
+pub(super) enum Lookup<V> {
     Loaded(Arc<V>),
-    /// On its way, or kept from beginning by others that are.
     Loading,
-    /// Neither.
     Missing,
 }
 
-/// A load that has begun. Dropped unfinished, it has failed, and others may try.
+/// A load that has begun. If it is dropped before it is finished, it has failed, and another reader
+/// may try.
 pub(super) struct Loading<'a, K: Hash + Eq + Copy, V> {
     cache: &'a LoadCache<K, V>,
     key: K,
@@ -55,14 +55,10 @@ impl<K: Hash + Eq + Copy, V> LoadCache<K, V> {
             loaded: LruCache::unbounded(),
             loading: HashMap::new(),
             n_bytes: 0,
-            n_found: 0,
+            n_hits: 0,
             n_loads: 0,
         };
         Self { limit, inner: Mutex::new(inner) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner<K, V>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The most bytes.
@@ -70,44 +66,44 @@ impl<K: Hash + Eq + Copy, V> LoadCache<K, V> {
         self.limit
     }
 
-    /// Bytes held now, those on their way included.
+    /// Bytes of cached values, and the expected bytes of those that are being loaded.
     pub(super) fn n_bytes(&self) -> usize {
-        self.lock().n_bytes
+        lock_std(&self.inner).n_bytes
     }
 
-    /// `(found, loaded)` so far.
+    /// `(hits, loads)` so far.
     pub(super) fn counts(&self) -> (u64, u64) {
-        let inner = self.lock();
-        (inner.n_found, inner.n_loads)
+        let inner = lock_std(&self.inner);
+        (inner.n_hits, inner.n_loads)
     }
 
-    /// Looks for a value.
-    pub(super) fn find(&self, key: K) -> Found<V> {
-        let mut inner = self.lock();
+    /// Looks a value up.
+    pub(super) fn find(&self, key: K) -> Lookup<V> {
+        let mut inner = lock_std(&self.inner);
         if let Some((value, _)) = inner.loaded.get(&key) {
             let value = Arc::clone(value);
-            inner.n_found += 1;
-            return Found::Loaded(value);
+            inner.n_hits += 1;
+            return Lookup::Loaded(value);
         }
-        if inner.loading.contains_key(&key) { Found::Loading } else { Found::Missing }
+        if inner.loading.contains_key(&key) { Lookup::Loading } else { Lookup::Missing }
     }
 
-    /// Whether this value is here or on its way.
+    /// Whether this value is cached or being loaded.
     pub(super) fn has(&self, key: K) -> bool {
-        let inner = self.lock();
+        let inner = lock_std(&self.inner);
         inner.loaded.contains(&key) || inner.loading.contains_key(&key)
     }
 
-    /// Whether a load of so many bytes has to wait for those under way: together they would push
-    /// each other out before they were used.
+    /// Whether a load of this size must wait for those that have begun: together they would evict each
+    /// other before they were used.
     pub(super) fn is_crowded(&self, n_bytes: usize) -> bool {
-        self.lock().is_crowded(n_bytes, self.limit)
+        lock_std(&self.inner).is_crowded(n_bytes, self.limit)
     }
 
-    /// Begins to load a value, after others made room for its expected bytes. `None` where it is
-    /// here or on its way by now, or has to wait for others.
+    /// Begins to load a value, and evicts others to make room for its expected bytes. `None` where it
+    /// is cached or being loaded by now, or must wait for others.
     pub(super) fn begin(&self, key: K, n_bytes: usize) -> Option<Loading<'_, K, V>> {
-        let mut inner = self.lock();
+        let mut inner = lock_std(&self.inner);
         if inner.loaded.contains(&key)
             || inner.loading.contains_key(&key)
             || inner.is_crowded(n_bytes, self.limit)
@@ -124,9 +120,9 @@ impl<K: Hash + Eq + Copy, V> LoadCache<K, V> {
         Some(Loading { cache: self, key, is_finished: false })
     }
 
-    /// Takes a value out.
+    /// Removes a value.
     pub(super) fn remove(&self, key: K) {
-        let mut inner = self.lock();
+        let mut inner = lock_std(&self.inner);
         let removed = inner.loaded.pop(&key);
         if let Some((_, n_bytes)) = &removed {
             inner.n_bytes = inner.n_bytes.saturating_sub(*n_bytes);
@@ -135,16 +131,16 @@ impl<K: Hash + Eq + Copy, V> LoadCache<K, V> {
         drop(removed);
     }
 
-    /// Takes out what has such a key, the least recently used first, while there are more than
-    /// `limit` bytes.
-    pub(super) fn shed(&self, limit: usize, goes: impl Fn(&K) -> bool) {
-        let mut inner = self.lock();
+    /// Removes values with such keys, the least recently used first, while there are more than `limit`
+    /// bytes.
+    pub(super) fn trim(&self, limit: usize, removable: impl Fn(&K) -> bool) {
+        let mut inner = lock_std(&self.inner);
         if inner.n_bytes <= limit {
             return;
         }
         let old: Vec<K> = inner.loaded.iter().rev().map(|(key, _)| *key).collect();
         let mut removed = Vec::new();
-        for key in old.into_iter().filter(goes) {
+        for key in old.into_iter().filter(removable) {
             if inner.n_bytes <= limit {
                 break;
             }
@@ -157,9 +153,9 @@ impl<K: Hash + Eq + Copy, V> LoadCache<K, V> {
         drop(removed);
     }
 
-    /// Takes out everything.
+    /// Removes all values.
     pub(super) fn clear(&self) {
-        self.shed(0, |_| true);
+        self.trim(0, |_| true);
     }
 }
 
@@ -182,13 +178,13 @@ impl<K: Hash + Eq + Copy, V> Inner<K, V> {
 }
 
 impl<K: Hash + Eq + Copy, V> Loading<'_, K, V> {
-    /// The value, which takes so many bytes, is here for all.
+    /// Adds the value, of `n_bytes` bytes.
     pub(super) fn finish(mut self, value: &Arc<V>, n_bytes: usize) {
         let cache = self.cache;
         self.is_finished = true;
-        let mut inner = cache.lock();
+        let mut inner = lock_std(&cache.inner);
         inner.end(self.key);
-        // Others make room before it comes: it stays until the next.
+        // Before the value is added, so that it stays even if it alone exceeds the limit.
         inner.n_bytes = inner.n_bytes.saturating_add(n_bytes);
         let evicted = inner.evict(cache.limit);
         inner.loaded.put(self.key, (Arc::clone(value), n_bytes));
@@ -208,7 +204,7 @@ impl<K: Hash + Eq + Copy, V> Inner<K, V> {
 impl<K: Hash + Eq + Copy, V> Drop for Loading<'_, K, V> {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.cache.lock().end(self.key);
+            lock_std(&self.cache.inner).end(self.key);
         }
     }
 }
@@ -222,26 +218,26 @@ mod tests {
     }
 
     fn is_loaded(cache: &LoadCache<u32, &'static str>, key: u32) -> bool {
-        matches!(cache.find(key), Found::Loaded(_))
+        matches!(cache.find(key), Lookup::Loaded(_))
     }
 
     #[test]
     fn a_value_is_loaded_once_at_a_time() {
         let cache = LoadCache::new(100);
-        assert!(matches!(cache.find(1), Found::Missing));
+        assert!(matches!(cache.find(1), Lookup::Missing));
         let loading = cache.begin(1, 10).unwrap();
-        assert!(matches!(cache.find(1), Found::Loading));
+        assert!(matches!(cache.find(1), Lookup::Loading));
         assert!(cache.begin(1, 10).is_none());
         loading.finish(&Arc::new("value"), 30);
         assert!(is_loaded(&cache, 1) && cache.begin(1, 10).is_none());
         assert_eq!((cache.n_bytes(), cache.counts()), (30, (1, 1)));
         drop(cache.begin(2, 10).unwrap());
-        assert!(matches!(cache.find(2), Found::Missing), "a load that failed may be tried again");
+        assert!(matches!(cache.find(2), Lookup::Missing), "a load that failed may be tried again");
         assert_eq!(cache.n_bytes(), 30);
     }
 
     #[test]
-    fn the_least_recently_used_go_first() {
+    fn the_least_recently_used_are_evicted_first() {
         let cache = LoadCache::new(100);
         for key in [1, 2, 3] {
             load(&cache, key, 30);
@@ -256,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_that_would_push_each_other_out_wait() {
+    fn loads_that_would_evict_each_other_wait() {
         let cache = LoadCache::<u32, ()>::new(100);
         let first = cache.begin(1, 70).unwrap();
         assert!(cache.is_crowded(40) && cache.begin(2, 40).is_none());
@@ -267,12 +263,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_goes_when_asked() {
+    fn values_are_removed_by_key() {
         let cache = LoadCache::new(100);
         for key in 0..4 {
             load(&cache, key, 20);
         }
-        cache.shed(30, |key| *key < 2);
+        cache.trim(30, |key| *key < 2);
         assert_eq!([0, 1, 2, 3].map(|key| is_loaded(&cache, key)), [false, false, true, true]);
         cache.remove(2);
         cache.clear();

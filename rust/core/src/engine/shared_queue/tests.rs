@@ -1,5 +1,5 @@
 //! Readers, decoders and a consumer on one queue, through many interleavings of their threads: no
-//! wake-up is lost, and nothing waits for ever.
+//! wake-up is lost, and nothing deadlocks.
 //!
 //! `cargo test --release -p gristmill-core --features shuttle shuttle`
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     engine::{
         pool::{Floor, Pool, Work},
-        queue::{Claim, Grant, Need},
+        queue::{Grant, Limits, WaitFor},
     },
     memory::{MemoryPool, Permit},
     sync::AtomicBool,
@@ -25,28 +25,28 @@ impl Items for Numbers {
     type Read = (u64, Vec<Permit>);
     type Row = (u64, Vec<Permit>);
     type Slot = ();
-    type Rest = ();
+    type Lease = ();
     type Batch = (Vec<u64>, Vec<Permit>);
 }
 
-/// What a stream does in a test.
+/// A stream of a test.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+struct Spec {
     n_rows: u64,
     rows_per_batch: u64,
-    look_ahead: usize,
+    max_open_batches: usize,
     budget: usize,
     row_bytes: usize,
-    /// Every third row waits for a load that another one does.
+    /// Whether every third row needs a load, which one of them does.
     loads: bool,
     fails_at: Option<u64>,
     panics_at: Option<u64>,
 }
 
-const PLAN: Plan = Plan {
+const SPEC: Spec = Spec {
     n_rows: 6,
     rows_per_batch: 2,
-    look_ahead: 2,
+    max_open_batches: 2,
     budget: 30,
     row_bytes: 12,
     loads: false,
@@ -56,8 +56,8 @@ const PLAN: Plan = Plan {
 
 #[derive(Debug)]
 struct Stream {
-    plan: Plan,
-    shell: Arc<Shell<Numbers>>,
+    spec: Spec,
+    queue: Arc<SharedQueue<Numbers>>,
     is_opening: AtomicBool,
     is_loading: AtomicBool,
     account: Arc<Account>,
@@ -67,46 +67,34 @@ struct Readers(Arc<Stream>);
 struct Decoders(Arc<Stream>);
 
 impl Stream {
-    fn start(plan: Plan, memory: &MemoryPool, readers: &Pool, decoders: &Pool) -> Arc<Self> {
-        let account = memory.open(plan.budget);
-        let limits = Limits {
-            rows_per_batch: plan.rows_per_batch,
-            look_ahead: plan.look_ahead,
-            batch_bytes: 5,
-            whole_batches: false,
-            max_parked: 3,
-            asked_first: 0,
-        };
-        let shell = Arc::new(Shell::new(limits, Arc::clone(&account)));
-        shell.watch_account();
+    fn start(spec: Spec, memory: &MemoryPool, readers: &Pool, decoders: &Pool) -> Arc<Self> {
+        let account = memory.open(spec.budget);
+        let queue = Arc::new(SharedQueue::new(Arc::clone(&account)));
+        queue.watch_account();
         let (is_opening, is_loading) = (AtomicBool::new(false), AtomicBool::new(false));
-        let stream = Arc::new(Self { plan, shell, is_opening, is_loading, account });
+        let stream = Arc::new(Self { spec, queue, is_opening, is_loading, account });
         let decoding = decoders.join(Arc::new(Decoders(Arc::clone(&stream)))).unwrap();
         let reading = readers.join(Arc::new(Readers(Arc::clone(&stream)))).unwrap();
-        stream.shell.serve(reading, decoding);
+        stream.queue.set_clients(reading, decoding);
         stream
-    }
-
-    fn limits(&self) -> Limits {
-        Limits {
-            rows_per_batch: self.plan.rows_per_batch,
-            look_ahead: self.plan.look_ahead,
-            batch_bytes: 5,
-            whole_batches: false,
-            max_parked: 3,
-            asked_first: 0,
-        }
     }
 
     fn open(&self) {
         if !self.is_opening.swap(true, SeqCst) {
-            self.shell.nothing_to_read();
-            self.shell.with(|queue| queue.begin(0..self.plan.n_rows, self.limits()));
+            let limits = Limits {
+                rows_per_batch: self.spec.rows_per_batch,
+                max_open_batches: self.spec.max_open_batches,
+                batch_bytes: 5,
+                max_parked: 3,
+                ..Limits::default()
+            };
+            self.queue.clear_readable();
+            self.queue.update(|queue| queue.begin(0..self.spec.n_rows, limits));
         }
     }
 
     fn read(&self) -> bool {
-        let grant = self.shell.with(|queue| {
+        let grant = self.queue.update(|queue| {
             loop {
                 match queue.next_read() {
                     Some(Grant::Open(permit)) => {
@@ -119,57 +107,57 @@ impl Stream {
         });
         let ((index, is_loaded), mut permit) = match grant {
             None | Some(Grant::Open(_)) => return false,
-            Some(Grant::Claim(Claim { rows })) => ((rows.start, false), None),
+            Some(Grant::Claim(rows)) => ((rows.start, false), None),
             Some(Grant::Resume { parked, permit }) => (parked, permit),
         };
-        assert!(self.plan.panics_at != Some(index), "row {index}");
-        if self.plan.loads && index.is_multiple_of(3) && !is_loaded {
-            let after = self.shell.look(Queue::loads);
+        assert!(self.spec.panics_at != Some(index), "row {index}");
+        if self.spec.loads && index.is_multiple_of(3) && !is_loaded {
+            let after = self.queue.read(Queue::n_loads);
             if self.is_loading.swap(true, SeqCst) {
-                let need = Need::Load { after };
-                if self.shell.with(|queue| queue.park(index, (index, false), need)).is_none() {
+                let wait = WaitFor::Load { after };
+                if self.queue.update(|queue| queue.park(index, (index, false), wait)).is_none() {
                     return true;
                 }
             } else {
                 self.is_loading.store(false, SeqCst);
-                self.shell.with(Queue::loaded);
+                self.queue.update(Queue::load_ended);
             }
         }
         if permit.is_none() {
-            let need = Need::Bytes { n_bytes: self.plan.row_bytes, of_reserve: false };
-            match self.shell.with(|queue| queue.park(index, (index, true), need)) {
+            let wait = WaitFor::Bytes { n_bytes: self.spec.row_bytes, from_reserve: false };
+            match self.queue.update(|queue| queue.park(index, (index, true), wait)) {
                 Some((_, granted)) => permit = granted,
                 None => return true,
             }
         }
-        self.shell.with(|queue| queue.push_read(index, (index, permit.into_iter().collect())));
+        self.queue.update(|queue| queue.push_read(index, (index, permit.into_iter().collect())));
         true
     }
 
     fn decode(&self) -> bool {
-        let next = self.shell.with(Queue::next_decode);
+        let next = self.queue.update(Queue::next_decode);
         let Some((index, row, _)) = next else { return false };
-        let row = match self.plan.fails_at {
+        let row = match self.spec.fails_at {
             Some(at) if at == index => Err(Error::config("bad")),
             _ => Ok(row),
         };
-        if let Some(complete) = self.shell.with(|queue| queue.file_decoded(index, row)) {
+        if let Some(complete) = self.queue.update(|queue| queue.finish_decoded(index, row)) {
             let batch = complete.rows.map(|rows| {
                 let indices = rows.iter().map(|(index, _)| *index).collect();
                 (indices, rows.into_iter().flat_map(|(_, permits)| permits).collect())
             });
             drop(complete.reserved);
-            self.shell.with(|queue| queue.finish(complete.first, batch, 1));
+            self.queue.update(|queue| queue.finish_batch(complete.first, batch, 1));
         }
         true
     }
 
-    /// Takes batches as the consumer does, and holds the last one for a while.
-    fn consume(&self, most: usize) -> Result<Vec<u64>> {
+    /// Takes up to `max` batches as the consumer does, and holds each until it has the next.
+    fn consume(&self, max: usize) -> Result<Vec<u64>> {
         let (mut taken, mut held) = (Vec::new(), None);
         let mut n_batches = 0;
-        while n_batches < most {
-            match self.shell.next(Duration::from_secs(1), |_| ())? {
+        while n_batches < max {
+            match self.queue.next(Duration::from_secs(1), |_| ())? {
                 Next::Batch((indices, permits)) => {
                     taken.extend(indices);
                     drop(held.replace(permits));
@@ -184,8 +172,8 @@ impl Stream {
     }
 
     fn close(&self) {
-        self.shell.close();
-        self.shell.leave();
+        self.queue.close();
+        self.queue.join();
         self.account.close();
         assert_eq!(self.account.used(), 0);
     }
@@ -193,7 +181,7 @@ impl Stream {
 
 impl Work for Readers {
     fn n_ready(&self) -> usize {
-        self.0.shell.n_readable()
+        self.0.queue.n_readable()
     }
 
     fn max_threads(&self) -> usize {
@@ -201,7 +189,7 @@ impl Work for Readers {
     }
 
     fn run(&self, _: bool) {
-        if self.0.shell.look(Queue::has_begun) {
+        if self.0.queue.read(Queue::has_begun) {
             self.0.read();
         } else {
             self.0.open();
@@ -209,13 +197,13 @@ impl Work for Readers {
     }
 
     fn panicked(&self, message: String) {
-        self.0.shell.fail(Error::new(ErrorKind::WorkerPanicked(message)));
+        self.0.queue.fail(Error::new(ErrorKind::WorkerPanicked(message)));
     }
 }
 
 impl Work for Decoders {
     fn n_ready(&self) -> usize {
-        self.0.shell.n_read()
+        self.0.queue.n_read()
     }
 
     fn max_threads(&self) -> usize {
@@ -227,11 +215,11 @@ impl Work for Decoders {
     }
 
     fn panicked(&self, message: String) {
-        self.0.shell.fail(Error::new(ErrorKind::WorkerPanicked(message)));
+        self.0.queue.fail(Error::new(ErrorKind::WorkerPanicked(message)));
     }
 }
 
-/// Runs `body` through random interleavings. A lost wake-up shows as a deadlock, which fails it.
+/// Runs `body` through random interleavings. A lost wake-up fails it as a deadlock.
 fn explore(body: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = 1 << 18;
@@ -243,18 +231,18 @@ fn pools() -> (Pool, Pool) {
 }
 
 #[test]
-fn shuttle_every_row_comes_in_order() {
-    for plan in [
-        PLAN,
-        Plan { loads: true, ..PLAN },
-        Plan { budget: 10, ..PLAN },
-        Plan { budget: 1000, look_ahead: 3, rows_per_batch: 1, ..PLAN },
+fn shuttle_every_row_is_delivered_in_order() {
+    for spec in [
+        SPEC,
+        Spec { loads: true, ..SPEC },
+        Spec { budget: 10, ..SPEC },
+        Spec { budget: 1000, max_open_batches: 3, rows_per_batch: 1, ..SPEC },
     ] {
-        println!("{plan:?}");
+        println!("{spec:?}");
         explore(move || {
             let (readers, decoders) = pools();
-            let stream = Stream::start(plan, &MemoryPool::default(), &readers, &decoders);
-            assert_eq!(stream.consume(usize::MAX).unwrap(), (0..plan.n_rows).collect::<Vec<_>>());
+            let stream = Stream::start(spec, &MemoryPool::default(), &readers, &decoders);
+            assert_eq!(stream.consume(usize::MAX).unwrap(), (0..spec.n_rows).collect::<Vec<_>>());
             stream.close();
         });
     }
@@ -262,11 +250,11 @@ fn shuttle_every_row_comes_in_order() {
 
 #[test]
 fn shuttle_an_error_or_a_panic_ends_it() {
-    for plan in [Plan { fails_at: Some(3), ..PLAN }, Plan { panics_at: Some(2), ..PLAN }] {
-        println!("{plan:?}");
+    for spec in [Spec { fails_at: Some(3), ..SPEC }, Spec { panics_at: Some(2), ..SPEC }] {
+        println!("{spec:?}");
         explore(move || {
             let (readers, decoders) = pools();
-            let stream = Stream::start(plan, &MemoryPool::default(), &readers, &decoders);
+            let stream = Stream::start(spec, &MemoryPool::default(), &readers, &decoders);
             assert!(stream.consume(usize::MAX).is_err());
             stream.close();
         });
@@ -277,10 +265,10 @@ fn shuttle_an_error_or_a_panic_ends_it() {
 fn shuttle_it_closes_at_any_moment() {
     explore(|| {
         let (readers, decoders) = pools();
-        let stream = Stream::start(PLAN, &MemoryPool::default(), &readers, &decoders);
+        let stream = Stream::start(SPEC, &MemoryPool::default(), &readers, &decoders);
         let consumer = Arc::clone(&stream);
         let consumer = thread::spawn(move || drop(consumer.consume(usize::MAX)));
-        stream.shell.close();
+        stream.queue.close();
         consumer.join().unwrap();
         stream.close();
     });
@@ -290,19 +278,19 @@ fn shuttle_it_closes_at_any_moment() {
 fn shuttle_streams_share_threads_and_memory() {
     explore(|| {
         let ((readers, decoders), memory) = (pools(), MemoryPool::default());
-        let streams = [(); 2].map(|()| Stream::start(PLAN, &memory, &readers, &decoders));
+        let streams = [(); 2].map(|()| Stream::start(SPEC, &memory, &readers, &decoders));
         let others = Arc::clone(&streams[1]);
         let other = thread::spawn(move || {
             let taken = others.consume(usize::MAX).unwrap();
             others.close();
             taken
         });
-        // A slow consumer: it stops in the middle, and starts again later.
+        // A slow consumer, which pauses after its first batch.
         assert_eq!(streams[0].consume(1).unwrap(), [0, 1]);
         assert_eq!(other.join().unwrap(), [0, 1, 2, 3, 4, 5]);
         assert_eq!(streams[0].consume(usize::MAX).unwrap(), [2, 3, 4, 5]);
         streams[0].close();
-        let again = Stream::start(PLAN, &memory, &readers, &decoders);
+        let again = Stream::start(SPEC, &memory, &readers, &decoders);
         assert_eq!(again.consume(2).unwrap(), [0, 1, 2, 3]);
         again.close();
         assert_eq!(memory.used(), 0);

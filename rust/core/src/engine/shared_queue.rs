@@ -1,8 +1,8 @@
-//! The lock around a queue, and who is woken when it changes.
+//! A queue that threads share: its lock, and who is woken when it changes.
 //!
-//! Each event locks the queue, changes it, works out what can be done next, and wakes for that once
-//! the lock is free: a thread that is woken needs the lock at once. What the pools ask (how many
-//! rows can be read or decoded) is kept in atomics, so that they never wait for the lock.
+//! Each event locks the queue, changes it, computes what can be done next, and wakes threads for that
+//! after unlocking: a woken thread needs the lock at once. What the pools ask for (the number of rows
+//! that can be read or decoded) is in atomics, so that they never wait for the lock.
 
 #[cfg(test)]
 #[cfg(feature = "shuttle")]
@@ -15,7 +15,7 @@ use std::{
 
 use super::{
     pool::Client,
-    queue::{Items, Limits, Queue, Taken},
+    queue::{Items, Next, Queue},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -24,25 +24,14 @@ use crate::{
     sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering::SeqCst, lock, wait_timeout},
 };
 
-/// What a wait for the next batch came to.
+/// A queue behind a lock.
 #[derive(Debug)]
-pub enum Next<B> {
-    /// A batch.
-    Batch(B),
-    /// The stream has ended.
-    End,
-    /// Nothing yet; ask again.
-    Pending,
-}
-
-/// A queue that threads share.
-#[derive(Debug)]
-pub(crate) struct Shell<W: Items> {
+pub(crate) struct SharedQueue<W: Items> {
     state: Mutex<State<W>>,
     /// The consumer waits here.
     ready: Condvar,
     account: Arc<Account>,
-    /// What readers and decoders would find to do.
+    /// Rows that can be read and decoded now.
     n_readable: AtomicUsize,
     n_read: AtomicUsize,
     readers: OnceLock<Client>,
@@ -53,7 +42,7 @@ pub(crate) struct Shell<W: Items> {
 struct State<W: Items> {
     queue: Queue<W>,
     is_closed: bool,
-    /// Consumers that wait at `ready`: waking nobody is a system call too.
+    /// Threads that wait at `ready`: notifying without any is a system call too.
     n_waiting: usize,
 }
 
@@ -65,10 +54,10 @@ struct Wake {
     consumer: bool,
 }
 
-impl<W: Items> Shell<W> {
-    /// A queue that has not begun. Readers find something to do from the start: opening the shards.
-    pub(crate) fn new(limits: Limits, account: Arc<Account>) -> Self {
-        let queue = Queue::new(limits, Arc::clone(&account));
+impl<W: Items> SharedQueue<W> {
+    /// A queue that has not begun. Readers have something to do from the start: opening the shards.
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        let queue = Queue::new(Arc::clone(&account));
         Self {
             state: Mutex::new(State { queue, is_closed: false, n_waiting: 0 }),
             ready: Condvar::new(),
@@ -80,53 +69,44 @@ impl<W: Items> Shell<W> {
         }
     }
 
-    /// Those that are woken from now on, and for what they have missed.
-    pub(crate) fn serve(&self, readers: Client, decoders: Client) {
+    /// Sets the clients that are woken, and wakes them for what can be done already.
+    pub(crate) fn set_clients(&self, readers: Client, decoders: Client) {
         self.readers.get_or_init(|| readers);
         self.decoders.get_or_init(|| decoders);
         let (readers, decoders) = (self.n_readable() > 0, self.n_read() > 0);
         self.wake(Wake { readers, decoders, consumer: false });
     }
 
-    /// Has readers look again when bytes come back while they are awaited.
+    /// Wakes readers from now on when bytes are freed that they wait for.
     pub(crate) fn watch_account(self: &Arc<Self>)
     where
         W: 'static,
         Self: Send + Sync,
     {
-        let shell: Weak<Self> = Arc::downgrade(self);
+        let queue: Weak<Self> = Arc::downgrade(self);
         self.account.on_free(move || {
-            if let Some(shell) = shell.upgrade() {
-                // Without the queue's lock, which the thread that gave bytes back may hold. A
-                // reader that finds nothing corrects the number.
-                shell.n_readable.fetch_max(1, SeqCst);
-                shell.wake(Wake { readers: true, ..Wake::default() });
+            if let Some(queue) = queue.upgrade() {
+                // Without the lock, which the thread that freed the bytes may hold. A reader that
+                // finds nothing to do corrects the number.
+                queue.n_readable.fetch_max(1, SeqCst);
+                queue.wake(Wake { readers: true, ..Wake::default() });
             }
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
-        lock(&self.state)
+    /// Changes the queue, and wakes those that can go on.
+    pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Queue<W>) -> T) -> T {
+        self.observed(change, |_, _| ())
     }
 
-    /// Changes the queue, and wakes those who can go on.
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Queue<W>) -> T) -> T {
-        self.measured(change, |_, _| ())
-    }
-
-    /// Looks at the queue.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&Queue<W>) -> T) -> T {
-        look(&self.lock().queue)
-    }
-
-    /// As [`Self::with`], and tells `idle` how many of `n_readers` readers have nothing to do.
-    pub(crate) fn with_idle<T>(
+    /// As [`Self::update`], and records in `idle` how many of `n_readers` readers have nothing to do.
+    pub(crate) fn update_timed<T>(
         &self,
         idle: &IdleTime,
         n_readers: usize,
         change: impl FnOnce(&mut Queue<W>) -> T,
     ) -> T {
-        self.measured(change, |queue, readable| match readable {
+        self.observed(change, |queue, readable| match readable {
             Err(reason) if queue.has_begun() && !queue.is_over() => {
                 let n_idle = n_readers.saturating_sub(queue.n_reading());
                 idle.set(n_idle as u32, reason);
@@ -135,41 +115,46 @@ impl<W: Items> Shell<W> {
         })
     }
 
-    /// Changes the queue, looks once at what readers can do then, tells `measure` of it, and wakes
-    /// those who can go on.
-    fn measured<T>(
+    /// Changes the queue, calls `observe` with what readers can do then, and wakes those that can go
+    /// on.
+    fn observed<T>(
         &self,
         change: impl FnOnce(&mut Queue<W>) -> T,
-        measure: impl FnOnce(&Queue<W>, Result<usize, IdleReason>),
+        observe: impl FnOnce(&Queue<W>, Result<usize, IdleReason>),
     ) -> T {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let result = change(&mut state.queue);
         let readable = state.queue.readable();
-        measure(&state.queue, readable);
+        observe(&state.queue, readable);
         let wake = self.publish(&state, readable);
         drop(state);
         self.wake(wake);
         result
     }
 
-    /// Stores what can be done, and says whom to wake for it.
+    /// Reads from the queue.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Queue<W>) -> T) -> T {
+        read(&lock(&self.state).queue)
+    }
+
+    /// Stores what can be done. Returns whom to wake for it.
     fn publish(&self, state: &State<W>, readable: Result<usize, IdleReason>) -> Wake {
         let queue = &state.queue;
         let (mut n_readable, n_read) =
             if state.is_closed { (0, 0) } else { (readable.unwrap_or(0), queue.n_read()) };
         self.n_readable.store(n_readable, SeqCst);
         self.n_read.store(n_read, SeqCst);
-        let is_short = readable == Err(IdleReason::Memory);
-        self.account.notify_when_freed(is_short);
-        if is_short && !state.is_closed {
-            // Bytes that came back before that was said were told to nobody.
+        let needs_bytes = readable == Err(IdleReason::Memory);
+        self.account.notify_when_freed(needs_bytes);
+        if needs_bytes && !state.is_closed {
+            // Bytes may have been freed before the account was asked to notify.
             n_readable = queue.readable().unwrap_or(0);
             self.n_readable.fetch_max(n_readable, SeqCst);
         }
         Wake {
             readers: n_readable > 0,
             decoders: n_read > 0,
-            consumer: state.n_waiting > 0 && (state.is_closed || queue.has_something()),
+            consumer: state.n_waiting > 0 && (state.is_closed || queue.is_ready()),
         }
     }
 
@@ -185,7 +170,7 @@ impl<W: Items> Shell<W> {
         }
     }
 
-    /// Rows that readers could read now, about: 0 only if there are none.
+    /// About how many rows could be read now: 0 only if there are none.
     pub(crate) fn n_readable(&self) -> usize {
         self.n_readable.load(SeqCst)
     }
@@ -196,31 +181,35 @@ impl<W: Items> Shell<W> {
     }
 
     /// Readers have nothing to do until the queue changes.
-    pub(crate) fn nothing_to_read(&self) {
+    pub(crate) fn clear_readable(&self) {
         self.n_readable.store(0, SeqCst);
     }
 
-    /// Waits at most `timeout` for the next batch. `slept` is told how long it was.
+    /// Waits at most `timeout` for the next batch. Calls `on_wait` with the duration of each wait.
+    ///
+    /// # Errors
+    ///
+    /// That of the batch or of the stream; [`ErrorKind::Closed`].
     pub(crate) fn next(
         &self,
         timeout: Duration,
-        mut slept: impl FnMut(Duration),
+        mut on_wait: impl FnMut(Duration),
     ) -> Result<Next<W::Batch>> {
         let mut deadline = None;
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         loop {
             if state.is_closed {
                 return Err(Error::new(ErrorKind::Closed));
             }
             match state.queue.take() {
-                Taken::Batch(batch) => {
+                Ok(Next::Pending) => {}
+                Ok(Next::End) => return Ok(Next::End),
+                taken => {
                     let wake = self.publish(&state, state.queue.readable());
                     drop(state);
                     self.wake(wake);
-                    return batch.map(Next::Batch);
+                    return taken;
                 }
-                Taken::End => return Ok(Next::End),
-                Taken::NotYet => {}
             }
             let now = Instant::now();
             let left = deadline.get_or_insert(now + timeout).saturating_duration_since(now);
@@ -228,26 +217,27 @@ impl<W: Items> Shell<W> {
                 return Ok(Next::Pending);
             }
             state = self.wait(state, left);
-            slept(now.elapsed());
+            on_wait(now.elapsed());
         }
     }
 
     fn wait<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<W>>,
-        most: Duration,
+        timeout: Duration,
     ) -> MutexGuard<'a, State<W>> {
         state.n_waiting += 1;
-        let mut state = wait_timeout(&self.ready, state, most);
+        let mut state = wait_timeout(&self.ready, state, timeout);
         state.n_waiting -= 1;
         state
     }
 
-    /// Waits at most `timeout` until the stream has begun, failed or was closed; whether it has.
+    /// Waits at most `timeout` until the stream has begun, failed or was closed. Returns whether it
+    /// has.
     pub(crate) fn wait_begun(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
-        let mut state = self.lock();
-        while !state.queue.has_begun() && !state.queue.has_something() && !state.is_closed {
+        let mut state = lock(&self.state);
+        while !state.queue.has_begun() && !state.queue.is_ready() && !state.is_closed {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -257,32 +247,32 @@ impl<W: Items> Shell<W> {
         true
     }
 
-    /// Reports what stops the whole stream.
+    /// Stops the whole stream.
     pub(crate) fn fail(&self, error: Error) {
-        self.with(|queue| queue.fail(error));
+        self.update(|queue| queue.fail(error));
     }
 
-    /// Ends all waiting: what comes after finds the stream closed.
+    /// Ends all waits. Later calls find the queue closed.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.is_closed = true;
         let wake = self.publish(&state, state.queue.readable());
         drop(state);
         self.wake(wake);
     }
 
-    /// Waits for readers and decoders that are at work, and frees what was never delivered.
-    pub(crate) fn leave(&self) {
+    /// Waits for the readers and decoders that are working, and frees what was not delivered.
+    pub(crate) fn join(&self) {
         for client in [&self.readers, &self.decoders] {
             if let Some(client) = client.get() {
                 client.leave();
             }
         }
-        let held = self.lock().queue.clear();
+        let held = lock(&self.state).queue.clear();
         drop(held);
     }
 
-    /// The clients of the readers and of the decoders, once they have joined.
+    /// The clients of the readers and of the decoders.
     pub(crate) fn clients(&self) -> Option<(&Client, &Client)> {
         self.readers.get().zip(self.decoders.get())
     }

@@ -1,4 +1,4 @@
-//! A snapshot of all that a stream has measured.
+//! A snapshot of a stream's statistics.
 
 use std::{
     sync::atomic::Ordering::Relaxed,
@@ -9,8 +9,8 @@ use super::{
     context::Context,
     dataset::Dataset,
     pool::{Client, ClientTimes},
-    queue::Queue,
-    row::ReadRow,
+    queue::{Queue, QueueDepths},
+    row_task::EncodedRow,
 };
 use crate::{
     metrics::{
@@ -19,8 +19,7 @@ use crate::{
     threads::usable_cpus,
 };
 
-/// What has been measured until now. `tables` are those that were found and loaded, and the bytes of
-/// those that are here.
+/// All statistics until now. `tables` are the hits, the loads and the bytes of the table cache.
 pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot {
     let Context { options, metrics, queue, account, store, .. } = context;
     let requests = store.metrics();
@@ -30,8 +29,8 @@ pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot
     let opened = metrics.opened.get();
     let since_open =
         opened.map_or(Duration::ZERO, |opened| now.saturating_duration_since(opened.at));
-    let (claimed, unfinished, n_read, open, ready) = queue.look(Queue::depths);
-    let read_bytes = queue.look(|queue| queue.read().map(ReadRow::n_bytes).sum());
+    let QueueDepths { claimed, unfinished, read, open, ready } = queue.read(Queue::depths);
+    let read_bytes = queue.read(|queue| queue.read().map(EncodedRow::n_bytes).sum());
     let [prefetch_depth, memory_budget, load] = metrics.idle.totals();
     let clients = queue.clients();
     let times = |client: Option<&Client>| client.map(Client::times).unwrap_or_default();
@@ -54,7 +53,7 @@ pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot
         bad_rows: metrics.n_bad.load(Relaxed),
         plan: StageTimes {
             count: claimed,
-            // Threads that were woken and have no CPU yet are counted here too.
+            // This includes threads that were woken and do not have a CPU yet.
             busy: readers.alive.saturating_sub(
                 readers.elsewhere + prefetch_depth + memory_budget + load + read_busy,
             ),
@@ -94,7 +93,7 @@ pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot
         },
         depths: Depths {
             unfinished_rows: unfinished,
-            read_rows: n_read,
+            read_rows: read,
             read_bytes,
             open_batches: open,
             ready_batches: ready,
@@ -116,7 +115,7 @@ pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot
 
 fn threads(count: usize, since_open: Duration, times: &ClientTimes) -> ThreadTimes {
     let alive = since_open * count as u32;
-    // Others may have had more than this one could have used.
+    // Others' work may be more than the time that this client could have used.
     let elsewhere = times.others.min(alive.saturating_sub(times.busy));
     ThreadTimes { count, alive, elsewhere, cpu: times.cpu }
 }

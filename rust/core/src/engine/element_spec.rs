@@ -1,4 +1,4 @@
-//! What the elements will look like, from the first shard's header.
+//! The shapes and types of elements, from the first shard's metadata.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::{
 };
 use gristmill_audio::Channels;
 
-/// Describes the output columns, reading the header of the first shard only.
+/// The output columns, from the metadata of the first shard.
 ///
 /// # Errors
 ///
-/// As from opening a pipeline.
-pub fn describe(options: &Options, runtime: &Runtime) -> Result<Vec<(String, Described)>> {
+/// Those of opening a pipeline.
+pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String, Described)>> {
     options.check()?;
     let mut first = options.clone();
     first.paths.truncate(1);

@@ -1,10 +1,10 @@
-//! A row between its claim and its place in a batch.
+//! A row between its claim and its slot in a batch.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use arrow_buffer::Buffer as ArrowBuffer;
 
-use super::{queue::Items, runs::InRun, whole::BatchReading};
+use super::{batch_task::BatchTask, block_cache::RowInBlock, queue::Items};
 use crate::{
     batch::{BadRow, Batch, BlobValue, Row},
     error::{Error, Result},
@@ -13,86 +13,90 @@ use crate::{
     shard::Table,
 };
 
-/// What passes through the queue of a stream.
+/// The types of what passes through the queue of a stream.
 #[derive(Debug)]
-pub(super) struct Flow;
+pub(super) struct StreamItems;
 
-impl Items for Flow {
-    type Parked = Reading;
-    type Read = ReadRow;
+impl Items for StreamItems {
+    type Parked = ReadTask;
+    type Read = EncodedRow;
     type Row = Row;
     type Slot = AlignedBuf;
-    type Rest = Lease;
+    type Lease = Lease;
     type Batch = Batch;
 }
 
-/// What a reader has of the rows that it claimed.
+/// Claimed rows that are being read.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub(super) enum ReadTask {
     /// One row.
-    Row(Box<RowReading>),
-    /// A batch of rows that have no bytes of their own.
-    Batch(Box<BatchReading>),
+    Row(Box<RowTask>),
+    /// A batch of rows without blobs.
+    Batch(Box<BatchTask>),
 }
 
-/// A row whose bytes are not all here.
+/// A row that is being read.
 #[derive(Debug)]
-pub(super) struct RowReading {
+pub(super) struct RowTask {
+    /// Its index in the stream.
     pub(super) index: u64,
     pub(super) attempt: Attempt,
-    pub(super) stage: Stage,
+    pub(super) stage: ReadStage,
 }
 
-/// The row that is read for a place of the stream.
+/// The row that is read for an index of the stream: that of the order, or a substitute.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) step: Step,
-    /// The rows before it that could not be used in this place.
+    /// The rows that were tried before and could not be used.
     pub(super) bad: Vec<BadRow>,
-    /// What was wrong with the first of them.
+    /// The error of the first of them.
     pub(super) error: Option<Error>,
     /// Substitutes that were tried, this one included.
     pub(super) n_tried: u64,
 }
 
 impl Attempt {
-    /// The row that the order has there.
+    /// The row of the order.
     pub(super) fn first(step: Step) -> Self {
         Self { step, bad: Vec::new(), error: None, n_tried: 0 }
     }
 }
 
-/// How far the reading of a row has come.
+/// The progress of reading a row.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum ReadStage {
     /// Its table is needed.
     Table,
-    /// Its bytes are needed.
-    Bytes(Located),
-    /// What decoding will take is needed.
+    /// Its blobs are needed.
+    Blobs(Located),
+    /// Memory for decoding it is needed.
     Decoding(Located),
 }
 
-/// A row whose place in its shard is known.
+/// A row whose table is loaded.
 #[derive(Debug)]
 pub(super) struct Located {
     pub(super) table: Arc<Table>,
     /// The row's index in the table.
-    pub(super) place: usize,
-    /// Blobs that are not here, in the order of their columns.
-    pub(super) missing: VecDeque<BlobPlace>,
-    /// Those before them.
+    pub(super) table_row: usize,
+    /// The blobs that are not read yet, in the order of their columns.
+    pub(super) pending: VecDeque<BlobLocation>,
+    /// The blobs before them.
     pub(super) blobs: Vec<RawBlob>,
-    /// For the bytes that are not here; `None` where it was not asked for yet.
+    /// For the pending blobs, or for decoding; `None` before it was granted.
     pub(super) permit: Option<Permit>,
 }
 
-/// A blob's bytes, or where they are.
+/// Where a blob is.
 #[derive(Debug)]
-pub(super) enum BlobPlace {
-    Here(RawBlob),
-    At(Range<u64>),
-    InRun(InRun),
+pub(super) enum BlobLocation {
+    /// In memory.
+    Loaded(RawBlob),
+    /// At this range of the shard.
+    InFile(Range<u64>),
+    /// In a block of small blobs.
+    InBlock(RowInBlock),
 }
 
 /// The bytes of one blob of a row.
@@ -101,24 +105,24 @@ pub(super) enum RawBlob {
     /// Null.
     Null,
     /// Read for this row alone.
-    Read(Buffer),
+    Own(Buffer),
     /// Part of a body that was decompressed as a whole.
     Shared(ArrowBuffer),
-    /// A recording of more bytes than its limit, which were not read.
+    /// A recording of this many bytes, more than its limit, which was not read.
     TooLong(u64),
 }
 
 impl RawBlob {
-    /// The bytes; `None` for null, and for what was not read.
+    /// The bytes; `None` for null, and for a recording that was not read.
     pub(super) fn as_slice(&self) -> Option<&[u8]> {
         match self {
             Self::Null | Self::TooLong(_) => None,
-            Self::Read(bytes) => Some(bytes.as_ref()),
+            Self::Own(bytes) => Some(bytes.as_ref()),
             Self::Shared(buffer) => Some(buffer.as_slice()),
         }
     }
 
-    /// How many bytes there are; `None` for null.
+    /// The number of bytes; `None` for null.
     pub(super) fn n_bytes(&self) -> Option<u64> {
         match self {
             Self::TooLong(n_bytes) => Some(*n_bytes),
@@ -126,17 +130,17 @@ impl RawBlob {
         }
     }
 
-    /// The bytes in memory of their own, without a copy where they have that.
+    /// The bytes in memory of their own; shared ones are copied.
     pub(super) fn into_value(self, account: &Arc<Account>) -> Result<BlobValue> {
         Ok(match self {
             Self::Null | Self::TooLong(_) => BlobValue::Null,
-            Self::Read(bytes) => BlobValue::Bytes(bytes),
+            Self::Own(bytes) => BlobValue::Bytes(bytes),
             Self::Shared(buffer) => BlobValue::Bytes(copy_of(&buffer, account)?),
         })
     }
 }
 
-/// A copy, for which the budget makes room.
+/// A copy, with a permit even beyond the budget.
 pub(super) fn copy_of(bytes: &[u8], account: &Arc<Account>) -> Result<Buffer> {
     let mut copy = account.buffer(bytes.len(), account.take(bytes.len()))?;
     copy.as_bytes_mut().copy_from_slice(bytes);
@@ -145,17 +149,17 @@ pub(super) fn copy_of(bytes: &[u8], account: &Arc<Account>) -> Result<Buffer> {
 
 /// A row that is read, and waits to be decoded.
 #[derive(Debug)]
-pub(super) struct ReadRow {
+pub(super) struct EncodedRow {
     pub(super) attempt: Attempt,
     pub(super) table: Arc<Table>,
-    pub(super) place: usize,
+    pub(super) table_row: usize,
     pub(super) blobs: Vec<RawBlob>,
-    /// For what decoding will take, where rows have no slots.
+    /// For the memory that decoding takes, where rows have no slots.
     pub(super) decoding: Option<Permit>,
 }
 
-impl ReadRow {
-    /// Bytes that it holds, those that decoding will take included.
+impl EncodedRow {
+    /// Bytes that it holds, those for decoding included.
     pub(super) fn n_bytes(&self) -> usize {
         let blobs = self.blobs.iter().filter_map(RawBlob::n_bytes).sum::<u64>() as usize;
         blobs.saturating_add(self.decoding.as_ref().map_or(0, Permit::n_bytes))

@@ -1,0 +1,287 @@
+//! Batches of rows without blobs: a reader claims a whole batch, and looks its rows up in their
+//! tables.
+//!
+//! Copying such a row takes a fraction of a microsecond. Claiming, handing over and finishing rows
+//! one by one would take several, in locks and wake-ups.
+
+use std::{ops::Range, sync::Arc};
+
+use super::{
+    dataset::Dataset,
+    load_cache::Lookup,
+    queue::WaitFor,
+    row_reader::{RowReader, TableLookup},
+    table_cache::BatchId,
+};
+use crate::{
+    batch::{Row, RowOutcome},
+    error::{Error, Result},
+    memory::Permit,
+    order::RowId,
+    shard::{Shard, Table},
+};
+
+/// The most rows for which memory is allocated at once: a batch may have any number.
+const MAX_CAPACITY: usize = 4096;
+
+/// A claimed batch whose rows are being looked up.
+#[derive(Debug)]
+pub(super) struct BatchTask {
+    /// The stream index of its first row.
+    pub(super) first: u64,
+    /// Its rows, sorted by record batch, so that each is needed once however rows are shuffled.
+    wanted: Vec<WantedRow>,
+    /// The rows of each record batch that is still needed, as ranges of `wanted`.
+    groups: Vec<Range<usize>>,
+    /// The group for whose record batch it waits for a permit.
+    loading: Option<usize>,
+    /// The rows that were looked up.
+    rows: Vec<Option<Row>>,
+    /// Bytes of the rows that were copied out of their tables.
+    copied_bytes: usize,
+    /// The error of the first row in the stream's order that has one, and its index.
+    failed: Option<(u64, Error)>,
+    /// Bytes that were reserved for its columns.
+    pub(super) reserved: Option<Permit>,
+}
+
+/// A row of a batch: its index in the stream, and its place in the shards.
+#[derive(Clone, Copy, Debug)]
+struct WantedRow {
+    index: u64,
+    id: RowId,
+    batch: usize,
+    table_row: u64,
+}
+
+impl WantedRow {
+    fn batch_id(&self) -> BatchId {
+        (self.id.shard, self.batch)
+    }
+}
+
+impl BatchTask {
+    /// Its rows, or the error of the first that has one.
+    pub(super) fn into_rows(self) -> Result<Vec<Row>> {
+        match self.failed {
+            Some((_, error)) => Err(error),
+            None => Ok(self.rows.into_iter().flatten().collect()),
+        }
+    }
+
+    /// The first row of a group.
+    fn first_of(&self, group: usize) -> Option<&WantedRow> {
+        self.wanted.get(self.groups.get(group)?.start)
+    }
+}
+
+impl RowReader {
+    /// Locates the rows of a batch.
+    ///
+    /// # Errors
+    ///
+    /// Where the order names rows that the shards do not have.
+    pub(super) fn batch_task(
+        &self,
+        dataset: &Dataset,
+        rows: &Range<u64>,
+        reserved: Option<Permit>,
+    ) -> Result<BatchTask> {
+        let mut wanted =
+            Vec::with_capacity(self.context.options.rows_per_batch().min(MAX_CAPACITY));
+        for index in rows.clone() {
+            let id = dataset.step(index)?.row;
+            let shard = dataset.shards.get(id.shard as usize);
+            let (batch, row) = shard
+                .and_then(|shard| shard.locate(id.row))
+                .ok_or_else(|| Error::corrupt("the row is in no record batch").in_row(id.row))?;
+            wanted.push(WantedRow { index, id, batch, table_row: row as u64 });
+        }
+        wanted.sort_by_key(WantedRow::batch_id);
+        let mut start = 0;
+        let groups = wanted.chunk_by(|a, b| a.batch_id() == b.batch_id()).map(|group| {
+            let range = start..start + group.len();
+            start = range.end;
+            range
+        });
+        let mut task = BatchTask {
+            first: rows.start,
+            groups: groups.collect(),
+            loading: None,
+            rows: wanted.iter().map(|_| None).collect(),
+            wanted,
+            copied_bytes: 0,
+            failed: None,
+            reserved,
+        };
+        let first_group = self.readahead_tables(dataset, &task);
+        task.groups.rotate_left(first_group);
+        Ok(task)
+    }
+
+    /// Starts readahead for the tables of a batch, if there is room for all of them. Returns the group
+    /// to begin with.
+    ///
+    /// Batches of a shuffle window share their record batches, so each reader begins with another
+    /// one. Otherwise all readers would wait for the same load, one request after the other.
+    fn readahead_tables(&self, dataset: &Dataset, task: &BatchTask) -> usize {
+        let options = &self.context.options;
+        let n_groups = task.groups.len();
+        if n_groups <= 1 || options.order.is_file_order() {
+            return 0;
+        }
+        let firsts = (0..n_groups).filter_map(|group| task.first_of(group));
+        let missing: Vec<_> = firsts.filter(|row| !self.tables.has(row.batch_id())).collect();
+        let Some(row) = missing.first() else { return 0 };
+        let shard = |row: &WantedRow| dataset.shards.get(row.id.shard as usize);
+        // Errors are left to the load.
+        let known = shard(row).map(|shard| shard.table_size(row.batch, &dataset.projection));
+        let size = self.tables.expected_bytes(known.and_then(Result::ok).flatten());
+        if size == 0 || !self.tables.has_room(n_groups, size) {
+            return 0;
+        }
+        for row in missing {
+            if let Some(shard) = shard(row) {
+                let table_row = row.table_row as usize;
+                shard.readahead_row(row.batch, table_row, &dataset.projection, |_, _| false);
+            }
+        }
+        let n_readers = options.n_readers().min(options.max_open_batches()).max(1);
+        let batch = task.first / options.rows_per_batch().max(1) as u64;
+        let reader = batch as usize % n_readers;
+        reader * n_groups / n_readers
+    }
+
+    /// Looks up a batch's rows as far as possible now. Returns what it must wait for, or `None` once
+    /// all rows are found or have failed. `permit` is what it waited for before.
+    ///
+    /// Blocks for requests to the storage only.
+    pub(super) fn advance_batch(
+        &self,
+        dataset: &Dataset,
+        task: &mut BatchTask,
+        mut permit: Option<Permit>,
+    ) -> Option<WaitFor> {
+        if let Some(group) = task.loading.take().filter(|_| permit.is_some()) {
+            self.look_up(dataset, task, group, permit.take());
+        }
+        loop {
+            let cached = (0..task.groups.len()).find(|group| {
+                let row = task.first_of(*group);
+                row.is_some_and(|row| matches!(self.tables.find(row.batch_id()), Lookup::Loaded(_)))
+            });
+            let group = cached.or_else(|| (!task.groups.is_empty()).then_some(0))?;
+            let Some(wait) = self.look_up(dataset, task, group, None) else { continue };
+            if matches!(wait, WaitFor::Bytes { .. }) {
+                task.loading = Some(group);
+                return Some(wait);
+            }
+            // Another reader loads this one. Is there one that this reader can load?
+            let other = (1..task.groups.len()).find(|group| {
+                task.first_of(*group).is_some_and(|row| !self.tables.has(row.batch_id()))
+            });
+            let Some(other) = other else { return Some(wait) };
+            match self.look_up(dataset, task, other, None) {
+                Some(bytes @ WaitFor::Bytes { .. }) => {
+                    task.loading = Some(other);
+                    return Some(bytes);
+                }
+                None => {}
+                Some(_) => return Some(wait),
+            }
+        }
+    }
+
+    /// Looks up the rows of one group, and removes the group. Returns what this must wait for, if it
+    /// is not possible now.
+    fn look_up(
+        &self,
+        dataset: &Dataset,
+        task: &mut BatchTask,
+        group: usize,
+        permit: Option<Permit>,
+    ) -> Option<WaitFor> {
+        let rows = task.wanted.get(task.groups.get(group)?.clone()).unwrap_or_default();
+        let index = rows.iter().map(|row| row.index).min().unwrap_or(task.first);
+        // Rows behind one that has failed do not matter.
+        let is_needed = task.failed.as_ref().is_none_or(|(failed, _)| index < *failed);
+        if let Some(row) = rows.first().filter(|_| is_needed)
+            && let Some(shard) = dataset.shards.get(row.id.shard as usize)
+        {
+            let filled = match self.table(dataset, shard, row.batch_id(), permit) {
+                Ok(TableLookup::Wait(wait)) => return Some(wait),
+                Ok(TableLookup::Loaded(table)) => {
+                    let copied = &mut task.copied_bytes;
+                    self.fill(table, rows, task.first, &mut task.rows, copied)
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = filled {
+                task.failed = Some((index, located(error, shard, row)));
+            }
+        }
+        task.groups.remove(group);
+        None
+    }
+
+    /// Refuses a batch whose copied rows take more than its columns may, before all of them are there:
+    /// rows of many record batches, each with large values of its own.
+    fn check_copied(&self, n_bytes: usize, n_columns: usize) -> Result<()> {
+        let limit = self.context.options.column_limit();
+        // Copies take up to twice the bytes of their values.
+        if n_bytes / 2 <= limit.saturating_mul(n_columns.max(1)) {
+            return Ok(());
+        }
+        Err(Error::limit(format!(
+            "the rows of one batch take {n_bytes} bytes, and a column of it may have the memory \
+             budget of {limit} bytes; raise memory_budget, lower batch_size, or leave columns out"
+        )))
+    }
+
+    /// Puts the rows of one record batch into the batch that begins at `first`.
+    fn fill(
+        &self,
+        table: Arc<Table>,
+        group: &[WantedRow],
+        first: u64,
+        rows: &mut [Option<Row>],
+        copied_bytes: &mut usize,
+    ) -> Result<()> {
+        let is_copied = self.tables.is_heavy(&table);
+        let table = if is_copied {
+            let wanted: Vec<u64> = group.iter().map(|row| row.table_row).collect();
+            let mut copy = table.take(&wanted)?;
+            // Before the copy's bytes are taken: the next load may be waiting for them.
+            drop(table);
+            *copied_bytes = copied_bytes.saturating_add(copy.n_bytes);
+            self.check_copied(*copied_bytes, copy.columns.num_columns())?;
+            copy.permit = Some(Arc::new(self.context.account.take(copy.n_bytes)));
+            Arc::new(copy)
+        } else if group.len() > 1 {
+            // A reference count of its own: incrementing one that several threads share, for each
+            // row, takes longer than copying the row.
+            Arc::new(Table::clone(&table))
+        } else {
+            table
+        };
+        for (k, row) in group.iter().enumerate() {
+            let table_row = if is_copied { k } else { row.table_row as usize };
+            if let Some(slot) = rows.get_mut((row.index - first) as usize) {
+                *slot = Some(Row {
+                    id: row.id,
+                    table: Arc::clone(&table),
+                    index: table_row,
+                    blobs: Vec::new(),
+                    damage: None,
+                    bad: Vec::new(),
+                    outcome: RowOutcome::Valid,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn located(error: Error, shard: &Shard, row: &WantedRow) -> Error {
+    error.in_shard(shard.name()).in_row(row.id.row)
+}

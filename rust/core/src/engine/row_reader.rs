@@ -1,0 +1,318 @@
+//! Reading a row: find its table, find its blobs in it, read them.
+
+use std::{collections::VecDeque, ops::Range, sync::Arc};
+
+use super::{
+    block_cache::{BlockCache, RowLookup},
+    context::Context,
+    dataset::Dataset,
+    load_cache::Lookup,
+    queue::{Queue, WaitFor},
+    row_task::{BlobLocation, EncodedRow, Located, RawBlob, ReadStage, RowTask, copy_of},
+    table_cache::{BatchId, TableCache},
+};
+use crate::{
+    error::{Error, Result},
+    memory::{Buffer, Permit},
+    shard::{Blob, BlobBlock, Shard, Table},
+};
+use gristmill_audio::{self as audio, AudioInfo, AudioSpec, Channels, SampleType};
+
+/// Reads the rows of one stream, on any thread.
+#[derive(Debug)]
+pub(super) struct RowReader {
+    pub(super) context: Arc<Context>,
+    pub(super) tables: TableCache,
+    pub(super) blocks: BlockCache,
+}
+
+/// A table, or what must happen before it can be loaded.
+pub(super) enum TableLookup {
+    Loaded(Arc<Table>),
+    Wait(WaitFor),
+}
+
+impl RowReader {
+    /// Reads a row as far as possible now. Returns what it must wait for, or `None` once it is read.
+    /// `permit` is what it waited for before.
+    ///
+    /// Blocks for requests to the storage only.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading, with shard and row.
+    pub(super) fn advance(
+        &self,
+        dataset: &Dataset,
+        row: &mut RowTask,
+        permit: Option<Permit>,
+    ) -> Result<Option<WaitFor>> {
+        let id = row.attempt.step.row;
+        let shard = dataset.shard(row.attempt.step)?;
+        self.advance_in(dataset, shard, row, permit)
+            .map_err(|error| error.in_shard(shard.name()).in_row(id.row))
+    }
+
+    fn advance_in(
+        &self,
+        dataset: &Dataset,
+        shard: &Shard,
+        row: &mut RowTask,
+        mut permit: Option<Permit>,
+    ) -> Result<Option<WaitFor>> {
+        loop {
+            match &mut row.stage {
+                ReadStage::Table => {
+                    let id = row.attempt.step.row;
+                    let located = shard.locate(id.row);
+                    let (batch, table_row) =
+                        located.ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
+                    let batch = (id.shard, batch);
+                    if permit.is_none() && !self.tables.has(batch) {
+                        self.readahead(dataset, shard, row.index, (batch, table_row));
+                    }
+                    let table = match self.table(dataset, shard, batch, permit.take())? {
+                        TableLookup::Loaded(table) => table,
+                        TableLookup::Wait(wait) => return Ok(Some(wait)),
+                    };
+                    let (located, wait) = self.locate(dataset, table, batch, table_row)?;
+                    row.stage = ReadStage::Blobs(located);
+                    if wait.is_some() {
+                        return Ok(wait);
+                    }
+                }
+                ReadStage::Blobs(located) => {
+                    if located.permit.is_none() {
+                        located.permit = permit.take();
+                    }
+                    let wait =
+                        self.read_blobs(dataset, shard, row.index, located, permit.take())?;
+                    if wait.is_some() {
+                        return Ok(wait);
+                    }
+                    let n_bytes = decoding_bytes(dataset, &located.blobs);
+                    let stage = std::mem::replace(&mut row.stage, ReadStage::Table);
+                    let ReadStage::Blobs(located) = stage else { return Ok(None) };
+                    row.stage = ReadStage::Decoding(Located { permit: None, ..located });
+                    if n_bytes > 0 {
+                        return Ok(Some(WaitFor::Bytes { n_bytes, from_reserve: false }));
+                    }
+                }
+                ReadStage::Decoding(located) => {
+                    located.permit = permit.take();
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// The row, once it is read.
+    pub(super) fn finish(row: RowTask) -> Result<EncodedRow> {
+        match row.stage {
+            ReadStage::Decoding(Located { table, table_row, blobs, permit, .. }) => {
+                Ok(EncodedRow { attempt: row.attempt, table, table_row, blobs, decoding: permit })
+            }
+            ReadStage::Table | ReadStage::Blobs(_) => {
+                Err(Error::config("a row was not read to its end"))
+            }
+        }
+    }
+
+    /// Starts readahead for a row's table, and for its blobs as far as the shard's index has their
+    /// ranges. Small blobs are left to their blocks.
+    fn readahead(
+        &self,
+        dataset: &Dataset,
+        shard: &Shard,
+        index: u64,
+        ((_, batch), table_row): (BatchId, usize),
+    ) {
+        let has_blocks = self.context.options.order.is_nearly_file_order();
+        let wanted = |k, n_bytes| {
+            (!has_blocks || n_bytes >= BlobBlock::SMALL_BLOB) && !dataset.is_too_long(k, n_bytes)
+        };
+        let has_all = shard.readahead_row(batch, table_row, &dataset.projection, wanted);
+        if has_all && !has_blocks && dataset.is_urgent(index) {
+            self.context.update(|queue| queue.requested(index));
+        }
+    }
+
+    /// The table of a record batch, which is loaded if there is a permit for it.
+    pub(super) fn table(
+        &self,
+        dataset: &Dataset,
+        shard: &Shard,
+        batch: BatchId,
+        permit: Option<Permit>,
+    ) -> Result<TableLookup> {
+        let projection = &dataset.projection;
+        if let Some(permit) = permit {
+            let budget = self.context.options.memory_budget;
+            let known = shard.table_size(batch.1, projection)?;
+            let loaded = self.tables.load(batch, known, permit, |on_size| {
+                let metrics = &self.context.metrics;
+                metrics
+                    .tables
+                    .time(|| shard.load_table_within(batch.1, projection, budget, on_size))
+            });
+            self.context.update(Queue::load_ended);
+            if let Some(table) = loaded? {
+                return Ok(TableLookup::Loaded(table));
+            }
+        }
+        if let Lookup::Loaded(table) = self.tables.find(batch) {
+            return Ok(TableLookup::Loaded(table));
+        }
+        // Counted before the look-up, so that a load which ends after it is noticed.
+        let after = self.context.queue.read(Queue::n_loads);
+        let known = shard.table_size(batch.1, projection)?;
+        Ok(match self.tables.find(batch) {
+            Lookup::Loaded(table) => TableLookup::Loaded(table),
+            Lookup::Missing if !self.tables.is_crowded(known) => {
+                let n_bytes = self.tables.expected_bytes(known);
+                TableLookup::Wait(WaitFor::Bytes { n_bytes, from_reserve: true })
+            }
+            Lookup::Missing | Lookup::Loading => TableLookup::Wait(WaitFor::Load { after }),
+        })
+    }
+
+    /// Finds the row's blobs, and what reading them must wait for. Of a heavy table only the row is
+    /// kept, as a copy.
+    fn locate(
+        &self,
+        dataset: &Dataset,
+        table: Arc<Table>,
+        batch: BatchId,
+        table_row: usize,
+    ) -> Result<(Located, Option<WaitFor>)> {
+        let Context { account, options, .. } = &*self.context;
+        let is_heavy = self.tables.is_heavy(&table);
+        let mut n_bytes = 0_u64;
+        let mut pending = VecDeque::with_capacity(dataset.blobs.len());
+        for k in 0..dataset.blobs.len() {
+            pending.push_back(match table.blob(k, table_row) {
+                None => BlobLocation::Loaded(RawBlob::Null),
+                Some(Blob::Bytes(buffer)) if is_heavy => {
+                    BlobLocation::Loaded(RawBlob::Own(copy_of(&buffer, account)?))
+                }
+                Some(Blob::Bytes(buffer)) => BlobLocation::Loaded(RawBlob::Shared(buffer)),
+                Some(Blob::Range(range)) if dataset.is_too_long(k, range.end - range.start) => {
+                    BlobLocation::Loaded(RawBlob::TooLong(range.end - range.start))
+                }
+                Some(Blob::Range(range)) => {
+                    n_bytes = n_bytes.saturating_add(range.end - range.start);
+                    match self.blocks.block_of(options, &table, batch, (k, table_row), &range) {
+                        Some(row) => BlobLocation::InBlock(row),
+                        None => BlobLocation::InFile(range),
+                    }
+                }
+            });
+        }
+        let n_bytes = usize::try_from(n_bytes)
+            .map_err(|_| Error::limit("the row is larger than the address space"))?;
+        // A copy may exceed the budget. Then the row waits here until it does not.
+        let wait =
+            (n_bytes > 0 || is_heavy).then_some(WaitFor::Bytes { n_bytes, from_reserve: false });
+        let (table, table_row) = if is_heavy {
+            let mut row = table.take(&[table_row as u64])?;
+            row.permit = Some(Arc::new(account.take(row.n_bytes)));
+            (Arc::new(row), 0)
+        } else {
+            (table, table_row)
+        };
+        Ok((Located { table, table_row, pending, blobs: Vec::new(), permit: None }, wait))
+    }
+
+    /// Reads the row's blobs. `permit` is for the block that it waited for.
+    fn read_blobs(
+        &self,
+        dataset: &Dataset,
+        shard: &Shard,
+        index: u64,
+        located: &mut Located,
+        mut permit: Option<Permit>,
+    ) -> Result<Option<WaitFor>> {
+        let Located { pending, blobs, permit: own, .. } = located;
+        while let Some(next) = pending.pop_front() {
+            let raw = match next {
+                BlobLocation::Loaded(raw) => raw,
+                BlobLocation::InFile(range) => {
+                    RawBlob::Own(self.read_blob(dataset, shard, index, &range, own)?)
+                }
+                BlobLocation::InBlock(row) => {
+                    let own = own.get_or_insert_with(|| self.context.account.take(0));
+                    if let Some(permit) = permit.take() {
+                        let loaded = self.blocks.load(&row, shard, permit);
+                        self.context.update(Queue::load_ended);
+                        loaded?;
+                    }
+                    let after = self.context.queue.read(Queue::n_loads);
+                    let wait = match self.blocks.take(&row, own)? {
+                        RowLookup::Copied(bytes) => {
+                            blobs.push(RawBlob::Own(bytes));
+                            continue;
+                        }
+                        RowLookup::Loading => WaitFor::Load { after },
+                        RowLookup::Missing => {
+                            WaitFor::Bytes { n_bytes: row.block_bytes(), from_reserve: false }
+                        }
+                    };
+                    pending.push_front(BlobLocation::InBlock(row));
+                    return Ok(Some(wait));
+                }
+            };
+            blobs.push(raw);
+        }
+        Ok(None)
+    }
+
+    fn read_blob(
+        &self,
+        dataset: &Dataset,
+        shard: &Shard,
+        index: u64,
+        range: &Range<u64>,
+        own: &mut Option<Permit>,
+    ) -> Result<Buffer> {
+        let account = &self.context.account;
+        let n_bytes = (range.end - range.start) as usize;
+        if dataset.is_urgent(index) {
+            // Before other rows may be claimed, so that this request comes before theirs.
+            shard.readahead(range);
+            self.context.update(|queue| queue.requested(index));
+        }
+        let permit = own.get_or_insert_with(|| account.take(0)).split(n_bytes);
+        let mut bytes = account.buffer(n_bytes, permit)?;
+        shard.read_blob(range, bytes.as_bytes_mut())?;
+        Ok(bytes)
+    }
+}
+
+/// The bytes that decoding takes, by the recording's header, where rows have no slots.
+fn decoding_bytes(dataset: &Dataset, blobs: &[RawBlob]) -> usize {
+    let Some((k, spec)) = dataset.audio.as_ref().filter(|_| dataset.slot_shape.is_none()) else {
+        return 0;
+    };
+    let bytes = blobs.get(*k).and_then(RawBlob::as_slice);
+    bytes.and_then(|bytes| audio::probe(bytes).ok()).map_or(0, |info| decoded_bytes(spec, &info))
+}
+
+/// The bytes that decoding a recording takes: its samples at its own rate and at the target's as
+/// `f32`, and the result's if it has another type.
+fn decoded_bytes(spec: &AudioSpec, info: &AudioInfo) -> usize {
+    let whole_s = info.n_frames as f64 / f64::from(info.rate_hz.max(1));
+    let seconds = spec.crop.seconds().map_or(whole_s, |crop_s| crop_s.min(whole_s));
+    let target_hz = f64::from(spec.rate_hz.unwrap_or(info.rate_hz));
+    let result = match spec.sample_type {
+        SampleType::F32 => 0,
+        other => other.n_bytes(),
+    };
+    let rates = size_of::<f32>() as f64 * (f64::from(info.rate_hz) + target_hz);
+    let bytes_per_s = rates + result as f64 * target_hz;
+    let channels = match spec.channels {
+        Channels::Mono => 1,
+        Channels::Keep => info.n_channels,
+        Channels::Exact(n) => n,
+    };
+    ((seconds * bytes_per_s) as usize).saturating_mul(usize::from(channels))
+}

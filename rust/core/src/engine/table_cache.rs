@@ -1,0 +1,157 @@
+//! The tables of recently used record batches.
+
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use super::load_cache::{LoadCache, Lookup};
+use crate::{
+    error::Result,
+    memory::{Account, Permit},
+    shard::{Table, TableSize},
+};
+
+/// A shard, and a record batch of it.
+pub(super) type BatchId = (u32, usize);
+
+/// The part of the budget that tables may take, as a divisor.
+const SHARE: usize = 4;
+
+/// The growth that is expected of the first compressed table, in sixteenths.
+const FIRST_GROWTH: usize = 4 * 16;
+
+/// Tables, and estimates of their sizes. Each table holds a permit for its bytes, also after it was
+/// evicted, as long as rows refer to it.
+#[derive(Debug)]
+pub(super) struct TableCache {
+    cache: LoadCache<BatchId, Table>,
+    account: Arc<Account>,
+    /// The size of the largest table so far; 0 before the first.
+    largest: AtomicUsize,
+    /// The highest ratio so far of a compressed table's size to its bytes in the file, in sixteenths;
+    /// 0 before the first.
+    growth: AtomicUsize,
+    /// The most bytes that loading a table took so far.
+    peak_load: AtomicUsize,
+    /// Rows copy what they need out of larger tables.
+    max_referenced: usize,
+}
+
+impl TableCache {
+    /// Rows refer to tables of at most `max_referenced` bytes.
+    pub(super) fn new(account: &Arc<Account>, budget: usize, max_referenced: usize) -> Self {
+        Self {
+            cache: LoadCache::new(budget / SHARE),
+            account: Arc::clone(account),
+            largest: AtomicUsize::new(0),
+            growth: AtomicUsize::new(0),
+            peak_load: AtomicUsize::new(0),
+            max_referenced,
+        }
+    }
+
+    /// Looks up the table of a record batch.
+    pub(super) fn find(&self, batch: BatchId) -> Lookup<Table> {
+        self.cache.find(batch)
+    }
+
+    /// Whether the table is cached or being loaded.
+    pub(super) fn has(&self, batch: BatchId) -> bool {
+        self.cache.has(batch)
+    }
+
+    /// Whether a load must wait for others.
+    pub(super) fn is_crowded(&self, known: Option<TableSize>) -> bool {
+        self.cache.is_crowded(self.expected_bytes(known))
+    }
+
+    /// Whether this many tables of this size fit at the same time.
+    pub(super) fn has_room(&self, n_tables: usize, n_bytes: usize) -> bool {
+        n_bytes.saturating_mul(n_tables) <= self.cache.limit()
+    }
+
+    /// Whether rows copy what they need out of this table, so that it can be freed soon.
+    pub(super) fn is_heavy(&self, table: &Table) -> bool {
+        table.n_bytes > self.max_referenced
+    }
+
+    /// The expected size of a table: what is known of it, or else the size of the largest so far. Of a
+    /// compressed one, the growth of the worst so far.
+    pub(super) fn expected_bytes(&self, known: Option<TableSize>) -> usize {
+        match known {
+            None => self.largest.load(Relaxed),
+            Some(TableSize { stored, is_compressed: false }) => stored,
+            Some(TableSize { stored, is_compressed: true }) => {
+                let sixteenths = match self.growth.load(Relaxed) {
+                    0 => FIRST_GROWTH,
+                    worst => worst,
+                };
+                stored.saturating_mul(sixteenths) / 16
+            }
+        }
+    }
+
+    /// Loads a table, for which `permit` is. `None` where it is cached or being loaded by now, or must
+    /// wait for others.
+    ///
+    /// # Errors
+    ///
+    /// Those of `load`, which calls its argument with the size of the table.
+    pub(super) fn load(
+        &self,
+        batch: BatchId,
+        known: Option<TableSize>,
+        permit: Permit,
+        load: impl FnOnce(&dyn Fn(usize)) -> Result<Table>,
+    ) -> Result<Option<Arc<Table>>> {
+        let Some(loading) = self.cache.begin(batch, permit.n_bytes()) else { return Ok(None) };
+        self.account.trim_idle();
+        let permit = RefCell::new(permit);
+        let on_size = |n_bytes: usize| {
+            permit.borrow_mut().set(n_bytes);
+            self.account.trim_idle();
+            self.peak_load.fetch_max(n_bytes, Relaxed);
+            if let Some(TableSize { stored, is_compressed: true }) = known {
+                let sixteenths = n_bytes.saturating_mul(16) / stored.max(1) + 1;
+                self.growth.fetch_max(sixteenths, Relaxed);
+            }
+        };
+        let mut table = load(&on_size)?;
+        self.largest.fetch_max(table.n_bytes.max(1), Relaxed);
+        let mut permit = permit.into_inner();
+        permit.set(table.n_bytes);
+        table.permit = Some(Arc::new(permit));
+        let (n_bytes, table) = (table.n_bytes, Arc::new(table));
+        loading.finish(&table, n_bytes);
+        self.reserve();
+        Ok(Some(table))
+    }
+
+    /// Reserves what the largest load so far would take beyond the cached tables. Otherwise rows could
+    /// take these bytes, and the next load would exceed the budget.
+    fn reserve(&self) {
+        let peak = self.peak_load.load(Relaxed);
+        self.account.set_reserve(peak.saturating_sub(self.cache.n_bytes()));
+    }
+
+    /// Removes tables before this record batch while tables take more than `limit` bytes: in file
+    /// order their rows were delivered, and the next tables reuse their memory.
+    pub(super) fn remove_before(&self, batch: BatchId, limit: usize) {
+        self.cache.trim(limit, |other| *other < batch);
+    }
+
+    /// Removes all tables.
+    pub(super) fn clear(&self) {
+        self.cache.clear();
+    }
+
+    /// `(hits, loads, bytes now)`.
+    pub(super) fn counts(&self) -> (u64, u64, usize) {
+        let (hits, loads) = self.cache.counts();
+        (hits, loads, self.cache.n_bytes())
+    }
+}
