@@ -7,7 +7,8 @@ use arrow_schema::Schema;
 use gristmill_core::{
     ErrorKind,
     batch::{
-        Column, FillValue, Limit, Ragged, Style, Styles, Value, batch_of, check_supported, value,
+        Column, FillValue, Ragged, SizeLimit, Style, Styles, Value, batch_of, check_supported,
+        value,
     },
 };
 
@@ -37,7 +38,7 @@ fn check_column(name: &str, array: &ArrayRef) -> Result<(), String> {
     let rows: Vec<_> = (0..array.len().min(N_ROWS)).map(|at| (array.clone(), at)).collect();
     let mut singles = Vec::with_capacity(rows.len());
     for (array, at) in &rows {
-        match value(array, *at, &Limit::new(LIMIT)) {
+        match value(array, *at, &SizeLimit::new(LIMIT)) {
             Ok(value) => singles.push(value),
             Err(error) => return is_blamable(&error),
         }
@@ -45,7 +46,7 @@ fn check_column(name: &str, array: &ArrayRef) -> Result<(), String> {
     for (_, ragged) in Ragged::ALL {
         for fill in [None, Some(FillValue::Int(1))] {
             let style = Style { ragged, fill };
-            let columns = match batch_of(name, &rows, style, &Limit::new(LIMIT)) {
+            let columns = match batch_of(name, &rows, style, &SizeLimit::new(LIMIT)) {
                 Ok(columns) => columns,
                 Err(error) => {
                     is_blamable(&error)?;

@@ -2,7 +2,7 @@
 
 use gristmill_audio::SampleType;
 use gristmill_core::{
-    batch::{Batch, Binary, Column, Described, Dtype, Value},
+    batch::{Batch, Binary, Column, ColumnSpec, Dtype, Value},
     memory::{self, AlignedBuf},
 };
 use pyo3::{
@@ -255,24 +255,24 @@ fn object_array<'py>(
 /// `{column: (shape, dtype)}` of elements with these columns; `batch` is the batch axis, if any.
 pub(crate) fn described_to_py<'py>(
     py: Python<'py>,
-    columns: &[(String, Described)],
+    columns: &[(String, ColumnSpec)],
     batch: &[Option<usize>],
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = PyDict::new(py);
     for (name, column) in columns {
         let leaf = match column {
-            Described::Samples(shape, sample_type) => {
+            ColumnSpec::Samples(shape, sample_type) => {
                 let shape = [batch, shape].concat();
                 match sample_type {
                     SampleType::Bf16 => (shape, bfloat16(py)?).into_pyobject(py)?.into_any(),
                     other => (shape, other.name()).into_pyobject(py)?.into_any(),
                 }
             }
-            Described::Array(shape, dtype) => {
+            ColumnSpec::Array(shape, dtype) => {
                 let dtype = dtype.map_or("object", |dtype| dtype.name);
                 ([batch, shape].concat(), dtype).into_pyobject(py)?.into_any()
             }
-            Described::Struct(fields) => described_to_py(py, fields, batch)?.into_any(),
+            ColumnSpec::Struct(fields) => described_to_py(py, fields, batch)?.into_any(),
         };
         spec.set_item(name, leaf)?;
     }

@@ -1,9 +1,9 @@
-//! The NumPy dtypes that Arrow types have.
+//! The NumPy dtypes of Arrow types.
 
 use arrow_array::types::{ArrowPrimitiveType, Float16Type};
 use arrow_schema::{DataType, TimeUnit};
 
-/// A NumPy dtype that the values of an Arrow type fill, each by itself and without loss.
+/// The NumPy dtype of an Arrow type whose values convert one by one and without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dtype {
     /// As `numpy.dtype` takes it; native byte order.
@@ -28,13 +28,13 @@ enum Kind {
 /// `NaT`, "not a time", in NumPy: the smallest integer.
 const NAT: i64 = i64::MIN;
 
-/// What padding is made of where no fill value is given: zero, of any dtype.
+/// Padding without a fill value: zero of any dtype.
 pub(super) const ZERO: [u8; 8] = [0; 8];
 
-/// What stands in a batch where there is no value: for a null, and behind the end of a padded row.
+/// The value of a batch where there is none: for nulls, and behind the end of padded rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FillValue {
-    /// A truth value.
+    /// A Boolean.
     Bool(bool),
     /// A whole number; a count of units since 1970 or midnight for dates and times.
     Int(i128),
@@ -43,7 +43,7 @@ pub enum FillValue {
 }
 
 impl Dtype {
-    /// The dtype of truth values.
+    /// The dtype of Booleans.
     pub const BOOL: Self = Self { name: "?", width: 1, kind: Kind::Bool, stored: 0 };
 
     /// The dtype of bytes.
@@ -55,7 +55,7 @@ impl Dtype {
     /// The dtype of the numbers of rows.
     pub const I64: Self = Self { name: "i8", width: 8, kind: Kind::Int, stored: 8 };
 
-    /// The name that NumPy prints: `int64` for `i8`, which to people is a byte.
+    /// The long name, such as `int64`; `i8` would look like a byte.
     pub(super) fn long_name(self) -> String {
         let bits = 8 * self.width;
         match self.kind {
@@ -67,7 +67,7 @@ impl Dtype {
         }
     }
 
-    /// The dtype of a type whose values have one.
+    /// The dtype of an Arrow type; `None` where it has none.
     pub fn of(data_type: &DataType) -> Option<Self> {
         use DataType as T;
         let plain = |name, kind, width| Self { name, width, kind, stored: width };
@@ -104,7 +104,7 @@ impl Dtype {
         })
     }
 
-    /// Whether values are bits in Arrow, to be unpacked.
+    /// Whether Arrow stores values as bits.
     pub(super) fn is_bits(self) -> bool {
         self.stored == 0
     }
@@ -114,7 +114,7 @@ impl Dtype {
         self.stored
     }
 
-    /// The fill value as this dtype has it, in the first `width` bytes; `None` if it does not fit.
+    /// The fill value in this dtype, in the first `width` bytes; `None` if it does not fit.
     pub(super) fn fill(self, value: FillValue) -> Option<[u8; 8]> {
         let int = match value {
             FillValue::Bool(b) => Some(i128::from(b)),

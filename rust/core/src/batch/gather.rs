@@ -1,27 +1,27 @@
-//! Values of Arrow arrays become the columns of a batch.
+//! Gathering the values of Arrow arrays into the columns of a batch.
 //!
-//! The walk goes down the type. At each level it knows the arrays ("parts", one for each record
-//! batch that rows come from) and the [`Runs`] of values wanted of them; a list turns the runs of
-//! its rows into those of its items, a dictionary into those of its values. At the bottom runs of
-//! numbers are copied as they lie into one contiguous buffer.
+//! The recursion goes down the type. At each level it has the arrays, one for each record batch that
+//! rows are in, and a [`CopyPlan`] of their values. A list turns the plan of its rows into one of its
+//! items, a dictionary into one of its values. At the bottom, ranges of numbers are copied into one
+//! contiguous buffer.
 
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_schema::DataType;
 
 use super::{
     Column,
+    copy_plan::{CopyPlan, CopySource, array_of, referred_values},
     dtype::{Dtype, ZERO},
-    gathered::{Fault, Gathered},
-    limit::Limit,
+    gathered_column::{ColumnError, GatheredColumn},
     lists::{self, Lists, list_item},
-    runs::{Origin, Runs, part_of, referred_values},
-    space::{self, Space},
+    reservation::{self, Reservation},
+    size_limit::SizeLimit,
     style::{Ragged, Style},
     value::{Value, value},
 };
 use crate::error::Error;
 
-/// Whether a list of these has no array of its own, but dictionaries.
+/// Whether values are structs: a list of these is a list of Python dictionaries.
 pub(super) fn is_record(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(_) => true,
@@ -31,19 +31,19 @@ pub(super) fn is_record(data_type: &DataType) -> bool {
     }
 }
 
-/// How columns are made.
+/// How columns are gathered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gather<'a> {
     pub(super) style: Style,
-    pub(super) limit: &'a Limit,
-    /// Where columns get their memory; `None` for the allocator.
-    pub(super) space: Option<&'a Space>,
+    pub(super) limit: &'a SizeLimit,
+    /// For the columns' memory; `None` for unpooled buffers.
+    pub(super) reservation: Option<&'a Reservation>,
 }
 
 impl<'a> Gather<'a> {
-    /// Of values in memory, without a style, into memory of the allocator's.
-    pub(super) fn plain(limit: &'a Limit) -> Self {
-        Self { style: Style::default(), limit, space: None }
+    /// With the default style, into unpooled buffers.
+    pub(super) fn plain(limit: &'a SizeLimit) -> Self {
+        Self { style: Style::default(), limit, reservation: None }
     }
 
     /// The column of these values.
@@ -51,111 +51,111 @@ impl<'a> Gather<'a> {
         self,
         path: &str,
         data_type: &DataType,
-        parts: &[ArrayRef],
-        runs: &Runs,
-    ) -> Result<Gathered, Fault> {
+        arrays: &[ArrayRef],
+        plan: &CopyPlan,
+    ) -> Result<GatheredColumn, ColumnError> {
         if let Some(dtype) = Dtype::of(data_type) {
-            return self.numbers(path, dtype, parts, runs).map(Gathered::from);
+            return self.numbers(path, dtype, arrays, plan).map(GatheredColumn::from);
         }
         if let Some(item) = list_item(data_type) {
             let item = item.data_type();
             return match self.style.ragged {
-                _ if is_record(item) => self.objects(parts, runs).map(Gathered::from),
-                Ragged::Object => self.ragged(path, item, parts, runs).map(Gathered::from),
-                Ragged::Pad => self.padded(path, item, parts, runs),
-                Ragged::Error => self.equal(path, item, parts, runs),
+                _ if is_record(item) => self.objects(arrays, plan).map(GatheredColumn::from),
+                Ragged::Object => self.ragged(path, item, arrays, plan).map(GatheredColumn::from),
+                Ragged::Pad => self.padded(path, item, arrays, plan),
+                Ragged::Error => self.equal(path, item, arrays, plan),
             };
         }
         match data_type {
             DataType::Struct(fields) => {
-                let runs = runs.without_nulls(parts, self.limit)?;
+                let plan = plan.without_nulls(arrays, self.limit)?;
                 let mut columns = Vec::with_capacity(fields.len());
                 for (k, field) in fields.iter().enumerate() {
-                    let child = |part: &ArrayRef| {
-                        part.as_struct_opt().and_then(|parent| parent.columns().get(k).cloned())
+                    let child = |array: &ArrayRef| {
+                        array.as_struct_opt().and_then(|parent| parent.columns().get(k).cloned())
                     };
-                    let children: Vec<ArrayRef> = parts.iter().filter_map(child).collect();
+                    let children: Vec<ArrayRef> = arrays.iter().filter_map(child).collect();
                     let path = format!("{path}.{}", field.name());
-                    let gathered = self.column(&path, field.data_type(), &children, &runs)?;
+                    let gathered = self.column(&path, field.data_type(), &children, &plan)?;
                     gathered.add_to(&mut columns, field.name());
                 }
                 Ok(Column::Struct(columns).into())
             }
-            DataType::Dictionary(_, values) => self.encoded(path, values, parts, runs),
+            DataType::Dictionary(_, values) => self.encoded(path, values, arrays, plan),
             DataType::RunEndEncoded(_, values) => {
-                self.encoded(path, values.data_type(), parts, runs)
+                self.encoded(path, values.data_type(), arrays, plan)
             }
             DataType::FixedSizeList(item, width) if !is_record(item.data_type()) => {
                 let width = usize::try_from(*width).unwrap_or(0);
-                self.fixed(path, item.data_type(), width, parts, runs)
+                self.fixed(path, item.data_type(), width, arrays, plan)
             }
-            _ => self.objects(parts, runs).map(Gathered::from),
+            _ => self.objects(arrays, plan).map(GatheredColumn::from),
         }
     }
 
-    /// Numbers, copied as they lie.
+    /// A column of numbers.
     fn numbers(
         self,
         path: &str,
         dtype: Dtype,
-        parts: &[ArrayRef],
-        runs: &Runs,
-    ) -> Result<Column, Fault> {
+        arrays: &[ArrayRef],
+        plan: &CopyPlan,
+    ) -> Result<Column, ColumnError> {
         let width = dtype.width;
-        self.limit.take(runs.len(), width)?;
-        let mut buf = space::buffer(self.space, runs.len() * width)?;
-        let data: Vec<_> = parts.iter().map(Array::to_data).collect();
+        self.limit.take(plan.len(), width)?;
+        let mut buf = reservation::buffer(self.reservation, plan.len() * width)?;
+        let data: Vec<_> = arrays.iter().map(Array::to_data).collect();
         let (mut rest, mut done) = (buf.as_bytes_mut(), 0);
-        for run in runs.iter() {
+        for range in plan.iter() {
             let (into, behind) = std::mem::take(&mut rest)
-                .split_at_mut_checked(run.len * width)
-                .ok_or_else(|| Error::corrupt("runs of more values than there are"))?;
+                .split_at_mut_checked(range.len * width)
+                .ok_or_else(|| Error::corrupt("ranges of more values than there are"))?;
             rest = behind;
             let missing = |at: usize| self.missing(path, dtype, done + at);
-            match run.from {
-                Origin::Null => fill(into, missing(0)?.get(..width)),
-                Origin::Pad => {
+            match range.source {
+                CopySource::Null => fill(into, missing(0)?.get(..width)),
+                CopySource::Padding => {
                     let padding = match self.style.fill {
                         Some(_) => missing(0)?,
                         None => ZERO,
                     };
                     fill(into, padding.get(..width));
                 }
-                Origin::Part(part) => {
-                    let array = part_of(parts, part, run)?;
+                CopySource::Array(number) => {
+                    let array = array_of(arrays, number, range)?;
                     if dtype.is_bits() {
-                        let bits = array.as_boolean().values().slice(run.start, run.len);
+                        let bits = array.as_boolean().values().slice(range.start, range.len);
                         into.iter_mut().zip(&bits).for_each(|(to, bit)| *to = u8::from(bit));
                     } else {
                         let stored = dtype.stored();
-                        let bytes = data.get(part).and_then(|data| {
-                            let first = data.offset() + run.start;
+                        let bytes = data.get(number).and_then(|data| {
+                            let first = data.offset() + range.start;
                             let buffer = data.buffers().first()?.as_slice();
-                            buffer.get(first * stored..(first + run.len) * stored)
+                            buffer.get(first * stored..(first + range.len) * stored)
                         });
                         let bytes = bytes.ok_or_else(|| Error::corrupt("a column is too short"))?;
                         copy_widened(bytes, stored, into, width);
                     }
-                    let nulls = array.nulls().map(|nulls| nulls.slice(run.start, run.len));
+                    let nulls = array.nulls().map(|nulls| nulls.slice(range.start, range.len));
                     if let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) {
-                        for at in (0..run.len).filter(|at| nulls.is_null(*at)) {
-                            let place = into.get_mut(at * width..(at + 1) * width);
-                            fill(place.unwrap_or_default(), missing(at)?.get(..width));
+                        for at in (0..range.len).filter(|at| nulls.is_null(*at)) {
+                            let value = into.get_mut(at * width..(at + 1) * width);
+                            fill(value.unwrap_or_default(), missing(at)?.get(..width));
                         }
                     }
                 }
             }
-            done += run.len;
+            done += range.len;
         }
-        Ok(Column::Values { buf, dtype, shape: vec![runs.len()] })
+        Ok(Column::Values { buf, dtype, shape: vec![plan.len()] })
     }
 
-    /// What stands at a place without a value.
-    fn missing(self, path: &str, dtype: Dtype, at: usize) -> Result<[u8; 8], Fault> {
-        let fault = |reason: String| Fault::At { path: path.to_owned(), at, reason };
-        let Some(fill) = self.style.fill else { return Err(fault(NULL.to_owned())) };
+    /// The fill value at this index, where a value is missing.
+    fn missing(self, path: &str, dtype: Dtype, at: usize) -> Result<[u8; 8], ColumnError> {
+        let error = |reason: String| ColumnError::At { path: path.to_owned(), at, reason };
+        let Some(fill) = self.style.fill else { return Err(error(NULL.to_owned())) };
         dtype.fill(fill).ok_or_else(|| {
-            fault(format!(
+            error(format!(
                 "fill_value {fill} is not a value of dtype {}, and a null or padding needs one; \
                  fill_value= also takes a mapping by column",
                 dtype.long_name()
@@ -163,18 +163,18 @@ impl<'a> Gather<'a> {
         })
     }
 
-    /// A list column as one array of arrays.
+    /// A list column as an array of arrays.
     fn ragged(
         self,
         path: &str,
         item: &DataType,
-        parts: &[ArrayRef],
-        runs: &Runs,
-    ) -> Result<Column, Fault> {
-        let lists = Lists::of(parts, runs, self.limit)?;
+        arrays: &[ArrayRef],
+        plan: &CopyPlan,
+    ) -> Result<Column, ColumnError> {
+        let lists = Lists::of(arrays, plan, self.limit)?;
         let items = lists.items(self.limit)?;
-        let inner = self.column(path, item, &lists::values(parts)?, &items);
-        let inner = inner.map_err(|fault| fault.lift(|at| lists.holding(at)))?;
+        let inner = self.column(path, item, &lists::item_arrays(arrays)?, &items);
+        let inner = inner.map_err(|error| error.map_index(|at| lists.list_of(at)))?;
         Ok(Column::Ragged {
             items: Box::new(inner.column),
             lengths: lists
@@ -182,44 +182,44 @@ impl<'a> Gather<'a> {
                 .zip(lists.lengths())
                 .map(|(n, len)| (!n).then_some(len))
                 .collect(),
-            shape: vec![runs.len()],
+            shape: vec![plan.len()],
         })
     }
 
-    /// A list column as one array, rows lengthened to the longest.
+    /// A list column as one array, with rows padded to the longest.
     fn padded(
         self,
         path: &str,
         item: &DataType,
-        parts: &[ArrayRef],
-        runs: &Runs,
-    ) -> Result<Gathered, Fault> {
-        let lists = Lists::of(parts, runs, self.limit)?;
+        arrays: &[ArrayRef],
+        plan: &CopyPlan,
+    ) -> Result<GatheredColumn, ColumnError> {
+        let lists = Lists::of(arrays, plan, self.limit)?;
         self.check_null_lists(path, &lists)?;
         let width = lists.lengths().max().unwrap_or(0);
-        let mut gathered = self.items(path, item, parts, &lists, width)?;
-        self.limit.take(runs.len(), Dtype::I32.width)?;
+        let mut gathered = self.padded_items(path, item, arrays, &lists, width)?;
+        self.limit.take(plan.len(), Dtype::I32.width)?;
         i32::try_from(width)
             .map_err(|_| Error::limit("a list has more items than lengths can count"))?;
         let lengths = lists.lengths().map(|length| (length as i32).to_ne_bytes());
-        let buf = space::filled(self.space, lengths)?;
-        let own = Column::Values { buf, dtype: Dtype::I32, shape: vec![runs.len()] };
+        let buf = reservation::filled(self.reservation, lengths)?;
+        let own = Column::Values { buf, dtype: Dtype::I32, shape: vec![plan.len()] };
         gathered.lengths.insert(0, own);
         Ok(gathered)
     }
 
-    /// A list column as one array, all rows being of one length.
+    /// A list column as one array, whose rows must have equal lengths.
     fn equal(
         self,
         path: &str,
         item: &DataType,
-        parts: &[ArrayRef],
-        runs: &Runs,
-    ) -> Result<Gathered, Fault> {
-        let lists = Lists::of(parts, runs, self.limit)?;
+        arrays: &[ArrayRef],
+        plan: &CopyPlan,
+    ) -> Result<GatheredColumn, ColumnError> {
+        let lists = Lists::of(arrays, plan, self.limit)?;
         self.check_null_lists(path, &lists)?;
-        let mut there = lists.lengths().zip(lists.nulls()).filter(|(_, is_null)| !is_null);
-        let width = there.next().map_or(0, |(len, _)| len);
+        let mut valid = lists.lengths().zip(lists.nulls()).filter(|(_, is_null)| !is_null);
+        let width = valid.next().map_or(0, |(len, _)| len);
         let odd = |(len, is_null): (usize, bool)| !is_null && len != width;
         if let Some(at) = lists.lengths().zip(lists.nulls()).position(odd) {
             let len = lists.lengths().nth(at).unwrap_or(0);
@@ -227,66 +227,66 @@ impl<'a> Gather<'a> {
                 "a list of {len} items in a batch that begins with one of {width}; give \
                  ragged=\"pad\" or ragged=\"object\", or take single rows (batch_size=None)"
             );
-            return Err(Fault::At { path: path.to_owned(), at, reason });
+            return Err(ColumnError::At { path: path.to_owned(), at, reason });
         }
-        self.items(path, item, parts, &lists, width)
+        self.padded_items(path, item, arrays, &lists, width)
     }
 
-    fn check_null_lists(self, path: &str, lists: &Lists) -> Result<(), Fault> {
+    fn check_null_lists(self, path: &str, lists: &Lists) -> Result<(), ColumnError> {
         match lists.nulls().position(|is_null| is_null) {
             Some(at) if self.style.fill.is_none() => {
-                Err(Fault::At { path: path.to_owned(), at, reason: NULL.to_owned() })
+                Err(ColumnError::At { path: path.to_owned(), at, reason: NULL.to_owned() })
             }
             _ => Ok(()),
         }
     }
 
-    /// The items of lists that are lengthened to `width`, as a column of rows.
-    fn items(
+    /// The items of lists, padded to `width`, as an array of rows.
+    fn padded_items(
         self,
         path: &str,
         item: &DataType,
-        parts: &[ArrayRef],
+        arrays: &[ArrayRef],
         lists: &Lists,
         width: usize,
-    ) -> Result<Gathered, Fault> {
+    ) -> Result<GatheredColumn, ColumnError> {
         let items = lists.items_padded(width, self.limit)?;
-        self.folded(path, item, parts, &items, (lists.len(), width))
+        self.reshaped(path, item, arrays, &items, (lists.len(), width))
     }
 
-    /// Items, as many as rows of `width` have, as a column of these rows.
-    fn folded(
+    /// Items as an array of `n` rows of `width`.
+    fn reshaped(
         self,
         path: &str,
         item: &DataType,
-        parts: &[ArrayRef],
-        items: &Runs,
+        arrays: &[ArrayRef],
+        items: &CopyPlan,
         (n, width): (usize, usize),
-    ) -> Result<Gathered, Fault> {
-        let inner = self.column(path, item, &lists::values(parts)?, items);
-        let mut inner = inner.map_err(|fault| fault.lift(|at| at / width.max(1)))?;
-        inner.fold(n, width);
+    ) -> Result<GatheredColumn, ColumnError> {
+        let inner = self.column(path, item, &lists::item_arrays(arrays)?, items);
+        let mut inner = inner.map_err(|error| error.map_index(|at| at / width.max(1)))?;
+        inner.reshape(n, width);
         Ok(inner)
     }
 
-    /// A fixed-size list column; what is around it is null where it is null.
+    /// A fixed-size list column. The items of a null list are missing.
     fn fixed(
         self,
         path: &str,
         item: &DataType,
         width: usize,
-        parts: &[ArrayRef],
-        runs: &Runs,
-    ) -> Result<Gathered, Fault> {
-        let runs = runs.without_nulls(parts, self.limit)?;
-        self.limit.take(runs.len(), width)?;
-        let mut items = Runs::default();
-        for run in runs.iter() {
-            let first = run.start.checked_mul(width);
+        arrays: &[ArrayRef],
+        plan: &CopyPlan,
+    ) -> Result<GatheredColumn, ColumnError> {
+        let plan = plan.without_nulls(arrays, self.limit)?;
+        self.limit.take(plan.len(), width)?;
+        let mut items = CopyPlan::default();
+        for range in plan.iter() {
+            let first = range.start.checked_mul(width);
             let first = first.ok_or_else(|| Error::corrupt("a fixed-size list is too wide"))?;
-            items.push(run.from, first, run.len * width);
+            items.push(range.source, first, range.len * width);
         }
-        self.folded(path, item, parts, &items, (runs.len(), width))
+        self.reshaped(path, item, arrays, &items, (plan.len(), width))
     }
 
     /// The values that dictionaries or run-end encoded arrays refer to.
@@ -294,29 +294,29 @@ impl<'a> Gather<'a> {
         self,
         path: &str,
         values: &DataType,
-        parts: &[ArrayRef],
-        runs: &Runs,
-    ) -> Result<Gathered, Fault> {
-        let referred = runs.referred(parts, self.limit)?;
-        let parts: Vec<_> = parts.iter().map(referred_values).collect::<Result<_, _>>()?;
-        self.column(path, values, &parts, &referred)
+        arrays: &[ArrayRef],
+        plan: &CopyPlan,
+    ) -> Result<GatheredColumn, ColumnError> {
+        let referred = plan.referred(arrays, self.limit)?;
+        let arrays: Vec<_> = arrays.iter().map(referred_values).collect::<Result<_, _>>()?;
+        self.column(path, values, &arrays, &referred)
     }
 
-    /// Values without a dtype.
-    fn objects(self, parts: &[ArrayRef], runs: &Runs) -> Result<Column, Fault> {
-        self.limit.take(runs.len(), size_of::<Value>())?;
-        let mut cells = Vec::with_capacity(runs.len());
-        for run in runs.iter() {
-            let Origin::Part(part) = run.from else {
-                cells.extend(std::iter::repeat_with(|| Value::None).take(run.len));
+    /// A column of values without a dtype.
+    fn objects(self, arrays: &[ArrayRef], plan: &CopyPlan) -> Result<Column, ColumnError> {
+        self.limit.take(plan.len(), size_of::<Value>())?;
+        let mut cells = Vec::with_capacity(plan.len());
+        for range in plan.iter() {
+            let CopySource::Array(number) = range.source else {
+                cells.extend(std::iter::repeat_with(|| Value::None).take(range.len));
                 continue;
             };
-            let array = part_of(parts, part, run)?;
-            for at in run.start..run.end() {
+            let array = array_of(arrays, number, range)?;
+            for at in range.start..range.end() {
                 cells.push(value(array, at, self.limit)?);
             }
         }
-        Ok(Column::Objects { cells, shape: vec![runs.len()] })
+        Ok(Column::Objects { cells, shape: vec![plan.len()] })
     }
 }
 
@@ -334,8 +334,8 @@ fn fill(into: &mut [u8], bytes: Option<&[u8]>) {
     }
 }
 
-/// Copies values of `stored` bytes as values of `width`: as they lie, or 32-bit integers as 64-bit
-/// ones.
+/// Copies values of `stored` bytes as values of `width` bytes. Where these differ, they are 32-bit
+/// and 64-bit integers.
 fn copy_widened(bytes: &[u8], stored: usize, into: &mut [u8], width: usize) {
     if stored == width && bytes.len() == into.len() {
         into.copy_from_slice(bytes);

@@ -6,8 +6,8 @@ use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_schema::{DataType, FieldRef};
 
 use super::{
-    limit::Limit,
-    runs::{Origin, Runs, part_of},
+    copy_plan::{CopyPlan, CopySource, array_of},
+    size_limit::SizeLimit,
 };
 use crate::error::{Error, Result};
 
@@ -22,9 +22,9 @@ pub(super) fn list_item(data_type: &DataType) -> Option<&FieldRef> {
     }
 }
 
-/// Where the items of each list lie.
+/// The offsets of the items of each list.
 #[derive(Debug)]
-enum Places<'a> {
+enum Offsets<'a> {
     Narrow(&'a [i32]),
     Wide(&'a [i64]),
     NarrowViews(&'a [i32], &'a [i32]),
@@ -32,8 +32,8 @@ enum Places<'a> {
     Fixed(usize),
 }
 
-impl Places<'_> {
-    /// The first item of a list, and their number.
+impl Offsets<'_> {
+    /// The index of a list's first item, and the number of its items.
     fn get(&self, at: usize) -> Option<(usize, usize)> {
         let (start, len) = match self {
             Self::Fixed(width) => return Some((at.checked_mul(*width)?, *width)),
@@ -54,112 +54,113 @@ impl Places<'_> {
     }
 }
 
-/// A list array taken apart.
-struct Items<'a> {
-    places: Places<'a>,
-    values: ArrayRef,
+/// The offsets and the items of a list array.
+struct ListArray<'a> {
+    offsets: Offsets<'a>,
+    items: ArrayRef,
 }
 
-impl<'a> Items<'a> {
+impl<'a> ListArray<'a> {
     fn of(array: &'a ArrayRef) -> Result<Self> {
-        let (places, values) = match array.data_type() {
+        let (offsets, items) = match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                (Places::Narrow(list.value_offsets()), Arc::clone(list.values()))
+                (Offsets::Narrow(list.value_offsets()), Arc::clone(list.values()))
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                (Places::Wide(list.value_offsets()), Arc::clone(list.values()))
+                (Offsets::Wide(list.value_offsets()), Arc::clone(list.values()))
             }
             DataType::ListView(_) => {
                 let list = array.as_list_view::<i32>();
-                let places = Places::NarrowViews(list.value_offsets(), list.value_sizes());
-                (places, Arc::clone(list.values()))
+                let offsets = Offsets::NarrowViews(list.value_offsets(), list.value_sizes());
+                (offsets, Arc::clone(list.values()))
             }
             DataType::LargeListView(_) => {
                 let list = array.as_list_view::<i64>();
-                let places = Places::WideViews(list.value_offsets(), list.value_sizes());
-                (places, Arc::clone(list.values()))
+                let offsets = Offsets::WideViews(list.value_offsets(), list.value_sizes());
+                (offsets, Arc::clone(list.values()))
             }
             DataType::FixedSizeList(_, width) => {
                 let list = array.as_fixed_size_list();
                 let width = usize::try_from(*width).unwrap_or(0);
-                (Places::Fixed(width), Arc::clone(list.values()))
+                (Offsets::Fixed(width), Arc::clone(list.values()))
             }
             DataType::Map(..) => {
                 let map = array.as_map();
                 let entries: ArrayRef = Arc::new(map.entries().clone());
-                (Places::Narrow(map.value_offsets()), entries)
+                (Offsets::Narrow(map.value_offsets()), entries)
             }
             other => return Err(Error::corrupt(format!("{other} is not a list"))),
         };
-        Ok(Self { places, values })
+        Ok(Self { offsets, items })
     }
 }
 
 /// The arrays of items.
-pub(super) fn values(parts: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-    parts.iter().map(|part| Ok(Items::of(part)?.values)).collect()
+pub(super) fn item_arrays(arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+    arrays.iter().map(|array| Ok(ListArray::of(array)?.items)).collect()
 }
 
-/// The items of one list, and the array that they are in.
+/// The array of one list's items, the index of the first, and their number.
 pub(super) fn items_of(array: &ArrayRef, at: usize) -> Result<(ArrayRef, usize, usize)> {
-    let items = Items::of(array)?;
-    let (start, len) = items.places.get(at).ok_or_else(outside)?;
-    if start.checked_add(len).is_none_or(|end| end > items.values.len()) {
+    let list = ListArray::of(array)?;
+    let (start, len) = list.offsets.get(at).ok_or_else(outside)?;
+    if start.checked_add(len).is_none_or(|end| end > list.items.len()) {
         return Err(outside());
     }
-    Ok((items.values, start, len))
+    Ok((list.items, start, len))
 }
 
-/// The lists of a plan: where the items of each are, and where a list is null or padding.
+/// The lists of a plan.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    places: Vec<(Origin, usize, usize)>,
+    /// The source of each list's items, the index of the first, and their number.
+    items: Vec<(CopySource, usize, usize)>,
 }
 
 impl Lists {
-    /// Looks every list up.
-    pub(super) fn of(parts: &[ArrayRef], runs: &Runs, limit: &Limit) -> Result<Self> {
-        limit.take(runs.len(), size_of::<(Origin, usize, usize)>())?;
-        let parts_items = parts.iter().map(Items::of).collect::<Result<Vec<_>>>()?;
-        let mut places = Vec::with_capacity(runs.len());
-        for run in runs.iter() {
-            let Origin::Part(part) = run.from else {
-                places.extend(std::iter::repeat_n((run.from, 0, 0), run.len));
+    /// The lists that `plan` names.
+    pub(super) fn of(arrays: &[ArrayRef], plan: &CopyPlan, limit: &SizeLimit) -> Result<Self> {
+        limit.take(plan.len(), size_of::<(CopySource, usize, usize)>())?;
+        let lists = arrays.iter().map(ListArray::of).collect::<Result<Vec<_>>>()?;
+        let mut items = Vec::with_capacity(plan.len());
+        for range in plan.iter() {
+            let CopySource::Array(number) = range.source else {
+                items.extend(std::iter::repeat_n((range.source, 0, 0), range.len));
                 continue;
             };
-            let array = part_of(parts, part, run)?;
-            let items = parts_items.get(part).ok_or_else(outside)?;
-            for at in run.start..run.end() {
+            let array = array_of(arrays, number, range)?;
+            let list = lists.get(number).ok_or_else(outside)?;
+            for at in range.start..range.end() {
                 if array.is_null(at) {
-                    places.push((Origin::Null, 0, 0));
+                    items.push((CopySource::Null, 0, 0));
                     continue;
                 }
-                let (start, len) = items.places.get(at).ok_or_else(outside)?;
-                places.push((run.from, start, len));
+                let (start, len) = list.offsets.get(at).ok_or_else(outside)?;
+                items.push((range.source, start, len));
             }
         }
-        Ok(Self { places })
+        Ok(Self { items })
     }
 
     /// The number of lists.
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.items.len()
     }
 
     /// Whether each list is null.
     pub(super) fn nulls(&self) -> impl Iterator<Item = bool> {
-        self.places.iter().map(|(from, ..)| *from == Origin::Null)
+        self.items.iter().map(|(source, ..)| *source == CopySource::Null)
     }
 
-    /// The number of items of each list; missing ones have none.
+    /// The number of items of each list; 0 for missing ones.
     pub(super) fn lengths(&self) -> impl ExactSizeIterator<Item = usize> {
-        self.places.iter().map(|(.., len)| *len)
+        self.items.iter().map(|(.., len)| *len)
     }
 
-    /// The list that holds item `at` of all of them, one list after another.
-    pub(super) fn holding(&self, at: usize) -> usize {
+    /// The index of the list that has item `at` of all lists' items.
+    pub(super) fn list_of(&self, at: usize) -> usize {
         let mut ends = self.lengths().scan(0, |end, len| {
             *end += len;
             Some(*end)
@@ -167,26 +168,27 @@ impl Lists {
         ends.position(|end| at < end).unwrap_or(0)
     }
 
-    /// The items of all lists, one list after another.
-    pub(super) fn items(&self, limit: &Limit) -> Result<Runs> {
+    /// The items of all lists.
+    pub(super) fn items(&self, limit: &SizeLimit) -> Result<CopyPlan> {
         limit.take(self.lengths().try_fold(0, usize::checked_add).unwrap_or(usize::MAX), 1)?;
-        let mut runs = Runs::default();
-        for (from, start, len) in &self.places {
-            runs.push(*from, *start, *len);
+        let mut plan = CopyPlan::default();
+        for (source, start, len) in &self.items {
+            plan.push(*source, *start, *len);
         }
-        Ok(runs)
+        Ok(plan)
     }
 
-    /// The same, each list lengthened to `width` items, which are null in a null list.
-    pub(super) fn items_padded(&self, width: usize, limit: &Limit) -> Result<Runs> {
-        limit.take(self.places.len(), width)?;
-        let mut runs = Runs::default();
-        for (from, start, len) in &self.places {
-            runs.push(*from, *start, *len);
-            let behind = if *from == Origin::Null { Origin::Null } else { Origin::Pad };
-            runs.push(behind, 0, width.saturating_sub(*len));
+    /// The items of all lists, each padded to `width` items, which are null in a null list.
+    pub(super) fn items_padded(&self, width: usize, limit: &SizeLimit) -> Result<CopyPlan> {
+        limit.take(self.items.len(), width)?;
+        let mut plan = CopyPlan::default();
+        for (source, start, len) in &self.items {
+            plan.push(*source, *start, *len);
+            let is_null = *source == CopySource::Null;
+            let padding = if is_null { CopySource::Null } else { CopySource::Padding };
+            plan.push(padding, 0, width.saturating_sub(*len));
         }
-        Ok(runs)
+        Ok(plan)
     }
 }
 

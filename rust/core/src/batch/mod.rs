@@ -1,19 +1,19 @@
-//! What is handed out: columns of rows, in buffers that are written once.
+//! Delivered batches: columns of rows, in buffers that are written once. No I/O is done here.
 
 mod assemble;
-mod describe;
+mod column_spec;
+mod copy_plan;
 mod dtype;
 mod gather;
-mod gathered;
-mod held;
-mod kind;
-mod limit;
+mod gathered_column;
 mod lists;
+mod object_bytes;
+mod reservation;
 mod row;
-mod runs;
 mod samples;
-mod space;
+mod size_limit;
 mod style;
+mod supported;
 mod value;
 
 use std::sync::Arc;
@@ -26,31 +26,31 @@ use crate::{
 };
 use gristmill_audio::{Codec, DecodeReport, SampleType};
 
-pub(crate) use assemble::{Audio, Layout, Source, VALID, assemble};
-pub use describe::{Described, describe_columns};
+pub(crate) use assemble::{AudioSlots, ColumnSource, ElementLayout, VALID, assemble};
+pub use column_spec::{ColumnSpec, column_specs};
 pub use dtype::{Dtype, FillValue};
-pub use kind::check_supported;
-pub use limit::Limit;
+pub(crate) use reservation::Reservation;
 pub(crate) use row::{BlobValue, Row, RowOutcome};
-pub(crate) use space::Space;
+pub use size_limit::SizeLimit;
 pub use style::{Binary, Ragged, Style, Styles};
+pub use supported::check_supported;
 pub use value::{Value, value};
 
 /// One delivered element: a batch, or a single row.
 #[derive(Debug)]
 pub struct Batch {
-    /// How many rows of the stream it stands for.
+    /// Rows of the stream.
     pub n_rows: usize,
-    /// How many of them it holds: bad rows may have been left out.
+    /// Rows without those that were skipped because they are bad.
     pub n_delivered: usize,
     /// The columns in schema order, by name.
     pub columns: Vec<(String, Column)>,
-    /// Its rows that are damaged, in their order.
+    /// Its damaged rows, in their order.
     pub damaged: Vec<DamagedRow>,
-    /// The rows that could not be used, in the order of their places.
+    /// The rows that could not be used, in the order of the stream.
     pub bad: Vec<BadRow>,
-    /// For its values that are in no buffer.
-    pub(crate) held: Option<Permit>,
+    /// For its values that are not in buffers.
+    pub(crate) objects: Option<Permit>,
 }
 
 /// A row whose audio could not be used.
@@ -60,23 +60,23 @@ pub struct BadRow {
     pub shard: Arc<str>,
     /// The row's index in its shard.
     pub row: u64,
-    /// How many rows the shard has.
+    /// The number of rows of the shard.
     pub shard_rows: u64,
-    /// What the row itself calls its audio, where it does.
+    /// The recording's original path, if the row has it.
     pub path: Option<String>,
-    /// The codec, once the header told it.
+    /// The codec, as far as it is known.
     pub codec: Option<Codec>,
-    /// Why, in a word; the limit's field for limits.
+    /// The reason as one word; for limits the name of the limit.
     pub reason: &'static str,
-    /// Why, in a sentence with the place.
+    /// The error message.
     pub message: String,
     /// Bytes of the encoded audio; `None` for null.
     pub n_bytes: Option<u64>,
-    /// Whether it was tried in the place of another bad row.
+    /// Whether it was tried as a substitute for another bad row.
     pub is_substitute: bool,
 }
 
-/// A row that was delivered though its audio is damaged.
+/// A row that was delivered although its audio is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedRow {
     /// The shard's path.
@@ -85,7 +85,7 @@ pub struct DamagedRow {
     pub row: u64,
     /// The codec.
     pub codec: Codec,
-    /// What came of it.
+    /// The decoder's report.
     pub report: DecodeReport,
 }
 
@@ -96,7 +96,7 @@ pub enum Column {
     Samples {
         /// The samples.
         buf: Buffer,
-        /// What they are stored as.
+        /// Their type.
         sample_type: SampleType,
         /// `(rows, frames)` or `(rows, channels, frames)`; without `rows` for a single row.
         shape: Vec<usize>,
@@ -105,7 +105,7 @@ pub enum Column {
     Values {
         /// The numbers.
         buf: Buffer,
-        /// What they are.
+        /// Their dtype.
         dtype: Dtype,
         /// Rows first.
         shape: Vec<usize>,
@@ -117,9 +117,9 @@ pub enum Column {
         /// Rows first.
         shape: Vec<usize>,
     },
-    /// Arrays of unequal lengths: one list after another of the items.
+    /// Arrays of unequal lengths.
     Ragged {
-        /// The items of all lists.
+        /// The items of all lists, one list after another.
         items: Box<Column>,
         /// The number of items of each list; `None` for a null.
         lengths: Vec<Option<usize>>,
@@ -132,22 +132,21 @@ pub enum Column {
     One(Value),
 }
 
-/// The batch of these rows, each an array and an index in it, of one column called `name`.
-///
-/// Padded lists come with their lengths beside them.
+/// The column `name` of these rows, each an array and an index in it, and the lengths of its padded
+/// lists.
 ///
 /// # Errors
 ///
 /// [`crate::ErrorKind::Schema`] where a null or lists of unequal lengths do not fit `style`, with
-/// the row in the batch; as from [`value`] besides.
+/// the index of the row; and those of [`value`].
 pub fn batch_of(
     name: &str,
     rows: &[(ArrayRef, usize)],
     style: Style,
-    limit: &Limit,
+    limit: &SizeLimit,
 ) -> Result<Vec<(String, Column)>> {
     let gather = gather::Gather { style, ..gather::Gather::plain(limit) };
-    let rows: Vec<_> = rows.iter().map(|(array, place)| (array, *place)).collect();
+    let rows: Vec<_> = rows.iter().map(|(array, index)| (array, *index)).collect();
     assemble::gather_rows(name, &rows, gather).map_err(|(error, row)| match row {
         Some(row) => error.in_row(row as u64),
         None => error,

@@ -1,4 +1,4 @@
-//! A finished row, on its way into a batch.
+//! A finished row of a batch.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ pub(crate) struct Row {
     /// The row's index in the table.
     pub(crate) index: usize,
     pub(crate) blobs: Vec<BlobValue>,
-    /// What is wrong with its audio, if something is.
+    /// The damage of its audio, if there is any.
     pub(crate) damage: Option<Box<DamagedRow>>,
-    /// The rows that could not be used in this place.
+    /// Rows that could not be used, and which this one replaces.
     pub(crate) bad: Vec<BadRow>,
     pub(crate) outcome: RowOutcome,
 }
 
-/// What becomes of a row.
+/// The outcome of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowOutcome {
     /// It is delivered.
@@ -35,16 +35,16 @@ pub(crate) enum RowOutcome {
     Skipped,
 }
 
-/// What became of one blob of a row.
+/// One blob of a finished row.
 #[derive(Debug)]
 pub(crate) enum BlobValue {
     /// Null.
     Null,
-    /// Bytes as they are.
+    /// Encoded.
     Bytes(Buffer),
-    /// Audio in its slot of the batch's buffer.
+    /// Decoded, in its slot of the batch's buffer.
     Slot(AlignedBuf),
-    /// Audio in a buffer of its own, of this shape.
+    /// Decoded, in a buffer of its own, of this shape.
     Own(Buffer, Vec<usize>),
 }
 

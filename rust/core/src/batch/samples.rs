@@ -1,14 +1,14 @@
-//! Decoded rows become one array of samples.
+//! Joining decoded rows into one array of samples.
 
 use super::{
-    Space,
-    gathered::Fault,
+    Reservation,
+    gathered_column::ColumnError,
     row::{BlobValue, Row, RowOutcome},
 };
 use crate::memory::{AlignedBuf, Buffer, Lease};
 
-/// The slots of all rows as the buffer that they were cut from, in which those of rows that are not
-/// skipped stand together at the front; `None` where rows have buffers of their own.
+/// The buffer of all rows' slots, with those of skipped rows removed; `None` where rows have buffers
+/// of their own.
 pub(super) fn join(rows: &mut [Row], blob: usize, lease: Lease) -> Option<Buffer> {
     let is_slot = |row: &Row| matches!(row.blobs.get(blob), Some(BlobValue::Slot(_)));
     if rows.is_empty() || !rows.iter().all(is_slot) {
@@ -19,13 +19,12 @@ pub(super) fn join(rows: &mut [Row], blob: usize, lease: Lease) -> Option<Buffer
     let parts: Vec<AlignedBuf> = taken.filter_map(BlobValue::into_slot).collect();
     let slot_bytes = parts.first().map_or(0, |slot| slot.as_bytes().len());
     let mut whole = lease.join(parts);
-    let places = rows.iter().enumerate();
-    let kept = places.filter(|(_, row)| row.outcome != RowOutcome::Skipped);
+    let kept = rows.iter().enumerate().filter(|(_, row)| row.outcome != RowOutcome::Skipped);
     let mut n_kept = 0;
-    for (place, _) in kept {
-        let start = place * slot_bytes;
+    for (index, _) in kept {
+        let start = index * slot_bytes;
         let bytes = whole.as_bytes_mut();
-        if n_kept < place && start + slot_bytes <= bytes.len() {
+        if n_kept < index && start + slot_bytes <= bytes.len() {
             bytes.copy_within(start..start + slot_bytes, n_kept * slot_bytes);
         }
         n_kept += 1;
@@ -38,24 +37,24 @@ pub(super) fn join(rows: &mut [Row], blob: usize, lease: Lease) -> Option<Buffer
 ///
 /// # Errors
 ///
-/// The first row that does not fit, and why.
+/// For the first row of another shape.
 pub(super) fn stack(
     rows: &mut [Row],
     (name, blob): (&str, usize),
-    space: &Space,
-) -> Result<(Buffer, Vec<usize>), Fault> {
-    let fault = |at, reason| Fault::At { path: name.to_owned(), at, reason };
+    reservation: &Reservation,
+) -> Result<(Buffer, Vec<usize>), ColumnError> {
+    let error = |at, reason| ColumnError::At { path: name.to_owned(), at, reason };
     let mut owned = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter_mut().enumerate() {
         match row.blobs.get_mut(blob).map(|value| std::mem::replace(value, BlobValue::Null)) {
             Some(BlobValue::Own(buf, shape)) => owned.push((buf, shape)),
-            _ => return Err(fault(at, "has no audio".to_owned())),
+            _ => return Err(error(at, "has no audio".to_owned())),
         }
     }
-    // A masked row has no shape of its own: in a batch it takes that of the others.
+    // A masked row has no samples of its own: in a batch it gets the shape of the others.
     let valid = rows.iter().position(|row| row.outcome == RowOutcome::Valid).unwrap_or(0);
     let Some((first, shape)) = owned.get(valid).map(|(buf, shape)| (buf, shape.clone())) else {
-        return Err(fault(0, "has no audio".to_owned()));
+        return Err(error(0, "has no audio".to_owned()));
     };
     let n_bytes = first.as_bytes().len();
     let is_masked = |at: usize| rows.get(at).is_some_and(|r| r.outcome == RowOutcome::Masked);
@@ -67,19 +66,19 @@ pub(super) fn stack(
             "has shape {other:?} where the batch's first row has {shape:?}; give Audio a crop= \
              with pad=, a sample_rate= and channels=, or take single rows (batch_size=None)"
         );
-        return Err(fault(at, reason));
+        return Err(error(at, reason));
     }
     if let [_] = owned.as_slice()
         && let Some((buf, shape)) = owned.pop()
     {
         return Ok((buf, shape));
     }
-    let mut whole = space.buffer(n_bytes.saturating_mul(owned.len()))?;
-    let places = whole.as_bytes_mut().chunks_exact_mut(n_bytes.max(1));
-    for (place, (buf, _)) in places.zip(&owned) {
+    let mut whole = reservation.buffer(n_bytes.saturating_mul(owned.len()))?;
+    let slots = whole.as_bytes_mut().chunks_exact_mut(n_bytes.max(1));
+    for (slot, (buf, _)) in slots.zip(&owned) {
         match buf.as_bytes() {
-            bytes if bytes.len() == place.len() => place.copy_from_slice(bytes),
-            _ => place.fill(0),
+            bytes if bytes.len() == slot.len() => slot.copy_from_slice(bytes),
+            _ => slot.fill(0),
         }
     }
     Ok((whole, shape))

@@ -1,65 +1,65 @@
-//! What becomes of nulls and of lists of unequal lengths in batches.
+//! How batches represent nulls, lists of unequal lengths, and binary values.
 
 use std::fmt;
 
 use super::dtype::FillValue;
 use crate::error::{Error, Result};
 
-/// How a batch holds lists of variable length.
+/// How a batch represents lists of variable length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ragged {
     /// An array of objects, each row's list an array of its own.
     #[default]
     Object,
-    /// One array, rows lengthened to the longest of the batch, with their lengths beside it.
+    /// One array, rows padded to the longest of the batch, and an array of their lengths.
     Pad,
     /// One array; rows of unequal lengths are an error.
     Error,
 }
 
 impl Ragged {
-    /// All of them, by the names that users give.
+    /// All of them, by their names in Python.
     pub const ALL: [(&'static str, Self); 3] =
         [("object", Self::Object), ("pad", Self::Pad), ("error", Self::Error)];
 }
 
-/// What binary values become in Python.
+/// The Python type of binary values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Binary {
-    /// `bytes`, which are a copy.
+    /// `bytes`, which are copies.
     #[default]
     Bytes,
-    /// Arrays of `uint8`; those of encoded rows are the memory that they were read into.
+    /// Arrays of `uint8`. Those of encoded rows are not copied.
     Numpy,
 }
 
 impl Binary {
-    /// All of them, by the names that users give.
+    /// All of them, by their names in Python.
     pub const ALL: [(&'static str, Self); 2] = [("bytes", Self::Bytes), ("numpy", Self::Numpy)];
 }
 
-/// How batches hold one column.
+/// How batches represent one column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Style {
     /// Lists of variable length.
     pub ragged: Ragged,
-    /// What stands where there is no value; `None` makes a null an error.
+    /// The value for nulls; `None` makes a null an error.
     pub fill: Option<FillValue>,
 }
 
-/// How batches hold all columns; a name overrides what holds for the others.
+/// How batches represent all columns.
 #[derive(Clone, Debug, Default)]
 pub struct Styles {
     /// For columns that are not named.
     pub default: Style,
-    /// By column.
+    /// Exceptions, by column.
     pub ragged: Vec<(String, Ragged)>,
-    /// By column.
+    /// Exceptions, by column.
     pub fill: Vec<(String, FillValue)>,
 }
 
 impl Styles {
-    /// What holds for this column.
+    /// The style of this column.
     pub fn of(&self, column: &str) -> Style {
         fn named<T: Copy>(all: &[(String, T)], column: &str) -> Option<T> {
             all.iter().find(|(name, _)| name == column).map(|(_, value)| *value)

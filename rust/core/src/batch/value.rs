@@ -14,32 +14,32 @@ use arrow_schema::DataType;
 
 use super::{
     Column,
+    copy_plan::{CopyPlan, referred, referred_values},
     dtype::Dtype,
     gather::{Gather, is_record},
-    gathered::Fault,
-    limit::Limit,
+    gathered_column::ColumnError,
     lists::{items_of, list_item},
-    runs::{Runs, referred, referred_values},
+    size_limit::SizeLimit,
 };
 use crate::{
     error::{Error, Result},
     memory::Buffer,
 };
 
-/// One value, as Python is to have it.
+/// One value, by its Python type.
 #[derive(Debug)]
 pub enum Value {
     /// `None`: a null.
     None,
-    /// A NumPy scalar: its dtype, and its bytes at the front.
+    /// A NumPy scalar: its dtype, and its bytes, of which the first `width` count.
     Scalar(Dtype, [u8; 8]),
     /// A string.
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
-    /// Bytes in the memory that they were read into.
+    /// Bytes in the buffer that they were read into.
     Blob(Buffer),
-    /// A `decimal.Decimal`, as its constructor takes it.
+    /// A `decimal.Decimal`, as text for its constructor.
     Decimal(String),
     /// The items of a list.
     Array(Box<Column>),
@@ -49,16 +49,15 @@ pub enum Value {
     Struct(Vec<(String, Value)>),
 }
 
-/// The value at `at`; a null is [`Value::None`], and the items of a list with nulls among numbers
-/// are an array of objects.
+/// The value at index `at`. A null is [`Value::None`]. The items of a list of numbers with nulls are
+/// an array of objects.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Limit`] where lists within lists, sharing their items, would grow beyond
-/// `limit`; [`crate::ErrorKind::Corrupt`] for nested columns that do not hold what refers to them;
-/// [`crate::ErrorKind::Schema`] for types that [`super::check_supported`] refuses;
-/// [`crate::ErrorKind::OutOfMemory`].
-pub fn value(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
+/// [`crate::ErrorKind::Limit`] for values beyond `limit`; [`crate::ErrorKind::Corrupt`] for nested
+/// columns that are shorter than what refers to them; [`crate::ErrorKind::Schema`] for types that
+/// [`super::check_supported`] refuses; [`crate::ErrorKind::OutOfMemory`].
+pub fn value(array: &ArrayRef, at: usize, limit: &SizeLimit) -> Result<Value> {
     limit.take(1, size_of::<Value>())?;
     if at >= array.len() {
         return Err(Error::corrupt("a nested column is shorter than what refers to it"));
@@ -81,7 +80,7 @@ pub fn value(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
         Ok(Value::Text(copy))
     };
     let decimal = |unscaled: String, scale: i8| {
-        // The exponent, not the scale: exact whatever the precision of the decimal context.
+        // With an exponent, the value is exact whatever the precision of the decimal context.
         Ok(Value::Decimal(format!("{unscaled}E{}", -i32::from(scale))))
     };
     match array.data_type() {
@@ -123,15 +122,15 @@ pub fn value(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
     }
 }
 
-/// Items as an array of their dtype, or of objects where there are nulls among them.
-fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &Limit) -> Result<Value> {
+/// Items as an array of their dtype, or of objects where some are null.
+fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &SizeLimit) -> Result<Value> {
     if !is_record(items.data_type()) && !has_null_list(items, start..start + len)? {
         let gather = Gather::plain(limit);
-        let runs = Runs::of(start, len);
-        match gather.column("", items.data_type(), std::slice::from_ref(items), &runs) {
+        let plan = CopyPlan::of(start, len);
+        match gather.column("", items.data_type(), std::slice::from_ref(items), &plan) {
             Ok(gathered) => return Ok(Value::Array(Box::new(gathered.column))),
-            Err(Fault::Whole(error)) => return Err(error),
-            Err(Fault::At { .. }) => {}
+            Err(ColumnError::Whole(error)) => return Err(error),
+            Err(ColumnError::At { .. }) => {}
         }
     }
     limit.take(len, size_of::<Value>())?;
@@ -139,8 +138,8 @@ fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &Limit) -> Res
     Ok(Value::Array(Box::new(Column::Objects { cells, shape: vec![len] })))
 }
 
-/// Whether one of the items is a null list of fixed size, or holds one: as cells of one array it
-/// could not be told from a list of nulls.
+/// Whether one of the items is a null list of fixed size, or has one in it. In an array it would look
+/// like a list of nulls.
 fn has_null_list(items: &ArrayRef, mut range: Range<usize>) -> Result<bool> {
     let of = match items.data_type() {
         DataType::Dictionary(_, values) => values,
@@ -169,7 +168,7 @@ fn has_null_list(items: &ArrayRef, mut range: Range<usize>) -> Result<bool> {
     })
 }
 
-fn pairs(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
+fn pairs(array: &ArrayRef, at: usize, limit: &SizeLimit) -> Result<Value> {
     let (entries, start, len) = items_of(array, at)?;
     let entries = entries.as_struct();
     let [keys, values] = entries.columns() else {
@@ -180,21 +179,21 @@ fn pairs(array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
     (start..start + len).map(pair).collect::<Result<_>>().map(Value::Pairs)
 }
 
-fn scalar(data_type: &DataType, array: &ArrayRef, at: usize, limit: &Limit) -> Result<Value> {
+fn scalar(data_type: &DataType, array: &ArrayRef, at: usize, limit: &SizeLimit) -> Result<Value> {
     if Dtype::of(data_type).is_none() {
         return Err(Error::schema("", format!("Arrow type {data_type} is not supported")));
     }
     let gather = Gather::plain(limit);
-    let runs = Runs::of(at, 1);
-    match gather.column("", data_type, std::slice::from_ref(array), &runs) {
+    let plan = CopyPlan::of(at, 1);
+    match gather.column("", data_type, std::slice::from_ref(array), &plan) {
         Ok(gathered) => Ok(gathered.column.into_value()),
-        Err(Fault::Whole(error)) => Err(error),
-        Err(Fault::At { .. }) => Ok(Value::None),
+        Err(ColumnError::Whole(error)) => Err(error),
+        Err(ColumnError::At { .. }) => Ok(Value::None),
     }
 }
 
 impl Column {
-    /// The first of the values, or `None` where there are none.
+    /// The first value, or `None` without values.
     fn into_value(self) -> Value {
         match self {
             Self::Values { buf, dtype, .. } => {
@@ -207,7 +206,7 @@ impl Column {
         }
     }
 
-    /// A column of one number as the number itself.
+    /// A column of one number as that number.
     pub(super) fn into_one(self) -> Self {
         Self::One(self.into_value())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{context::Context, dataset::Dataset, queue::CompleteBatch, row_task::StreamItems};
 use crate::{
-    batch::{Audio, Batch, Row, Space, assemble},
+    batch::{AudioSlots, Batch, Reservation, Row, assemble},
     error::Result,
     memory::{Lease, Permit},
 };
@@ -33,15 +33,15 @@ impl Assembler {
         reserved: Option<Permit>,
     ) -> (Result<Batch>, usize) {
         let Context { options, account, metrics, .. } = &*self.context;
-        let space = Space::new(reserved.unwrap_or_else(|| account.take(0)));
+        let reservation = Reservation::new(reserved.unwrap_or_else(|| account.take(0)));
         let shape = dataset.slot_shape.as_deref().unwrap_or_default();
-        let audio = Audio { shape, sample_type: dataset.sample_type(), lease };
+        let audio = AudioSlots { shape, sample_type: dataset.sample_type(), lease };
         let how = (options.batch_size.is_none(), options.column_limit());
         let batch = metrics.assemble.time(|| {
             rows.and_then(|rows| {
-                assemble(rows, &dataset.layout, &dataset.shards, audio, &space, how)
+                assemble(rows, &dataset.layout, &dataset.shards, audio, &reservation, how)
             })
         });
-        (batch, space.taken())
+        (batch, reservation.taken())
     }
 }

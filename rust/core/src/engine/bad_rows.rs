@@ -15,7 +15,7 @@ use super::{
     table_cache::BatchId,
 };
 use crate::{
-    batch::{BadRow, Limit, Value, value},
+    batch::{BadRow, SizeLimit, Value, value},
     error::{Error, ErrorKind, Result},
     hash::hash,
     order::{RowId, Step},
@@ -168,7 +168,7 @@ impl BadRows {
             return None;
         }
         let path = audio.column_by_name(PathColumn::NAME)?;
-        match value(path, table_row, &Limit::new(MAX_PATH_BYTES)) {
+        match value(path, table_row, &SizeLimit::new(MAX_PATH_BYTES)) {
             Ok(Value::Text(path)) => Some(path),
             _ => None,
         }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use crate::{
-    batch::{Layout, Source, VALID, check_supported},
+    batch::{ColumnSource, ElementLayout, VALID, check_supported},
     error::{Error, Result},
     metrics::{RowCounts, ShardReads},
     order::{Fingerprint, Order, Rows, Step},
@@ -28,7 +28,7 @@ pub(super) struct Dataset {
     pub(super) projection: Projection,
     /// The columns that are read row by row.
     pub(super) blobs: Vec<String>,
-    pub(super) layout: Layout,
+    pub(super) layout: ElementLayout,
     /// The index of the blob that is decoded, and how.
     pub(super) audio: Option<(usize, AudioSpec)>,
     /// The shape of a decoded row, if it is the same for all rows.
@@ -105,7 +105,7 @@ impl Dataset {
         let fingerprint = Fingerprint::new(&order, &keys, options.crop_seed);
 
         let names = delivered.iter().map(|name| (*name).to_owned());
-        let layout = Layout {
+        let layout = ElementLayout {
             columns: sources(names, &projection, &blobs, decoded),
             with_row_id: options.with_row_id,
             with_valid: options.on_error == OnError::Mask,
@@ -282,13 +282,13 @@ fn sources(
     projection: &Projection,
     blobs: &[String],
     decoded: Option<&String>,
-) -> Vec<(String, Source)> {
+) -> Vec<(String, ColumnSource)> {
     let small = projection.small_schema();
     let small = |name: &str| small.fields().iter().position(|field| field.name() == name);
     let source = |name: &String| match blobs.iter().position(|blob| blob == name) {
-        Some(k) if decoded == Some(name) => Some(Source::Audio(k)),
-        Some(k) => Some(Source::Blob { blob: k, fields: small(name) }),
-        None => small(name).map(Source::Table),
+        Some(k) if decoded == Some(name) => Some(ColumnSource::Audio(k)),
+        Some(k) => Some(ColumnSource::Blob { blob: k, fields: small(name) }),
+        None => small(name).map(ColumnSource::Table),
     };
     names.filter_map(|name| source(&name).map(|source| (name, source))).collect()
 }

@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 
 use super::{Runtime, dataset::Dataset, options::Options};
 use crate::{
-    batch::{Binary, Described, Dtype, Source, VALID, describe_columns},
+    batch::{Binary, ColumnSource, ColumnSpec, Dtype, VALID, column_specs},
     error::Result,
 };
 use gristmill_audio::Channels;
@@ -16,7 +16,7 @@ use gristmill_audio::Channels;
 /// # Errors
 ///
 /// Those of opening a pipeline.
-pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String, Described)>> {
+pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String, ColumnSpec)>> {
     options.check()?;
     let mut first = options.clone();
     first.paths.truncate(1);
@@ -27,26 +27,26 @@ pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String,
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let single = options.batch_size.is_none();
     let bytes = || match options.binary {
-        Binary::Numpy if single => Described::Array(vec![None], Some(Dtype::U8)),
-        _ => Described::Array(Vec::new(), None),
+        Binary::Numpy if single => ColumnSpec::Array(vec![None], Some(Dtype::U8)),
+        _ => ColumnSpec::Array(Vec::new(), None),
     };
     let columns = |column: &str, name: &str, data_type: &DataType| {
-        describe_columns(name, data_type, style(column), options.binary)
+        column_specs(name, data_type, style(column), options.binary)
     };
-    let mut described: Vec<(String, Described)> = Vec::new();
+    let mut specs: Vec<(String, ColumnSpec)> = Vec::new();
     for (name, source) in &dataset.layout.columns {
         let data_type = |k: usize| small.fields().get(k).map(|field| field.data_type());
         match *source {
-            Source::Table(k) => {
+            ColumnSource::Table(k) => {
                 let columns = data_type(k).map(|t| columns(name, name, t));
-                described.extend(columns.unwrap_or_default());
+                specs.extend(columns.unwrap_or_default());
             }
-            Source::Audio(_) => {
-                let samples = Described::Samples(samples_shape(&dataset), dataset.sample_type());
-                described.push((name.clone(), samples));
+            ColumnSource::Audio(_) => {
+                let samples = ColumnSpec::Samples(samples_shape(&dataset), dataset.sample_type());
+                specs.push((name.clone(), samples));
             }
-            Source::Blob { fields: None, .. } => described.push((name.clone(), bytes())),
-            Source::Blob { fields: Some(k), .. } => {
+            ColumnSource::Blob { fields: None, .. } => specs.push((name.clone(), bytes())),
+            ColumnSource::Blob { fields: Some(k), .. } => {
                 let mut fields = vec![("bytes".to_owned(), bytes())];
                 if let Some(DataType::Struct(others)) = data_type(k) {
                     let others = others.iter();
@@ -54,19 +54,19 @@ pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String,
                         others.flat_map(|field| columns(name, field.name(), field.data_type())),
                     );
                 }
-                described.push((name.clone(), Described::Struct(fields)));
+                specs.push((name.clone(), ColumnSpec::Struct(fields)));
             }
         }
     }
     if options.with_row_id {
         for (name, dtype) in [("shard", Dtype::I32), ("row", Dtype::I64)] {
-            described.push((name.to_owned(), Described::Array(Vec::new(), Some(dtype))));
+            specs.push((name.to_owned(), ColumnSpec::Array(Vec::new(), Some(dtype))));
         }
     }
     if dataset.layout.with_valid {
-        described.push((VALID.to_owned(), Described::Array(Vec::new(), Some(Dtype::BOOL))));
+        specs.push((VALID.to_owned(), ColumnSpec::Array(Vec::new(), Some(Dtype::BOOL))));
     }
-    Ok(described)
+    Ok(specs)
 }
 
 fn samples_shape(dataset: &Dataset) -> Vec<Option<usize>> {

@@ -199,7 +199,7 @@ impl Pipeline {
                 metrics.bad_rows(batch.bad.iter().filter(|bad| !bad.is_substitute).count());
                 let depths = queue.read(Queue::depths);
                 consumer.took(batch.n_delivered, (depths.ready + 1, depths.read));
-                let permit = batch.take_permit(options.binary == Binary::Bytes);
+                let permit = batch.take_object_permit(options.binary == Binary::Bytes);
                 let mut delivered = lock_std(&self.delivered);
                 let older = std::mem::replace(&mut delivered.0, permit);
                 let oldest = std::mem::replace(&mut delivered.1, older);

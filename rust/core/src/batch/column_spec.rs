@@ -1,35 +1,35 @@
-//! What columns will look like, told from their types.
+//! The shapes and types of columns, from their Arrow types.
 
 use arrow_schema::DataType;
 
 use super::{
     dtype::Dtype,
     gather::is_record,
-    gathered::lengths_name,
+    gathered_column::lengths_name,
     lists::list_item,
     style::{Binary, Ragged, Style},
 };
 use gristmill_audio::SampleType;
 
-/// The kind of one output column. Shapes are those of one row, `None` where rows differ.
+/// The specification of a column. Shapes are those of one row, with `None` where rows differ.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Described {
+pub enum ColumnSpec {
     /// Decoded audio.
     Samples(Vec<Option<usize>>, SampleType),
-    /// Values of this dtype; `None` is objects.
+    /// Values of this dtype; objects without one.
     Array(Vec<Option<usize>>, Option<Dtype>),
     /// A struct's fields.
-    Struct(Vec<(String, Described)>),
+    Struct(Vec<(String, ColumnSpec)>),
 }
 
-/// An array's shape and dtype, and the shapes of the lengths that come beside it.
-struct Shaped {
+/// An array's shape and dtype, and the shapes of the lengths of its padded lists.
+struct ArraySpec {
     shape: Vec<Option<usize>>,
     dtype: Option<Dtype>,
     lengths: Vec<Vec<Option<usize>>>,
 }
 
-impl Shaped {
+impl ArraySpec {
     fn objects() -> Self {
         Self { shape: Vec::new(), dtype: None, lengths: Vec::new() }
     }
@@ -41,14 +41,14 @@ impl Shaped {
     }
 }
 
-/// Describes a column of this type, and the lengths beside it: in a batch of `style`, or in single
-/// rows without one, where binary values may be arrays.
-pub fn describe_columns(
+/// The specifications of a column of this type, and of the lengths of its padded lists: in a batch of
+/// `style`; without a style in single rows, where binary values may be arrays.
+pub fn column_specs(
     name: &str,
     data_type: &DataType,
     style: Option<Style>,
     binary: Binary,
-) -> Vec<(String, Described)> {
+) -> Vec<(String, ColumnSpec)> {
     let mut data_type = data_type;
     loop {
         data_type = match data_type {
@@ -59,8 +59,8 @@ pub fn describe_columns(
     }
     if let DataType::Struct(fields) = data_type {
         let fields = fields.iter();
-        let fields = fields.flat_map(|f| describe_columns(f.name(), f.data_type(), style, binary));
-        return vec![(name.to_owned(), Described::Struct(fields.collect()))];
+        let fields = fields.flat_map(|f| column_specs(f.name(), f.data_type(), style, binary));
+        return vec![(name.to_owned(), ColumnSpec::Struct(fields.collect()))];
     }
     let shaped = match (style, list_item(data_type), data_type) {
         (None, None, DataType::FixedSizeBinary(width)) if binary == Binary::Numpy => {
@@ -73,28 +73,28 @@ pub fn describe_columns(
         }
         _ => array(data_type, style.unwrap_or_default().ragged),
     };
-    let own = (name.to_owned(), Described::Array(shaped.shape, shaped.dtype));
+    let own = (name.to_owned(), ColumnSpec::Array(shaped.shape, shaped.dtype));
     let lengths = shaped.lengths.into_iter().enumerate().map(|(depth, shape)| {
-        (lengths_name(name, depth), Described::Array(shape, Some(Dtype::I32)))
+        (lengths_name(name, depth), ColumnSpec::Array(shape, Some(Dtype::I32)))
     });
     std::iter::once(own).chain(lengths).collect()
 }
 
 /// A binary value as an array.
-fn bytes(width: Option<usize>) -> Shaped {
-    Shaped { dtype: Some(Dtype::U8), ..Shaped::objects() }.within(width)
+fn bytes(width: Option<usize>) -> ArraySpec {
+    ArraySpec { dtype: Some(Dtype::U8), ..ArraySpec::objects() }.within(width)
 }
 
-/// The list of a single row.
-fn items(item: &DataType, width: Option<usize>) -> Shaped {
+/// A list of a single row.
+fn items(item: &DataType, width: Option<usize>) -> ArraySpec {
     if is_record(item) {
-        return Shaped::objects().within(width);
+        return ArraySpec::objects().within(width);
     }
     array(item, Ragged::Object).within(width)
 }
 
-/// One value of a column that is an array.
-fn array(data_type: &DataType, ragged: Ragged) -> Shaped {
+/// One row of a column that is an array.
+fn array(data_type: &DataType, ragged: Ragged) -> ArraySpec {
     match data_type {
         DataType::Dictionary(_, values) => array(values, ragged),
         DataType::RunEndEncoded(_, values) => array(values.data_type(), ragged),
@@ -102,8 +102,8 @@ fn array(data_type: &DataType, ragged: Ragged) -> Shaped {
             array(item.data_type(), ragged).within(usize::try_from(*width).ok())
         }
         other => match list_item(other).map(|item| item.data_type()) {
-            None => Shaped { dtype: Dtype::of(other), ..Shaped::objects() },
-            Some(item) if is_record(item) || ragged == Ragged::Object => Shaped::objects(),
+            None => ArraySpec { dtype: Dtype::of(other), ..ArraySpec::objects() },
+            Some(item) if is_record(item) || ragged == Ragged::Object => ArraySpec::objects(),
             Some(item) => {
                 let mut shaped = array(item, ragged).within(None);
                 if ragged == Ragged::Pad {

@@ -1,18 +1,18 @@
-//! Which Arrow types become NumPy values.
+//! Which Arrow types and columns are supported.
 
 use std::collections::HashSet;
 
 use arrow_schema::{DataType, Fields, Schema};
 
 use super::{
-    describe::describe_columns,
+    column_spec::column_specs,
     dtype::Dtype,
     lists::list_item,
     style::{Binary, Style, Styles},
 };
 use crate::error::{Error, Result};
 
-/// Refuses columns that have no NumPy value here, and columns of which one would hide another.
+/// Refuses columns of unsupported types, and columns that would get the same name.
 ///
 /// # Errors
 ///
@@ -59,13 +59,13 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// Refuses two values of one name, as they would stand in one dictionary.
+/// Refuses columns or fields that would have the same name in one dictionary.
 fn check_names(path: &str, fields: &Fields, style: &dyn Fn(&str) -> Style) -> Result<()> {
     let mut seen = HashSet::new();
     for field in fields {
         let style_here = style(field.name());
         let (style, binary) = (Some(style_here), Binary::default());
-        for (name, _) in describe_columns(field.name(), field.data_type(), style, binary) {
+        for (name, _) in column_specs(field.name(), field.data_type(), style, binary) {
             if !seen.insert(name.clone()) {
                 return Err(Error::schema(
                     format!("{path}{name}"),
@@ -82,7 +82,7 @@ fn check_names(path: &str, fields: &Fields, style: &dyn Fn(&str) -> Style) -> Re
     Ok(())
 }
 
-/// Calls `visit` on the fields of the structs that are nearest in this type.
+/// Calls `visit` with the fields of the outermost structs of this type.
 fn each_struct(data_type: &DataType, visit: &mut dyn FnMut(&Fields) -> Result<()>) -> Result<()> {
     use DataType as T;
     match data_type {
@@ -91,7 +91,7 @@ fn each_struct(data_type: &DataType, visit: &mut dyn FnMut(&Fields) -> Result<()
         T::Dictionary(_, values) => each_struct(values, visit),
         T::RunEndEncoded(_, values) => each_struct(values.data_type(), visit),
         T::Map(entries, _) => match entries.data_type() {
-            // Keys and values make pairs, not dictionaries: their names do not matter.
+            // Entries become pairs, not dictionaries, so that their names do not matter.
             T::Struct(pair) => {
                 pair.iter().try_for_each(|field| each_struct(field.data_type(), visit))
             }

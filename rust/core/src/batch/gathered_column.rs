@@ -1,32 +1,32 @@
-//! What gathering comes to: a column, or why there is none.
+//! A gathered column, or the reason why there is none.
 
 use super::Column;
 use crate::error::Error;
 
 /// Why values do not form a column.
 #[derive(Debug)]
-pub(super) enum Fault {
-    /// The value at this place of the column does not fit in.
+pub(super) enum ColumnError {
+    /// One value does not fit.
     At {
         /// The dotted path of the column.
         path: String,
-        /// The place, counted as the caller counts.
+        /// The index of the value, counted as the caller counts.
         at: usize,
         /// What does not fit, and what to do.
         reason: String,
     },
-    /// Not one value's fault.
+    /// The error is not about one value.
     Whole(Error),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for ColumnError {
     fn from(error: Error) -> Self {
         Self::Whole(error)
     }
 }
 
-impl Fault {
-    /// As an error, and the place that it is about.
+impl ColumnError {
+    /// As an error, and the index of its value.
     pub(super) fn into_error(self) -> (Error, Option<usize>) {
         match self {
             Self::At { path, at, reason } => (Error::schema(path, reason), Some(at)),
@@ -34,29 +34,29 @@ impl Fault {
         }
     }
 
-    /// The same fault with places counted by a level above.
-    pub(super) fn lift(self, place: impl FnOnce(usize) -> usize) -> Self {
+    /// The same error with the index of the level above.
+    pub(super) fn map_index(self, index: impl FnOnce(usize) -> usize) -> Self {
         match self {
-            Self::At { path, at, reason } => Self::At { path, at: place(at), reason },
+            Self::At { path, at, reason } => Self::At { path, at: index(at), reason },
             whole @ Self::Whole(_) => whole,
         }
     }
 }
 
-/// A column, and what comes beside it: the lengths of padded lists, outermost first.
+/// A column, and the lengths of its padded lists, outermost first.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct GatheredColumn {
     pub(super) column: Column,
     pub(super) lengths: Vec<Column>,
 }
 
-impl From<Column> for Gathered {
+impl From<Column> for GatheredColumn {
     fn from(column: Column) -> Self {
         Self { column, lengths: Vec::new() }
     }
 }
 
-/// The name of the lengths of a padded column, for the `depth`-th of its lists.
+/// The name of the lengths of a padded column's lists at this depth.
 pub(super) fn lengths_name(column: &str, depth: usize) -> String {
     match depth {
         0 => format!("{column}_lengths"),
@@ -64,16 +64,16 @@ pub(super) fn lengths_name(column: &str, depth: usize) -> String {
     }
 }
 
-impl Gathered {
-    /// Adds the column by its name, and the lengths by names made of it.
+impl GatheredColumn {
+    /// Adds the column and its lengths, by their names.
     pub(super) fn add_to(self, columns: &mut Vec<(String, Column)>, name: &str) {
         columns.push((name.to_owned(), self.column));
         let lengths = self.lengths.into_iter().enumerate();
         columns.extend(lengths.map(|(depth, lengths)| (lengths_name(name, depth), lengths)));
     }
 
-    /// Folds the first axis into `n` rows of `width`.
-    pub(super) fn fold(&mut self, n: usize, width: usize) {
+    /// Reshapes the first axis to `(n, width)`.
+    pub(super) fn reshape(&mut self, n: usize, width: usize) {
         for column in std::iter::once(&mut self.column).chain(&mut self.lengths) {
             if let Column::Values { shape, .. }
             | Column::Objects { shape, .. }

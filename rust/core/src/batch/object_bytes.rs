@@ -1,44 +1,44 @@
-//! What a batch takes besides its buffers: values that are or become objects of Python's.
+//! The memory of a batch besides its buffers: values that are or become Python objects.
 
 use super::{Batch, Column, Value};
 use crate::memory::{Buffer, Permit};
 
 /// Bytes of columns that no buffer's permit counts.
-pub(super) fn held_bytes(columns: &[(String, Column)]) -> usize {
-    columns.iter().map(|(name, column)| name.capacity() + column.held_bytes()).sum()
+pub(super) fn object_bytes(columns: &[(String, Column)]) -> usize {
+    columns.iter().map(|(name, column)| name.capacity() + column.object_bytes()).sum()
 }
 
 impl Batch {
-    /// The permit for what becomes objects of Python's: of encoded rows too, which are copied. Their
-    /// end cannot be seen.
-    pub(crate) fn take_permit(&mut self, with_blobs: bool) -> Option<Permit> {
-        let mut held = self.held.take();
-        if with_blobs && let Some(held) = &mut held {
+    /// The permit for the values that become Python objects, and `with_blobs` for encoded rows, which
+    /// are copied then. The end of these objects is not reported.
+    pub(crate) fn take_object_permit(&mut self, with_blobs: bool) -> Option<Permit> {
+        let mut objects = self.objects.take();
+        if with_blobs && let Some(objects) = &mut objects {
             for (_, column) in &mut self.columns {
                 column.each_blob(&mut |blob| {
-                    blob.permit_mut().take().into_iter().for_each(|permit| held.merge(permit));
+                    blob.permit_mut().take().into_iter().for_each(|permit| objects.merge(permit));
                 });
             }
         }
-        held
+        objects
     }
 }
 
 impl Column {
-    fn held_bytes(&self) -> usize {
+    fn object_bytes(&self) -> usize {
         let own = match self {
             Self::Samples { .. } | Self::Values { .. } => 0,
-            Self::Objects { cells, .. } => cells.iter().map(Value::held_bytes).sum(),
+            Self::Objects { cells, .. } => cells.iter().map(Value::object_bytes).sum(),
             Self::Ragged { items, lengths, .. } => {
-                items.held_bytes() + lengths.capacity() * size_of::<Option<usize>>()
+                items.object_bytes() + lengths.capacity() * size_of::<Option<usize>>()
             }
-            Self::Struct(fields) => fields.iter().map(|(_, field)| field.held_bytes()).sum(),
-            Self::One(value) => value.held_bytes(),
+            Self::Struct(fields) => fields.iter().map(|(_, field)| field.object_bytes()).sum(),
+            Self::One(value) => value.object_bytes(),
         };
         size_of::<Self>() + own
     }
 
-    /// Encoded rows are values of a column or of its struct, never deeper.
+    /// Encoded rows are values of a column or of a struct's field, never deeper.
     fn each_blob(&mut self, change: &mut impl FnMut(&mut Buffer)) {
         match self {
             Self::Objects { cells, .. } => {
@@ -64,18 +64,18 @@ impl Value {
         }
     }
 
-    fn held_bytes(&self) -> usize {
+    fn object_bytes(&self) -> usize {
         let own = match self {
             // A blob has a permit of its own.
             Self::None | Self::Scalar(..) | Self::Blob(_) => 0,
             Self::Text(text) | Self::Decimal(text) => text.capacity(),
             Self::Bytes(bytes) => bytes.capacity(),
-            Self::Array(column) => column.held_bytes(),
+            Self::Array(column) => column.object_bytes(),
             Self::Pairs(pairs) => {
-                pairs.iter().map(|(key, value)| key.held_bytes() + value.held_bytes()).sum()
+                pairs.iter().map(|(key, value)| key.object_bytes() + value.object_bytes()).sum()
             }
             Self::Struct(fields) => {
-                let field = |(name, value): &(String, Self)| name.capacity() + value.held_bytes();
+                let field = |(name, value): &(String, Self)| name.capacity() + value.object_bytes();
                 fields.iter().map(field).sum()
             }
         };
@@ -88,23 +88,23 @@ mod tests {
     use super::*;
     use crate::memory::MemoryPool;
 
-    fn held(column: Column) -> usize {
-        held_bytes(&[("x".to_owned(), column)])
+    fn bytes_of(column: Column) -> usize {
+        object_bytes(&[("x".to_owned(), column)])
     }
 
     #[test]
     fn objects_count_for_what_they_hold() {
         let text = |n: usize| Value::Text("x".repeat(n));
         let objects = |cells| Column::Objects { cells, shape: vec![2] };
-        let empty = held(objects(vec![text(0), Value::None]));
+        let empty = bytes_of(objects(vec![text(0), Value::None]));
         let nested = Value::Array(Box::new(objects(vec![text(1_000), text(1_000)])));
-        assert_eq!(held(objects(vec![text(10_000), Value::None])), empty + 10_000);
-        let of_lists = held(objects(vec![nested, Value::Bytes(vec![0; 500])]));
+        assert_eq!(bytes_of(objects(vec![text(10_000), Value::None])), empty + 10_000);
+        let of_lists = bytes_of(objects(vec![nested, Value::Bytes(vec![0; 500])]));
         assert!((2_500..3_500).contains(&(of_lists - empty)), "{of_lists} {empty}");
     }
 
     #[test]
-    fn encoded_rows_hold_their_permit_unless_they_are_copied() {
+    fn encoded_rows_keep_their_permit_unless_they_are_copied() {
         let account = MemoryPool::default().open(1 << 20);
         let blob = |n: usize| Value::Blob(account.buffer(n, account.take(n)).unwrap());
         let batch = || {
@@ -115,18 +115,18 @@ mod tests {
             )]);
             let columns = [bytes, Column::One(blob(10))].map(|column| (String::new(), column));
             let (damaged, bad) = (Vec::new(), Vec::new());
-            let held = Some(account.take(500));
-            Batch { n_rows: 2, n_delivered: 2, columns: columns.into(), damaged, bad, held }
+            let objects = Some(account.take(500));
+            Batch { n_rows: 2, n_delivered: 2, columns: columns.into(), damaged, bad, objects }
         };
         let mut lent = batch();
-        let permit = lent.take_permit(false).unwrap();
+        let permit = lent.take_object_permit(false).unwrap();
         assert_eq!((permit.n_bytes(), account.used()), (500, 9_510));
         drop(permit);
         lent.columns.pop();
         assert_eq!(account.used(), 9_000);
         drop(lent);
         let mut copied = batch();
-        let permit = copied.take_permit(true);
+        let permit = copied.take_object_permit(true);
         drop(copied);
         assert_eq!(account.used(), 9_510);
         drop(permit);

@@ -1,28 +1,28 @@
-//! A bound on what one element may grow to.
+//! A bound on the size of an element.
 
 use std::cell::Cell;
 
 use crate::error::{Error, Result};
 
 /// Lists that share items, keys that share values and runs that repeat one can describe columns
-/// much larger than their bytes. What is made of them is counted down from here, before it is made.
+/// much larger than their bytes. Values are charged to this limit before they are made.
 #[derive(Debug)]
-pub struct Limit {
+pub struct SizeLimit {
     bytes: usize,
     left: Cell<usize>,
 }
 
-impl Limit {
-    /// Room for `bytes`.
+impl SizeLimit {
+    /// At most `bytes`.
     pub fn new(bytes: usize) -> Self {
         Self { bytes, left: Cell::new(bytes) }
     }
 
-    /// Takes room for `n` values of `bytes` each.
+    /// Charges `n` values of `bytes` each.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Limit`] where it is used up.
+    /// [`crate::ErrorKind::Limit`] where they exceed what is left.
     pub(super) fn take(&self, n: usize, bytes: usize) -> Result<()> {
         let left = n.checked_mul(bytes).and_then(|taken| self.left.get().checked_sub(taken));
         let left = left.ok_or_else(|| {
