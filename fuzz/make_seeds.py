@@ -1,6 +1,7 @@
 """Writes the seeds in corpus/: a few kilobytes each, of synthetic signals and invented rows.
 
-They are committed, since encoders change; run this only to add seeds. Needs what the tests need.
+They are committed, since encoders change: run this only to add seeds. It needs the packages of the
+tests.
 """
 
 import io

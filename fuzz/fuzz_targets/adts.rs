@@ -1,4 +1,4 @@
-//! Feeds libFuzzer's inputs to `gristmill_fuzz::adts`.
-#![no_main]
+//! See `gristmill_fuzz::adts`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gristmill_fuzz::check("adts", data));
+gristmill_fuzz::fuzz_target!("adts");

@@ -1,4 +1,4 @@
-//! Feeds libFuzzer's inputs to `gristmill_fuzz::flac`.
-#![no_main]
+//! See `gristmill_fuzz::flac`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gristmill_fuzz::check("flac", data));
+gristmill_fuzz::fuzz_target!("flac");

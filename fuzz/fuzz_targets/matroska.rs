@@ -1,4 +1,4 @@
-//! Feeds libFuzzer's inputs to `gristmill_fuzz::matroska`.
-#![no_main]
+//! See `gristmill_fuzz::matroska`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gristmill_fuzz::check("matroska", data));
+gristmill_fuzz::fuzz_target!("matroska");

@@ -1,4 +1,4 @@
-//! Feeds libFuzzer's inputs to `gristmill_fuzz::mp2`.
-#![no_main]
+//! See `gristmill_fuzz::mp2`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gristmill_fuzz::check("mp2", data));
+gristmill_fuzz::fuzz_target!("mp2");

@@ -1,4 +1,4 @@
-//! Feeds libFuzzer's inputs to `gristmill_fuzz::mp4`.
-#![no_main]
+//! See `gristmill_fuzz::mp4`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gristmill_fuzz::check("mp4", data));
+gristmill_fuzz::fuzz_target!("mp4");

@@ -1,4 +1,4 @@
-//! Feeds libFuzzer's inputs to `gristmill_fuzz::ogg_flac`.
-#![no_main]
+//! See `gristmill_fuzz::ogg_flac`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gristmill_fuzz::check("ogg_flac", data));
+gristmill_fuzz::fuzz_target!("ogg_flac");

@@ -1,4 +1,4 @@
-//! Feeds libFuzzer's inputs to `gristmill_fuzz::ogg_vorbis`.
-#![no_main]
+//! See `gristmill_fuzz::ogg_vorbis`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gristmill_fuzz::check("ogg_vorbis", data));
+gristmill_fuzz::fuzz_target!("ogg_vorbis");

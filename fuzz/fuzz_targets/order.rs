@@ -1,4 +1,4 @@
-//! Feeds libFuzzer's inputs to `gristmill_fuzz::order`.
-#![no_main]
+//! See `gristmill_fuzz::order`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gristmill_fuzz::check("order", data));
+gristmill_fuzz::fuzz_target!("order");

@@ -1,4 +1,4 @@
-//! Feeds libFuzzer's inputs to `gristmill_fuzz::resample_lengths`.
-#![no_main]
+//! See `gristmill_fuzz::resample_lengths`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gristmill_fuzz::check("resample_lengths", data));
+gristmill_fuzz::fuzz_target!("resample_lengths");

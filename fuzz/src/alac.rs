@@ -1,13 +1,11 @@
-//! Packets of ALAC in a file whose tables are right, so that mutants reach the decoder.
+//! Packets of ALAC in a file with valid tables, so that mutants reach the decoder.
 
 /// The most frames in a packet.
 const MAX_FRAME_LEN: u32 = 4_096;
 
-/// An M4A file of the packets in `data`, or of what can be taken for them.
-///
-/// Seven bytes say what the cookie does: channels, bits, frames in a packet (two), and the code's
-/// pace, first mean and limit. Then comes the length of a packet in two bytes, the packet, and so
-/// on.
+/// An M4A file of the parts in `data`: seven bytes for the cookie (channels, bits, two for the frames
+/// in a packet, and the code's pace, first mean and limit), and the packets, each after its length in
+/// two bytes.
 pub(crate) fn file(data: &[u8]) -> Vec<u8> {
     let mut head = [0; 7];
     let (fields, mut rest) = data.split_at(data.len().min(head.len()));

@@ -1,4 +1,4 @@
-//! From bytes to a crop: probing, planning, rendering, one target a codec.
+//! Probing, planning and rendering crops: one target a format.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use crate::{Outcome, Verdict, draw::Draw, ensure, repair};
 /// The most samples that are rendered at a time.
 const MAX_SAMPLES: usize = 1 << 19;
 
-/// What headers say is within the limits, whatever they are, and does not depend on a tag in front.
+/// Probed values are within the limits, and do not depend on a tag in front.
 pub fn probe(data: &[u8]) -> Verdict {
     let info = match gristmill_audio::probe(data) {
         Ok(info) => info,
@@ -37,29 +37,29 @@ pub fn wav(data: &[u8]) -> Verdict {
     crops(data)
 }
 
-/// Crops of FLAC equal slices of the whole. The checksums of frames are mostly made right first.
+/// Crops of FLAC equal slices of the whole. Frames' checksums are mostly corrected first.
 pub fn flac(data: &[u8]) -> Verdict {
     crops(&repaired(data, repair::flac))
 }
 
-/// Crops of Ogg Vorbis equal slices of the whole. The checksums of pages are mostly made right
-/// first: few mutants reached the decoder otherwise.
+/// Crops of Ogg Vorbis equal slices of the whole. Pages' checksums are mostly corrected first, since
+/// few mutants would reach the decoder otherwise.
 pub fn ogg_vorbis(data: &[u8]) -> Verdict {
     crops(&repaired(data, repair::ogg))
 }
 
-/// The same. The input is a setup and packets, in a sound file.
+/// Crops of Vorbis equal slices of the whole. The input is a setup and packets, in a valid file.
 pub fn vorbis(data: &[u8]) -> Verdict {
     crops(&crate::vorbis::file(data))
 }
 
-/// Crops of MP3 equal slices of the whole; every second time also of what damage left of it.
+/// Crops of MP3 equal slices of the whole; for every second input without `strict`.
 pub fn mp3(data: &[u8]) -> Verdict {
     crops_of(data, Draw::of(data).one_in(2))
 }
 
-/// Crops of Ogg Opus are the same whoever renders them: how far they are from the slice depends on
-/// the stream. The checksums of pages are mostly made right first.
+/// Crops of Ogg Opus are the same each time: how much they differ from the slice depends on the
+/// stream. Pages' checksums are mostly corrected first.
 pub fn opus(data: &[u8]) -> Verdict {
     crops(&repaired(data, repair::ogg))
 }
@@ -69,7 +69,7 @@ pub fn ogg_flac(data: &[u8]) -> Verdict {
     crops(&repaired(data, repair::ogg))
 }
 
-/// The same for MPEG layers I and II.
+/// As [`mp3`], for MPEG layers I and II.
 pub fn mp2(data: &[u8]) -> Verdict {
     crops_of(data, Draw::of(data).one_in(2))
 }
@@ -84,22 +84,22 @@ pub fn caf(data: &[u8]) -> Verdict {
     crops(data)
 }
 
-/// Crops of what MP4 holds equal slices of the whole, AAC aside, whose noise may differ.
+/// Crops of MP4 equal slices of the whole, except AAC, whose noise may differ.
 pub fn mp4(data: &[u8]) -> Verdict {
     crops(data)
 }
 
-/// Crops of ALAC equal slices of the whole. The input is its packets, in a sound file.
+/// Crops of ALAC equal slices of the whole. The input is packets, in a valid file.
 pub fn alac(data: &[u8]) -> Verdict {
     crops(&crate::alac::file(data))
 }
 
-/// The same for AAC in ADTS.
+/// Crops of AAC in ADTS are the same each time.
 pub fn adts(data: &[u8]) -> Verdict {
     crops(data)
 }
 
-/// The same for what Matroska holds.
+/// Crops of Matroska equal slices of the whole, except AAC.
 pub fn matroska(data: &[u8]) -> Verdict {
     crops(data)
 }
@@ -112,21 +112,20 @@ fn repaired(data: &[u8], repair: fn(&mut [u8])) -> Vec<u8> {
     data
 }
 
-/// The recording as a whole, then crops of it at the same rate and channels.
-///
-/// Where it is too long for that, a longer crop stands for the whole.
+/// Renders the whole recording, and then crops of it at the same rate and channels. Of a long
+/// recording, a longer crop is used in place of the whole.
 fn crops(data: &[u8]) -> Verdict {
     crops_of(data, true)
 }
 
-/// The same, where damage may be passed over.
+/// The same, with or without `strict`.
 fn crops_of(data: &[u8], is_strict: bool) -> Verdict {
     thread_local! {
-        // Has seen all earlier inputs, and must not have learned anything from them.
+        // Used for all inputs, none of which may change the results of later ones.
         static USED: RefCell<Decoder> = RefCell::default();
     }
     let mut draw = Draw::of(data);
-    draw.word(); // decided on repairs, or on damage
+    draw.word(); // used by `repaired`, or for `is_strict`
     let mut spec = AudioSpec {
         rate_hz: draw.pick(&[None, None, None, Some(8_000), Some(32_000), Some(44_099)]),
         channels: draw.pick(&[Channels::Keep, Channels::Keep, Channels::Mono, Channels::Exact(2)]),
@@ -182,15 +181,15 @@ fn crops_of(data: &[u8], is_strict: bool) -> Verdict {
     Ok(outcome)
 }
 
-/// A look over the recording finds what decoding it found, and its checksums blame nothing else.
+/// Checking a recording finds the error that decoding found; checking only checksums finds no other.
 fn check(data: &[u8], whole: &Rendered) -> Result<(), String> {
-    let look = |depth| Decoder::default().check(data, Limits::DEFAULT, depth);
+    let check = |depth| Decoder::default().check(data, Limits::DEFAULT, depth);
     let raised = |checked: Result<Checked, DecodeError>| checked.map_or_else(Some, |c| c.error);
-    let found = raised(look(Depth::Decode));
+    let found = raised(check(Depth::Decode));
     let refused = whole.as_ref().err();
     ensure!(found.as_ref() == refused, "{found:?} was found, not {refused:?}");
-    let fast = raised(look(Depth::Checksums));
-    // Pages of Ogg that belong to no decoded stream are looked at as well.
+    let fast = raised(check(Depth::Checksums));
+    // In Ogg, pages of streams that are not decoded are checked too.
     let is_ogg = data.windows(4).any(|w| w == b"OggS");
     ensure!(is_ogg || fast.is_none() || found.is_some(), "{fast:?} where all of it decodes");
     Ok(())
@@ -201,11 +200,11 @@ fn at(start: u64, n: u64, rate_hz: f64) -> Crop {
     Crop::At { start: start as f64 / rate_hz, seconds: Some(n as f64 / rate_hz) }
 }
 
-/// A plan of the whole is what the headers say, and nothing in it is larger than that.
+/// A plan of the whole has the lengths and channels of the headers.
 fn check_plan(data: &[u8], plan: &Plan, spec: &AudioSpec) -> Result<(), String> {
     let info = *plan.info();
     let probed = gristmill_audio::probe(data);
-    // What damage leaves may be planned where it is not probed.
+    // Without `strict`, a damaged recording may be planned although probing it fails.
     let is_probed = probed.as_ref() == Ok(&info) || !spec.strict && probed.is_err();
     ensure!(is_probed, "planned {info:?}, probed {probed:?}");
     let to_hz = u128::from(spec.rate_hz.unwrap_or(info.rate_hz));
@@ -224,7 +223,7 @@ fn check_plan(data: &[u8], plan: &Plan, spec: &AudioSpec) -> Result<(), String> 
 
 type Rendered = Result<(Plan, Vec<f32>), DecodeError>;
 
-/// A crop, or the error that a user would see. Every sample of it was written and is finite.
+/// A crop, all of whose samples must be finite, or the error that a user would see.
 fn render(
     decoder: &mut Decoder,
     data: &[u8],
@@ -244,7 +243,7 @@ fn render(
     Ok(result)
 }
 
-/// The crop has the bits of the slice, and behind it the padding.
+/// The crop must have the bits of the slice, followed by the padding.
 fn compare(
     outer: &Plan,
     whole: &[f32],
@@ -279,8 +278,7 @@ fn compare(
     Ok(())
 }
 
-/// Reasons that a row's bytes can have; the others would be ours. A panic in a decoder is one, and
-/// is counted elsewhere.
+/// The reason of the error must be one that bytes can cause.
 fn is_typed(data: &[u8], error: &DecodeError) -> Result<(), String> {
     let is_ours =
         matches!(error.reason, Reason::Null | Reason::WrongSlot { .. } | Reason::Cancelled);
@@ -298,7 +296,7 @@ fn is_typed(data: &[u8], error: &DecodeError) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether this is MP4 or Matroska, whose beginnings do not tell the codec.
+/// Whether this is MP4 or Matroska, whose first bytes do not tell the codec.
 fn holds_many_codecs(data: &[u8]) -> bool {
     const BOXES: [&[u8]; 8] =
         [b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"styp", b"pnot"];

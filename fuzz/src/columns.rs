@@ -12,21 +12,21 @@ use gristmill_core::{
     },
 };
 
-use crate::{ensure, shard::is_blamable};
+use crate::{ensure, shard::is_typed};
 
-/// Rows of a record batch that are looked at.
+/// Rows of a record batch that are checked.
 const N_ROWS: usize = 8;
 
-/// What one of them may grow to.
+/// The size limit of each.
 const LIMIT: usize = 1 << 20;
 
-/// Rows of every column that is not refused convert, or end in an error of the bytes; and batches
-/// hold the same values.
+/// Rows of every supported column are converted, or refused with an error that bytes can cause;
+/// batches have the same values.
 pub(crate) fn check(columns: &RecordBatch) -> Result<(), String> {
     for (field, array) in columns.schema().fields().iter().zip(columns.columns()) {
         let alone = Schema::new(vec![field.clone()]);
         if let Err(error) = check_supported(&alone, &Styles::default()) {
-            is_blamable(&error)?;
+            is_typed(&error)?;
             continue;
         }
         check_column(field.name(), array)?;
@@ -40,7 +40,7 @@ fn check_column(name: &str, array: &ArrayRef) -> Result<(), String> {
     for (array, at) in &rows {
         match value(array, *at, &SizeLimit::new(LIMIT)) {
             Ok(value) => singles.push(value),
-            Err(error) => return is_blamable(&error),
+            Err(error) => return is_typed(&error),
         }
     }
     for (_, ragged) in Ragged::ALL {
@@ -49,8 +49,8 @@ fn check_column(name: &str, array: &ArrayRef) -> Result<(), String> {
             let columns = match batch_of(name, &rows, style, &SizeLimit::new(LIMIT)) {
                 Ok(columns) => columns,
                 Err(error) => {
-                    is_blamable(&error)?;
-                    // Only nulls, shapes and fill values are a reason.
+                    is_typed(&error)?;
+                    // Schema errors are about nulls, shapes and fill values of one row.
                     let is_schema = matches!(error.kind(), ErrorKind::Schema { .. });
                     ensure!(!is_schema || error.at().row.is_some(), "no row: {error:?}");
                     continue;
@@ -66,10 +66,10 @@ fn check_column(name: &str, array: &ArrayRef) -> Result<(), String> {
     Ok(())
 }
 
-/// A row's value is that of the batch.
+/// A row's value must be that of the batch.
 fn agree(name: &str, single: &Value, column: &Column, at: usize) -> Result<(), String> {
     match (single, column) {
-        // In a batch a null struct or list of fixed size is one of nulls.
+        // In a batch a null struct or list of fixed size has null values.
         (Value::None, _) => Ok(()),
         (Value::Struct(values), Column::Struct(columns)) => {
             ensure!(values.len() == columns.len(), "{name} has {} fields", columns.len());
@@ -86,7 +86,7 @@ fn agree(name: &str, single: &Value, column: &Column, at: usize) -> Result<(), S
     }
 }
 
-/// A value in a form in which two are equal if their bits are.
+/// A value as text that is equal for equal bits.
 fn value_text(value: &Value) -> String {
     match value {
         Value::Array(column) => {

@@ -1,34 +1,33 @@
-//! The committed seeds, and the public test data where it is present.
+//! The committed corpus, and the public test data where it is present.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// One input that is replayed as it is and that mutants are made from.
+/// One input of a corpus.
 #[derive(Clone, Debug)]
-pub struct Seed {
-    /// Its file name.
-    pub name: String,
-    /// Its content.
-    pub bytes: Vec<u8>,
+pub(crate) struct Seed {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Seed {
-    /// Whether it is a file as an encoder writes it; the others once broke something.
-    pub fn is_sound(&self) -> bool {
-        !self.name.starts_with("broke-")
+    /// Whether it is a valid file: not one that once broke something, and not one that libFuzzer
+    /// found, whose name is a hash.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.name.starts_with("broke-") && self.name.len() != 40
     }
 }
 
-/// The committed seeds of a target, by name.
-pub fn seeds(target: &str) -> Vec<Seed> {
+/// The corpus of a target, sorted by name.
+pub(crate) fn seeds(target: &str) -> Vec<Seed> {
     read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target))
 }
 
-/// What there is of the public test data for a target: in `GRISTMILL_CORPUS`, or else in
-/// `../shared/corpora` beside the repository. Nothing, and a word about it, where it is absent.
-pub fn public_corpora(target: &str) -> Vec<Seed> {
+/// The public test data of a target: from `GRISTMILL_CORPUS`, or else from `../shared/corpora` beside
+/// the repository. Nothing where these do not exist, which is printed.
+pub(crate) fn public_corpora(target: &str) -> Vec<Seed> {
     let folders: &[&str] = match target {
         "flac" => &["flac"],
         "mp3" => &["mp3"],
@@ -57,7 +56,7 @@ pub fn public_corpora(target: &str) -> Vec<Seed> {
     found
 }
 
-/// All files below a folder, sorted; none where there is no folder.
+/// All files below a folder, sorted; none if it does not exist.
 fn read_all(folder: &Path) -> Vec<Seed> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();

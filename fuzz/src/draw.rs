@@ -1,15 +1,16 @@
-//! Random choices that depend on a seed or on an input alone.
+//! Pseudo-random choices that depend only on a seed or on an input.
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub(crate) struct Draw(u64);
 
 impl Draw {
+    #[cfg(test)]
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Choices that depend on nothing but these bytes: FNV-1a of them is the seed.
+    /// Choices that depend only on these bytes: the seed is their FNV-1a hash.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(fnv1a(bytes))
     }
@@ -34,19 +35,19 @@ impl Draw {
         from[self.index(from.len())]
     }
 
-    /// True once in `n` times.
+    /// True with probability `1 / n`.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 }
 
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
     })
 }
 
-/// Reads an input as numbers; beyond its end there are zeros.
+/// Reads an input as numbers, with zeros beyond its end.
 #[derive(Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 

@@ -1,62 +1,64 @@
-//! One target a stage: a property that must hold on any bytes.
+//! Fuzz targets, one a stage: a property that must hold on any bytes.
 //!
-//! Each target is a plain function, so that three things can feed it: the replay in `tests/`, which
-//! is part of `make test`; the program `fuzz-run`, which feeds mutants by the million; and libFuzzer
-//! (`fuzz_targets/`), where there is a nightly compiler. See `README.md`.
+//! `cargo fuzz` runs them (`fuzz_targets/`). On stable, the tests of this crate replay the corpora and
+//! a fixed number of mutants. See `README.md`.
 
-// A broken property is reported by the messages of `Verdict`. A panic is a finding as well, or a
-// fault of the target itself: both are to stop it.
+// A property that does not hold is reported by a `Verdict`. Panics are findings too, or bugs of a
+// target, and must stop it.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
-#![allow(clippy::missing_errors_doc)] // the error of a `Verdict` is the property that broke
+#![allow(clippy::missing_errors_doc)] // the error of a `Verdict` is the property that does not hold
 
 mod alac;
 mod audio;
 mod columns;
+#[cfg(test)]
 mod corpus;
 mod draw;
 mod memory;
+#[cfg(test)]
 mod mutate;
 mod order;
 mod panics;
 mod repair;
+#[cfg(test)]
+mod replay;
 mod resample;
-mod run;
 mod shard;
 mod vorbis;
+
+use std::{env, fs, process};
 
 pub use audio::{
     adts, aiff, alac, caf, flac, matroska, mp2, mp3, mp4, ogg_flac, ogg_vorbis, opus, probe,
     vorbis, wav,
 };
-pub use corpus::{Seed, public_corpora, seeds};
 pub use order::order;
 pub use resample::resample_lengths;
-pub use run::{Finding, Totals, check, run, run_one};
 pub use shard::{shard, shard_as_arrow};
 
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// How an input ended where its property held.
+/// The result of an input whose property holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// In data.
+    /// Data.
     Data,
-    /// In a typed error.
+    /// A typed error.
     Refused,
 }
 
-/// How an input ended; `Err` says which property it broke.
+/// The outcome of an input, or the property that does not hold.
 pub type Verdict = Result<Outcome, String>;
 
-/// A stage and what must hold of it.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name: that of the function, of the folder of seeds, and of the libFuzzer program.
+    /// The name of its function, of its folder in `corpus`, and of its program.
     pub name: &'static str,
     /// The property.
     pub holds: fn(&[u8]) -> Verdict,
-    /// The bytes that one input may allocate at a time, besides 16 for each of its own.
+    /// The most bytes that one input may allocate at a time, besides 16 for each of its own.
     pub max_memory: usize,
 }
 
@@ -85,12 +87,68 @@ pub const TARGETS: [Target; 18] = [
 /// Two renderings of the most samples that a target asks for, filter tables, and decoders.
 const AUDIO_MEMORY: usize = 64 << 20;
 
-/// The target of this name.
-pub fn target(name: &str) -> Option<Target> {
-    TARGETS.into_iter().find(|target| target.name == name)
+impl Target {
+    /// Runs the target on one input. No property holds where a panic escapes, where our own code
+    /// panics, even if that is contained, or where an input takes too much memory.
+    pub fn run(&self, bytes: &[u8]) -> Verdict {
+        let ((result, panics), memory) =
+            memory::measured(|| panics::watched(|| (self.holds)(bytes)));
+        let verdict = result.unwrap_or_else(|message| Err(format!("panicked: {message}")));
+        if let Some(place) = panics.iter().find(|place| panics::is_ours(place)) {
+            return Err(format!("panicked in our own code, at {place}: {verdict:?}"));
+        }
+        if verdict.is_ok() && memory > self.max_memory + 16 * bytes.len() {
+            return Err(format!("{memory} bytes of memory for {} bytes", bytes.len()));
+        }
+        verdict
+    }
 }
 
-/// Breaks the property with a message unless the condition holds.
+/// The target of this name.
+///
+/// # Panics
+///
+/// Where there is none.
+pub fn target(name: &str) -> Target {
+    TARGETS.into_iter().find(|target| target.name == name).expect("a target of this name")
+}
+
+/// Runs a target on libFuzzer's input, and aborts where its property does not hold.
+///
+/// libFuzzer's own panic hook would abort at contained panics of other libraries too.
+pub fn check(name: &str, bytes: &[u8]) {
+    if let Err(what) = target(name).run(bytes) {
+        eprintln!("{name}: {what}");
+        process::abort();
+    }
+}
+
+/// The program of a target without `cargo fuzz`: runs it on the files named on the command line.
+pub fn run_files(name: &str) {
+    let mut failed = false;
+    for path in env::args().skip(1) {
+        let verdict = target(name).run(&fs::read(&path).expect("a readable file"));
+        println!("{path}: {verdict:?}");
+        failed |= verdict.is_err();
+    }
+    process::exit(failed.into());
+}
+
+/// The program of a target: libFuzzer's with `cargo fuzz`, and otherwise one that runs it on files.
+#[macro_export]
+macro_rules! fuzz_target {
+    ($name:literal) => {
+        #[cfg(fuzzing)]
+        libfuzzer_sys::fuzz_target!(|data: &[u8]| $crate::check($name, data));
+
+        #[cfg(not(fuzzing))]
+        fn main() {
+            $crate::run_files($name);
+        }
+    };
+}
+
+/// Returns the message as an error unless the condition holds.
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
         let holds: bool = $holds;

@@ -1,4 +1,4 @@
-//! Counts what each thread allocates, so that a target can bound it.
+//! Counts the bytes that each thread allocates, so that targets can bound them.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -15,7 +15,7 @@ thread_local! {
 pub(crate) struct Counting;
 
 fn change(by: isize) {
-    // While a thread ends there may be no counters left, and nobody who reads them.
+    // At the end of a thread its counters may be gone, and are not needed.
     let _ = LIVE.try_with(|live| {
         live.set(live.get().wrapping_add(by));
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));

@@ -1,14 +1,14 @@
-//! Damage: what a seed becomes.
+//! Mutants of seeds.
 
 use crate::draw::Draw;
 
-/// No mutant is longer, however often pieces of it are repeated.
+/// The longest mutant.
 const MAX_LEN: usize = 64 << 10;
 
-/// Changes `bytes` in one to eight places; `other` is where foreign pieces come from.
+/// Changes `bytes` in one to eight places. Foreign pieces are taken from `other`.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
     let n = if draw.one_in(2) { 1 } else { 1 + draw.below(4) * draw.below(3) };
-    // Where lengths stay, framing mostly survives, and what lies inside it is reached.
+    // The first kinds keep the length, so that framing mostly stays valid and decoders are reached.
     let n_kinds = if draw.one_in(2) { 11 } else { 16 };
     for _ in 0..n.min(8) {
         if bytes.is_empty() {
@@ -20,7 +20,7 @@ pub(crate) fn mutate(bytes: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
 }
 
 fn once(bytes: &mut Vec<u8>, other: &[u8], kind: u64, draw: &mut Draw) {
-    let at = place(bytes.len(), draw);
+    let at = offset(bytes.len(), draw);
     match kind {
         0..=3 => bytes[at] ^= 1 << draw.below(8),
         4..=6 => {
@@ -43,7 +43,7 @@ fn once(bytes: &mut Vec<u8>, other: &[u8], kind: u64, draw: &mut Draw) {
             let from = draw.index(other.len().max(1));
             let until = (from + 1 + draw.index(512)).min(other.len());
             let piece = other.get(from..until).unwrap_or_default();
-            // Over what was there, or between.
+            // Overwritten or inserted.
             let end = if draw.one_in(2) { at } else { (at + piece.len()).min(bytes.len()) };
             bytes.splice(at..end, piece.iter().copied());
         }
@@ -55,8 +55,8 @@ fn once(bytes: &mut Vec<u8>, other: &[u8], kind: u64, draw: &mut Draw) {
     }
 }
 
-/// An offset: headers and footers more often than what lies between.
-fn place(len: usize, draw: &mut Draw) -> usize {
+/// An offset, more often in headers and footers than between.
+fn offset(len: usize, draw: &mut Draw) -> usize {
     match draw.below(8) {
         0 => draw.index(len.min(64)),
         1 => draw.index(len.min(512)),
@@ -65,7 +65,7 @@ fn place(len: usize, draw: &mut Draw) -> usize {
     }
 }
 
-/// Overwrites a number of 2, 4 or 8 bytes, as lengths, counts and offsets are, with one that lies.
+/// Changes a number of 2, 4 or 8 bytes, which may be a length, count or offset.
 fn number(bytes: &mut [u8], at: usize, draw: &mut Draw) {
     let width = draw.pick(&[2, 4, 4, 8]);
     let at = if draw.one_in(2) { at } else { at - at % width };

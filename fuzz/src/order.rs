@@ -6,8 +6,8 @@ use gristmill_core::order::{
 
 use crate::{Outcome, Verdict, draw::Fields, ensure};
 
-/// Permutations are bijections, slices are Python's, rows are those of a plain list; and with
-/// numbers beyond any data set there is an answer inside the domain or a typed error.
+/// Permutations are bijections, slices are Python's, and rows are those of a plain list. Numbers
+/// larger than any data set have results inside the domain or typed errors.
 pub fn order(data: &[u8]) -> Verdict {
     let mut fields = Fields(data);
     let (seed, epoch) = (fields.u64(), fields.u64());
@@ -69,7 +69,7 @@ fn slicing(n: u64, slices: &[Slice]) -> Result<(), String> {
     Ok(())
 }
 
-/// By the rule of Python's language reference, in numbers that cannot overflow.
+/// The rule of Python's language reference, in numbers that cannot overflow.
 fn naive(items: &[u64], slice: &Slice) -> Vec<u64> {
     let n = items.len() as i128;
     let step = i128::from(slice.step.unwrap_or(1));
@@ -114,7 +114,7 @@ fn large_slicing(n: u64, slices: &[Slice], i: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The whole stream of an order against lists, or typed errors where its parts make no sense.
+/// The whole stream of an order against lists, or typed errors for invalid parts.
 fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Verdict {
     let is_lying = fields.u8().is_multiple_of(16);
     let count = |fields: &mut Fields<'_>| {
@@ -172,24 +172,24 @@ fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Ver
     Ok(Outcome::Data)
 }
 
-/// A windowed order, dealt out to hosts, has every row of an epoch once.
+/// All hosts of a windowed order together have every row of an epoch once.
 fn windowed(rows: &Rows, fields: &mut Fields<'_>) -> Result<(), String> {
     let window = Window { rows: fields.u64() % 64, streams: fields.u64() % 16 };
     let shuffle = Shuffle { seed: fields.u64(), window: Some(window), reshuffle: true };
     let n_hosts = u64::from(fields.u8() % 5) + 1;
-    let mut dealt = Vec::new();
+    let mut delivered = Vec::new();
     for offset in 0..n_hosts {
         let partition = Partition { offset, stride: n_hosts, multiple_of: 1 };
         let spec = OrderSpec { shuffle: Some(shuffle), partition, ..OrderSpec::ONCE };
         match Order::new(rows.clone(), &spec) {
-            Ok(order) => dealt.extend((0..).map_while(|i| order.step(i)).map(|step| step.row)),
+            Ok(order) => delivered.extend((0..).map_while(|i| order.step(i)).map(|step| step.row)),
             Err(_) if window.rows == 0 || window.streams == 0 => return Ok(()),
             Err(error) => return Err(format!("{spec:?}: {error}")),
         }
     }
-    dealt.sort_unstable();
+    delivered.sort_unstable();
     ensure!(
-        dealt.into_iter().eq((0..).map_while(|i| rows.get(i))),
+        delivered.into_iter().eq((0..).map_while(|i| rows.get(i))),
         "{shuffle:?}: not every row once"
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! Tells panics that were contained from those that escaped, and ours from those of others.
+//! Finds panics, contained ones included, and whether they are in our own code.
 
 use std::{
     cell::{Cell, RefCell},
@@ -11,8 +11,8 @@ thread_local! {
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `work` without a word on standard error. Returns its result, or what the panic said that
-/// came out of it; and the places of all panics, those included that were contained on the way.
+/// Runs `work` without output of panics. Returns its result, or the message of a panic that escaped
+/// from it; and the places of all panics, contained ones included.
 pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (Result<T, String>, Vec<String>) {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
@@ -29,7 +29,7 @@ pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (Result<T, String>, Vec<St
         }));
     });
     IS_WATCHED.set(true);
-    // What the work shares with others is dropped after a panic, or is a finding.
+    // After an escaped panic the state does not matter: it is a finding.
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     IS_WATCHED.set(false);
     let seen = SEEN.take();
@@ -40,7 +40,7 @@ pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (Result<T, String>, Vec<St
     (result, seen)
 }
 
-/// A path below the registry without what depends on the machine.
+/// The path of a registry's source without what depends on the machine.
 fn short(file: &str) -> &str {
     match file.split_once("/registry/src/") {
         Some((_, path)) => path.split_once('/').map_or(path, |(_, path)| path),
@@ -48,7 +48,7 @@ fn short(file: &str) -> &str {
     }
 }
 
-/// Whether a place is in this repository, where nothing may panic, contained or not.
+/// Whether a place is in this repository, where no panic is allowed.
 pub(crate) fn is_ours(place: &str) -> bool {
     ["rust/audio/", "rust/core/", "fuzz/src/"].iter().any(|part| place.contains(part))
 }

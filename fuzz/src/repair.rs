@@ -1,8 +1,8 @@
-//! Makes the checksums of damaged files right again, so that mutants get past them.
+//! Corrects the checksums of damaged files, so that mutants reach the decoders.
 
 use std::ops::Range;
 
-/// The CRC of every Ogg page that lies whole in `bytes`.
+/// Corrects the CRC of every whole Ogg page.
 pub(crate) fn ogg(bytes: &mut [u8]) {
     let mut at = 0;
     while let Some(found) = find(bytes, at, b"OggS") {
@@ -19,13 +19,13 @@ pub(crate) fn ogg(bytes: &mut [u8]) {
     }
 }
 
-/// The two CRCs of every FLAC frame, taking it to end where the next one begins.
+/// Corrects the two CRCs of every FLAC frame, which ends where the next one begins.
 pub(crate) fn flac(bytes: &mut [u8]) {
     let mut starts: Vec<Range<usize>> = Vec::new();
     let mut at = 42;
     while let Some(header) = flac_header(bytes, at) {
         at = header.end;
-        // Inside a frame there are bytes that look like a header, rarely one like the first.
+        // Bytes inside a frame may look like a header, but rarely like the first one.
         let like = |i: usize| [bytes[i + 1], bytes[i + 2] & 15, bytes[i + 3] & 15];
         if starts.first().is_none_or(|first| like(first.start) == like(header.start)) {
             starts.push(header);
@@ -90,9 +90,9 @@ fn crc<const BITS: u32>(polynomial: u64, bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Seed, seeds};
+    use crate::corpus::{Seed, seeds};
 
-    /// Sound files have right checksums: repairing them changes nothing.
+    /// Valid files have correct checksums.
     #[test]
     fn sound_files_stay_as_they_are() {
         for (target, repair) in

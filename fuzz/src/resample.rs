@@ -11,8 +11,8 @@ use crate::{
 /// The highest ratio of rates that is not refused.
 const MAX_RATIO: u64 = 1024;
 
-/// A constant comes out of `ceil(n * to / from)` frames, as that constant but for the ends; crops
-/// of noise equal slices; ratios beyond the limit are refused, and no others.
+/// The output has `ceil(n * to / from)` frames; a constant stays constant except at the ends; crops of
+/// noise equal slices; exactly the ratios beyond the limit are refused.
 pub fn resample_lengths(data: &[u8]) -> Verdict {
     let mut fields = Fields(data);
     let (from_hz, to_hz) = rates(&mut fields);
@@ -71,7 +71,7 @@ pub fn resample_lengths(data: &[u8]) -> Verdict {
     Ok(Outcome::Data)
 }
 
-/// Mostly small ratios, whose tables are made quickly; at times any, or one near the limit.
+/// Mostly small ratios, whose tables are computed quickly; sometimes any, or one near the limit.
 fn rates(fields: &mut Fields<'_>) -> (u32, u32) {
     let (kind, a, b) = (fields.u8(), fields.u32(), fields.u32());
     match kind {

@@ -1,4 +1,4 @@
-//! Shards: index, columns, and the bytes of rows.
+//! Shards: metadata, columns, and the bytes of rows.
 
 use std::{cell::OnceCell, fs, io::Cursor, panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
@@ -13,17 +13,14 @@ use gristmill_core::{
 
 use crate::{Outcome, Verdict, ensure};
 
-/// A shard reads, or ends in an error that names it; rows that are read one by one equal those of
-/// the column.
+/// A shard is read, or refused with an error that names it. Rows that are read one by one equal those
+/// of the column.
 pub fn shard(data: &[u8]) -> Verdict {
     read(data).map(|batches| if batches.is_some() { Outcome::Data } else { Outcome::Refused })
 }
 
-/// As [`shard`]; and whatever arrow-ipc's own reader reads has the same rows here. For sound files:
-/// of damaged ones that reader takes more.
-///
-/// # Errors
-/// The property that does not hold.
+/// As [`shard`], and what arrow-ipc's own reader reads has the same rows here. For valid files only:
+/// that reader accepts more damaged ones.
 pub fn shard_as_arrow(data: &[u8]) -> Verdict {
     let found = read(data)?;
     let Ok(expected) = std::panic::catch_unwind(AssertUnwindSafe(|| arrow(data))) else {
@@ -50,13 +47,13 @@ fn arrow(data: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
     }
 }
 
-/// All record batches, or `None` where the bytes were refused.
+/// All record batches; `None` where the bytes were refused.
 fn read(data: &[u8]) -> Result<Option<Vec<RecordBatch>>, String> {
     let path = write(data);
     let store = Arc::new(Store::new(&DescriptorCache::new(1)));
     let shard = match Shard::open(&store, &IndexDir::Nowhere, &path) {
         Ok(shard) => shard,
-        Err(error) => return is_typed(&error).map(|()| None),
+        Err(error) => return names_shard(&error).map(|()| None),
     };
     check_rows(&shard)?;
     let schema = Arc::clone(shard.schema());
@@ -69,11 +66,11 @@ fn read(data: &[u8]) -> Result<Option<Vec<RecordBatch>>, String> {
     for batch in 0..shard.n_batches() {
         let columns = match shard.load_table(batch, &whole) {
             Ok(table) => Some(table.columns),
-            Err(error) => is_typed(&error).map(|()| None)?,
+            Err(error) => names_shard(&error).map(|()| None)?,
         };
         match shard.load_table(batch, &rowwise) {
             Ok(table) => check_blobs(&shard, &table, columns.as_ref(), &blobs)?,
-            Err(error) => is_typed(&error)?,
+            Err(error) => names_shard(&error)?,
         }
         if let Some(columns) = &columns {
             crate::columns::check(columns)?;
@@ -87,7 +84,7 @@ fn read(data: &[u8]) -> Result<Option<Vec<RecordBatch>>, String> {
     Ok(batches)
 }
 
-/// A new file with these bytes, at a path that each thread keeps.
+/// A new file with these bytes, at the same path for each thread.
 fn write(data: &[u8]) -> PathBuf {
     thread_local! {
         static FOLDER: OnceCell<tempfile::TempDir> = const { OnceCell::new() };
@@ -95,13 +92,13 @@ fn write(data: &[u8]) -> PathBuf {
     let path = FOLDER.with(|folder| {
         folder.get_or_init(|| tempfile::tempdir().expect("a folder")).path().join("shard.arrow")
     });
-    // Not overwritten in place: some file systems flush a file that was.
+    // Not overwritten in place, which makes some file systems flush it.
     let _ = fs::remove_file(&path);
     fs::write(&path, data).expect("room for a shard");
     path
 }
 
-/// Record batches cover all rows, in order.
+/// Record batches have all rows, in order.
 fn check_rows(shard: &Shard) -> Result<(), String> {
     let n = shard.n_rows();
     ensure!(shard.locate(n).is_none(), "a row behind {n}");
@@ -144,7 +141,7 @@ fn check_blobs(
     Ok(())
 }
 
-/// The bytes of one row, as the decoded column has them.
+/// The bytes of one row of the decoded column.
 fn value(column: &ArrayRef, row: usize) -> Option<Vec<u8>> {
     let mut column = column;
     if let Some(parent) = column.as_struct_opt() {
@@ -162,8 +159,8 @@ fn value(column: &ArrayRef, row: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// What bytes can be blamed for.
-pub(crate) fn is_blamable(error: &Error) -> Result<(), String> {
+/// The error must be of a kind that bytes can cause.
+pub(crate) fn is_typed(error: &Error) -> Result<(), String> {
     let kind = error.kind();
     let is_typed =
         matches!(kind, ErrorKind::Corrupt(_) | ErrorKind::Schema { .. } | ErrorKind::Limit(_));
@@ -171,9 +168,9 @@ pub(crate) fn is_blamable(error: &Error) -> Result<(), String> {
     Ok(())
 }
 
-/// The same, and the shard is named.
-fn is_typed(error: &Error) -> Result<(), String> {
-    is_blamable(error)?;
+/// The same, and the error must name the shard.
+fn names_shard(error: &Error) -> Result<(), String> {
+    is_typed(error)?;
     ensure!(error.at().shard.is_some(), "an error of no shard: {error:?}");
     Ok(())
 }

@@ -1,14 +1,12 @@
-//! A setup and packets of Vorbis in an Ogg file that is sound, so that mutants reach the decoder.
+//! A setup and packets of Vorbis in a valid Ogg file, so that mutants reach the decoder.
 
 use crate::repair;
 
 /// The most bytes of a packet: less than a page holds.
 const MAX_LEN: usize = 60_000;
 
-/// An Ogg file of the parts in `data`, or of what can be taken for them.
-///
-/// Two bytes say channels and block sizes. Then comes the setup behind its first seven bytes, and
-/// one packet after the other, each after its length in two bytes.
+/// An Ogg file of the parts in `data`: two bytes for channels and block sizes, the setup without its
+/// first seven bytes, and the packets, each after its length in two bytes.
 pub(crate) fn file(data: &[u8]) -> Vec<u8> {
     let (&[channels, sizes], mut rest) =
         data.split_first_chunk().unwrap_or((&[0, 0], Default::default()));
@@ -24,7 +22,7 @@ pub(crate) fn file(data: &[u8]) -> Vec<u8> {
     file.extend(page(0, 0, 1, &[b"\x03vorbis\0\0\0\0\0\0\0\0\x01", &setup]));
     let packets: Vec<_> = std::iter::from_fn(|| next(&mut rest)).collect();
     for (i, packet) in packets.iter().enumerate() {
-        // Blocks are at least so long. Only the last page says where it ends, which may be earlier.
+        // At most the length of the blocks. Only the last page has an end, which may be earlier.
         let is_last = i + 1 == packets.len();
         let granule = if is_last { i as u64 * (1 << short >> 1) } else { u64::MAX };
         file.extend(page(if is_last { 4 } else { 0 }, granule, i as u32 + 2, &[packet]));
