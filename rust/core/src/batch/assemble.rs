@@ -8,7 +8,7 @@ use arrow_schema::FieldRef;
 use super::{
     Batch, Column, Dtype, Reservation, SizeLimit, Styles, Value,
     copy_plan::{CopyPlan, CopySource},
-    gather::Gather,
+    gather::{Gather, Values},
     gathered_column::ColumnError,
     object_bytes::object_bytes,
     reservation,
@@ -161,7 +161,9 @@ pub(super) fn gather_rows(
         });
         plan.push(CopySource::Array(number), *index, 1);
     }
-    let gathered = gather.column(name, first.data_type(), &arrays, &plan);
+    let (arrays, plan) = (&arrays, &plan);
+    let values = Values { path: name, data_type: first.data_type(), arrays, plan };
+    let gathered = gather.column(values);
     let gathered = gathered.map_err(ColumnError::into_error)?;
     let mut columns = Vec::new();
     gathered.add_to(&mut columns, name);

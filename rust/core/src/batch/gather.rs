@@ -31,6 +31,16 @@ pub(super) fn is_record(data_type: &DataType) -> bool {
     }
 }
 
+/// The values of a column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Values<'a> {
+    /// The dotted path of the column.
+    pub(super) path: &'a str,
+    pub(super) data_type: &'a DataType,
+    pub(super) arrays: &'a [ArrayRef],
+    pub(super) plan: &'a CopyPlan,
+}
+
 /// How columns are gathered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gather<'a> {
@@ -47,60 +57,51 @@ impl<'a> Gather<'a> {
     }
 
     /// The column of these values.
-    pub(super) fn column(
-        self,
-        path: &str,
-        data_type: &DataType,
-        arrays: &[ArrayRef],
-        plan: &CopyPlan,
-    ) -> Result<GatheredColumn, ColumnError> {
-        if let Some(dtype) = Dtype::of(data_type) {
-            return self.numbers(path, dtype, arrays, plan).map(GatheredColumn::from);
+    pub(super) fn column(self, values: Values<'_>) -> Result<GatheredColumn, ColumnError> {
+        if let Some(dtype) = Dtype::of(values.data_type) {
+            return self.numbers(values, dtype).map(GatheredColumn::from);
         }
-        if let Some(item) = list_item(data_type) {
+        if let Some(item) = list_item(values.data_type) {
             let item = item.data_type();
             return match self.style.ragged {
-                _ if is_record(item) => self.objects(arrays, plan).map(GatheredColumn::from),
-                Ragged::Object => self.ragged(path, item, arrays, plan).map(GatheredColumn::from),
-                Ragged::Pad => self.padded(path, item, arrays, plan),
-                Ragged::Error => self.equal(path, item, arrays, plan),
+                _ if is_record(item) => self.objects(values).map(GatheredColumn::from),
+                Ragged::Object => self.ragged(values, item).map(GatheredColumn::from),
+                Ragged::Pad => self.padded(values, item),
+                Ragged::Error => self.equal(values, item),
             };
         }
-        match data_type {
+        match values.data_type {
             DataType::Struct(fields) => {
-                let plan = plan.without_nulls(arrays, self.limit)?;
+                let plan = values.plan.without_nulls(values.arrays, self.limit)?;
                 let mut columns = Vec::with_capacity(fields.len());
                 for (k, field) in fields.iter().enumerate() {
                     let child = |array: &ArrayRef| {
                         array.as_struct_opt().and_then(|parent| parent.columns().get(k).cloned())
                     };
-                    let children: Vec<ArrayRef> = arrays.iter().filter_map(child).collect();
-                    let path = format!("{path}.{}", field.name());
-                    let gathered = self.column(&path, field.data_type(), &children, &plan)?;
+                    let children: Vec<ArrayRef> = values.arrays.iter().filter_map(child).collect();
+                    let gathered = self.column(Values {
+                        path: &format!("{}.{}", values.path, field.name()),
+                        data_type: field.data_type(),
+                        arrays: &children,
+                        plan: &plan,
+                    })?;
                     gathered.add_to(&mut columns, field.name());
                 }
                 Ok(Column::Struct(columns).into())
             }
-            DataType::Dictionary(_, values) => self.encoded(path, values, arrays, plan),
-            DataType::RunEndEncoded(_, values) => {
-                self.encoded(path, values.data_type(), arrays, plan)
-            }
+            DataType::Dictionary(_, data_type) => self.encoded(values, data_type),
+            DataType::RunEndEncoded(_, field) => self.encoded(values, field.data_type()),
             DataType::FixedSizeList(item, width) if !is_record(item.data_type()) => {
                 let width = usize::try_from(*width).unwrap_or(0);
-                self.fixed(path, item.data_type(), width, arrays, plan)
+                self.fixed(values, item.data_type(), width)
             }
-            _ => self.objects(arrays, plan).map(GatheredColumn::from),
+            _ => self.objects(values).map(GatheredColumn::from),
         }
     }
 
     /// A column of numbers.
-    fn numbers(
-        self,
-        path: &str,
-        dtype: Dtype,
-        arrays: &[ArrayRef],
-        plan: &CopyPlan,
-    ) -> Result<Column, ColumnError> {
+    fn numbers(self, values: Values<'_>, dtype: Dtype) -> Result<Column, ColumnError> {
+        let Values { path, arrays, plan, .. } = values;
         let width = dtype.width;
         self.limit.take(plan.len(), width)?;
         let mut buf = reservation::buffer(self.reservation, plan.len() * width)?;
@@ -164,60 +165,47 @@ impl<'a> Gather<'a> {
     }
 
     /// A list column as an array of arrays.
-    fn ragged(
-        self,
-        path: &str,
-        item: &DataType,
-        arrays: &[ArrayRef],
-        plan: &CopyPlan,
-    ) -> Result<Column, ColumnError> {
-        let lists = Lists::of(arrays, plan, self.limit)?;
-        let items = lists.items(self.limit)?;
-        let inner = self.column(path, item, &lists::item_arrays(arrays)?, &items);
-        let inner = inner.map_err(|error| error.map_index(|at| lists.list_of(at)))?;
+    fn ragged(self, values: Values<'_>, item: &DataType) -> Result<Column, ColumnError> {
+        let lists = Lists::of(values.arrays, values.plan, self.limit)?;
+        let items = self.items(values, item, &lists.items(self.limit)?);
+        let items = items.map_err(|error| error.map_index(|at| lists.list_of(at)))?;
+        let lengths = lists.nulls().zip(lists.lengths());
         Ok(Column::Ragged {
-            items: Box::new(inner.column),
-            lengths: lists
-                .nulls()
-                .zip(lists.lengths())
-                .map(|(n, len)| (!n).then_some(len))
-                .collect(),
-            shape: vec![plan.len()],
+            items: Box::new(items.column),
+            lengths: lengths.map(|(is_null, len)| (!is_null).then_some(len)).collect(),
+            shape: vec![lists.len()],
         })
     }
 
-    /// A list column as one array, with rows padded to the longest.
-    fn padded(
+    /// The items of lists.
+    fn items(
         self,
-        path: &str,
+        values: Values<'_>,
         item: &DataType,
-        arrays: &[ArrayRef],
-        plan: &CopyPlan,
+        items: &CopyPlan,
     ) -> Result<GatheredColumn, ColumnError> {
-        let lists = Lists::of(arrays, plan, self.limit)?;
-        self.check_null_lists(path, &lists)?;
+        let arrays = lists::item_arrays(values.arrays)?;
+        self.column(Values { data_type: item, arrays: &arrays, plan: items, ..values })
+    }
+
+    /// A list column as one array, with rows padded to the longest.
+    fn padded(self, values: Values<'_>, item: &DataType) -> Result<GatheredColumn, ColumnError> {
+        let lists = self.valid_lists(values)?;
         let width = lists.lengths().max().unwrap_or(0);
-        let mut gathered = self.padded_items(path, item, arrays, &lists, width)?;
-        self.limit.take(plan.len(), Dtype::I32.width)?;
+        let mut gathered = self.padded_items(values, item, &lists, width)?;
+        self.limit.take(lists.len(), Dtype::I32.width)?;
         i32::try_from(width)
             .map_err(|_| Error::limit("a list has more items than lengths can count"))?;
         let lengths = lists.lengths().map(|length| (length as i32).to_ne_bytes());
         let buf = reservation::filled(self.reservation, lengths)?;
-        let own = Column::Values { buf, dtype: Dtype::I32, shape: vec![plan.len()] };
+        let own = Column::Values { buf, dtype: Dtype::I32, shape: vec![lists.len()] };
         gathered.lengths.insert(0, own);
         Ok(gathered)
     }
 
     /// A list column as one array, whose rows must have equal lengths.
-    fn equal(
-        self,
-        path: &str,
-        item: &DataType,
-        arrays: &[ArrayRef],
-        plan: &CopyPlan,
-    ) -> Result<GatheredColumn, ColumnError> {
-        let lists = Lists::of(arrays, plan, self.limit)?;
-        self.check_null_lists(path, &lists)?;
+    fn equal(self, values: Values<'_>, item: &DataType) -> Result<GatheredColumn, ColumnError> {
+        let lists = self.valid_lists(values)?;
         let mut valid = lists.lengths().zip(lists.nulls()).filter(|(_, is_null)| !is_null);
         let width = valid.next().map_or(0, |(len, _)| len);
         let odd = |(len, is_null): (usize, bool)| !is_null && len != width;
@@ -227,58 +215,58 @@ impl<'a> Gather<'a> {
                 "a list of {len} items in a batch that begins with one of {width}; give \
                  ragged=\"pad\" or ragged=\"object\", or take single rows (batch_size=None)"
             );
-            return Err(ColumnError::At { path: path.to_owned(), at, reason });
+            return Err(ColumnError::At { path: values.path.to_owned(), at, reason });
         }
-        self.padded_items(path, item, arrays, &lists, width)
+        self.padded_items(values, item, &lists, width)
     }
 
-    fn check_null_lists(self, path: &str, lists: &Lists) -> Result<(), ColumnError> {
-        match lists.nulls().position(|is_null| is_null) {
+    /// The lists of a column. Without a fill value, none may be null.
+    fn valid_lists(self, values: Values<'_>) -> Result<Lists, ColumnError> {
+        let lists = Lists::of(values.arrays, values.plan, self.limit)?;
+        let null = lists.nulls().position(|is_null| is_null);
+        match null {
             Some(at) if self.style.fill.is_none() => {
-                Err(ColumnError::At { path: path.to_owned(), at, reason: NULL.to_owned() })
+                let (path, reason) = (values.path.to_owned(), NULL.to_owned());
+                Err(ColumnError::At { path, at, reason })
             }
-            _ => Ok(()),
+            _ => Ok(lists),
         }
     }
 
     /// The items of lists, padded to `width`, as an array of rows.
     fn padded_items(
         self,
-        path: &str,
+        values: Values<'_>,
         item: &DataType,
-        arrays: &[ArrayRef],
         lists: &Lists,
         width: usize,
     ) -> Result<GatheredColumn, ColumnError> {
         let items = lists.items_padded(width, self.limit)?;
-        self.reshaped(path, item, arrays, &items, (lists.len(), width))
+        self.reshaped(values, item, &items, (lists.len(), width))
     }
 
     /// Items as an array of `n` rows of `width`.
     fn reshaped(
         self,
-        path: &str,
+        values: Values<'_>,
         item: &DataType,
-        arrays: &[ArrayRef],
         items: &CopyPlan,
         (n, width): (usize, usize),
     ) -> Result<GatheredColumn, ColumnError> {
-        let inner = self.column(path, item, &lists::item_arrays(arrays)?, items);
-        let mut inner = inner.map_err(|error| error.map_index(|at| at / width.max(1)))?;
-        inner.reshape(n, width);
-        Ok(inner)
+        let items = self.items(values, item, items);
+        let mut items = items.map_err(|error| error.map_index(|at| at / width.max(1)))?;
+        items.reshape(n, width);
+        Ok(items)
     }
 
     /// A fixed-size list column. The items of a null list are missing.
     fn fixed(
         self,
-        path: &str,
+        values: Values<'_>,
         item: &DataType,
         width: usize,
-        arrays: &[ArrayRef],
-        plan: &CopyPlan,
     ) -> Result<GatheredColumn, ColumnError> {
-        let plan = plan.without_nulls(arrays, self.limit)?;
+        let plan = values.plan.without_nulls(values.arrays, self.limit)?;
         self.limit.take(plan.len(), width)?;
         let mut items = CopyPlan::default();
         for range in plan.iter() {
@@ -286,24 +274,23 @@ impl<'a> Gather<'a> {
             let first = first.ok_or_else(|| Error::corrupt("a fixed-size list is too wide"))?;
             items.push(range.source, first, range.len * width);
         }
-        self.reshaped(path, item, arrays, &items, (plan.len(), width))
+        self.reshaped(values, item, &items, (plan.len(), width))
     }
 
     /// The values that dictionaries or run-end encoded arrays refer to.
     fn encoded(
         self,
-        path: &str,
-        values: &DataType,
-        arrays: &[ArrayRef],
-        plan: &CopyPlan,
+        values: Values<'_>,
+        data_type: &DataType,
     ) -> Result<GatheredColumn, ColumnError> {
-        let referred = plan.referred(arrays, self.limit)?;
-        let arrays: Vec<_> = arrays.iter().map(referred_values).collect::<Result<_, _>>()?;
-        self.column(path, values, &arrays, &referred)
+        let plan = values.plan.referred(values.arrays, self.limit)?;
+        let arrays = values.arrays.iter().map(referred_values).collect::<Result<Vec<_>, _>>()?;
+        self.column(Values { data_type, arrays: &arrays, plan: &plan, ..values })
     }
 
     /// A column of values without a dtype.
-    fn objects(self, arrays: &[ArrayRef], plan: &CopyPlan) -> Result<Column, ColumnError> {
+    fn objects(self, values: Values<'_>) -> Result<Column, ColumnError> {
+        let Values { arrays, plan, .. } = values;
         self.limit.take(plan.len(), size_of::<Value>())?;
         let mut cells = Vec::with_capacity(plan.len());
         for range in plan.iter() {

@@ -16,7 +16,7 @@ use super::{
     Column,
     copy_plan::{CopyPlan, referred, referred_values},
     dtype::Dtype,
-    gather::{Gather, is_record},
+    gather::{Gather, Values, is_record},
     gathered_column::ColumnError,
     lists::{items_of, list_item},
     size_limit::SizeLimit,
@@ -125,10 +125,8 @@ pub fn value(array: &ArrayRef, at: usize, limit: &SizeLimit) -> Result<Value> {
 /// Items as an array of their dtype, or of objects where some are null.
 fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &SizeLimit) -> Result<Value> {
     if !is_record(items.data_type()) && !has_null_list(items, start..start + len)? {
-        let gather = Gather::plain(limit);
-        let plan = CopyPlan::of(start, len);
-        match gather.column("", items.data_type(), std::slice::from_ref(items), &plan) {
-            Ok(gathered) => return Ok(Value::Array(Box::new(gathered.column))),
+        match column(items, start, len, limit) {
+            Ok(column) => return Ok(Value::Array(Box::new(column))),
             Err(ColumnError::Whole(error)) => return Err(error),
             Err(ColumnError::At { .. }) => {}
         }
@@ -183,13 +181,24 @@ fn scalar(data_type: &DataType, array: &ArrayRef, at: usize, limit: &SizeLimit) 
     if Dtype::of(data_type).is_none() {
         return Err(Error::schema("", format!("Arrow type {data_type} is not supported")));
     }
-    let gather = Gather::plain(limit);
-    let plan = CopyPlan::of(at, 1);
-    match gather.column("", data_type, std::slice::from_ref(array), &plan) {
-        Ok(gathered) => Ok(gathered.column.into_value()),
+    match column(array, at, 1, limit) {
+        Ok(column) => Ok(column.into_value()),
         Err(ColumnError::Whole(error)) => Err(error),
         Err(ColumnError::At { .. }) => Ok(Value::None),
     }
+}
+
+/// The column of some values of an array.
+fn column(
+    array: &ArrayRef,
+    start: usize,
+    len: usize,
+    limit: &SizeLimit,
+) -> Result<Column, ColumnError> {
+    let plan = CopyPlan::of(start, len);
+    let arrays = std::slice::from_ref(array);
+    let values = Values { path: "", data_type: array.data_type(), arrays, plan: &plan };
+    Ok(Gather::plain(limit).column(values)?.column)
 }
 
 impl Column {
