@@ -1,4 +1,4 @@
-//! What opening, one record batch and one row cost in requests and bytes.
+//! Requests and bytes of opening a shard, and of reading a table and a row.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::common::{Fixture, Written, assert_reads_as, names};
 const ROWS: usize = 20;
 const ROW_BYTES: usize = 100_000;
 
-/// `audio: struct<bytes, path>` with a label and a name, as `datasets` writes it.
+/// `audio: struct<bytes, path>`, a label and a name, as `datasets` writes them.
 fn audio_batch(seed: usize) -> RecordBatch {
     let mut bytes = BinaryBuilder::new();
     for row in 0..ROWS {

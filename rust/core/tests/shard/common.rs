@@ -1,4 +1,4 @@
-//! Shards to test with, and the naive reader that they are compared with.
+//! Shards for tests, and the naive reader that they are compared with.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ use gristmill_core::{
     store::Store,
 };
 
-/// The two formats, uncompressed and compressed.
+/// A format and a compression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub(crate) file: bool,
@@ -63,7 +63,7 @@ impl Written {
     }
 }
 
-/// A shard in a directory of its own, which lives as long as this.
+/// A shard in a temporary directory.
 pub(crate) struct Fixture {
     pub(crate) store: Arc<Store>,
     pub(crate) path: PathBuf,
@@ -83,7 +83,7 @@ impl Fixture {
     }
 }
 
-/// All record batches as arrow-ipc's own readers see them.
+/// All record batches, by arrow-ipc's own readers.
 pub(crate) fn oracle(path: &Path) -> Result<Vec<RecordBatch>, ArrowError> {
     let reader = BufReader::new(File::open(path).unwrap());
     let magic = std::fs::read(path).unwrap().starts_with(b"ARROW1");
@@ -110,7 +110,7 @@ pub(crate) fn blob_bytes(shard: &Shard, table: &Table, blob: usize, row: usize) 
     })
 }
 
-/// Every column of every record batch, and every blob of the given columns, against the oracle.
+/// Checks every column of every record batch, and every blob of these columns, against the oracle.
 pub(crate) fn assert_reads_as(shard: &Shard, expected: &[RecordBatch], blobs: &[String]) {
     assert_eq!(shard.n_batches(), expected.len());
     assert_eq!(shard.n_rows(), expected.iter().map(|b| b.num_rows() as u64).sum::<u64>());
@@ -123,7 +123,7 @@ pub(crate) fn assert_reads_as(shard: &Shard, expected: &[RecordBatch], blobs: &[
             let alone =
                 Projection::new(shard.schema(), Some(&names(&[field.name()])), &[]).unwrap();
             let table = shard.load_table(number, &alone).unwrap();
-            // Where names occur twice, the first is taken.
+            // Of two columns with the same name, the first is read.
             let first = expected.schema().index_of(field.name()).unwrap();
             assert_eq!(table.columns.column(0), expected.column(first), "column {column}");
         }
@@ -154,7 +154,7 @@ fn expected_blob(batch: &RecordBatch, name: &str, row: usize) -> Option<Vec<u8>>
     Some(large.unwrap_or_else(|| column.as_binary::<i32>().value(row).to_vec()))
 }
 
-/// A folder of the public test data, or `None`, saying so.
+/// A folder of the public test data. `None`, and a message, if it does not exist.
 pub(crate) fn corpus(folder: &str) -> Option<PathBuf> {
     let root = std::env::var_os("GRISTMILL_CORPUS").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora"),

@@ -1,4 +1,4 @@
-//! Files that Arrow's own implementations wrote, read as arrow-ipc reads them.
+//! Files written by Arrow's own implementations are read as arrow-ipc reads them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Many shards: opened in parallel, with few descriptors, and compared.
+//! Many shards: opened in parallel, with few descriptors, and with schemas compared.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -26,7 +26,7 @@ fn shards(dir: &tempfile::TempDir, n: i64) -> Vec<PathBuf> {
 }
 
 #[test]
-fn shards_come_in_the_order_of_their_paths_with_few_descriptors() {
+fn shards_are_in_the_order_of_their_paths_with_few_descriptors() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 20);
     for n_threads in [0, 1, 3, 64] {
@@ -47,7 +47,7 @@ fn shards_come_in_the_order_of_their_paths_with_few_descriptors() {
 }
 
 #[test]
-fn pipelines_take_descriptors_from_each_other_and_share_them() {
+fn pipelines_share_descriptors() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 6);
     let descriptors = DescriptorCache::new(3);
@@ -68,7 +68,7 @@ fn pipelines_take_descriptors_from_each_other_and_share_them() {
             });
         }
     });
-    // One descriptor serves the same shard of all.
+    // All use the same descriptor for a shard.
     let descriptors = DescriptorCache::new(100);
     let pipelines: Vec<_> = (0..4)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! Any record batches, however they are written, read back as they were.
+//! Any record batches are read as they were written, in all formats.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// Dictionaries seen in any order of record batches, replaced and grown by deltas.
+/// Dictionaries that are replaced and extended by deltas, with record batches read in any order.
 #[test]
 fn dictionaries_are_those_before_the_record_batch() {
     use arrow_ipc::writer::{DictionaryHandling, IpcWriteOptions, StreamWriter};
@@ -138,7 +138,7 @@ fn dictionaries_are_those_before_the_record_batch() {
     }
 }
 
-/// Unions have a validity bitmap in metadata V4 and none in V5; what follows them must not shift.
+/// Unions have a validity bitmap only in metadata V4: the buffers of later columns must not shift.
 #[test]
 fn unions_read_in_both_versions_of_the_metadata() {
     use arrow_array::{Float64Array, UnionArray};

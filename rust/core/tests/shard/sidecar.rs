@@ -1,4 +1,4 @@
-//! Sidecars: the same shard with fewer reads, or as if there were none.
+//! Sidecars: fewer reads, and the same shard with or without a valid one.
 
 use std::{
     fs::{self, File},
@@ -32,7 +32,7 @@ fn batch(seed: u8) -> RecordBatch {
     .unwrap()
 }
 
-/// A shard that was written long enough ago, with a folder for its sidecar.
+/// A shard that is old enough for a sidecar, with a folder for it.
 struct Sample {
     fixture: Fixture,
     folder: PathBuf,
@@ -59,7 +59,7 @@ impl Sample {
         (shard, requests)
     }
 
-    /// Opens it, and checks all of its rows: how many requests opening took.
+    /// Opens it and checks all of its rows. Returns the number of requests for opening it.
     fn open(&self) -> u64 {
         let (shard, requests) = self.open_with(&IndexDir::Folder(self.folder.clone()));
         let expected = oracle(&self.fixture.path).unwrap();
@@ -84,14 +84,13 @@ fn a_second_opening_reads_nothing_and_finds_the_same() {
         let sample = Sample::new(&written.bytes(&[batch(0), batch(9)]));
         assert!(sample.open() > 0);
         assert_eq!(sample.open(), 0, "{written:?}");
-        // Where the rows lie needs no read either: those of the table are the dictionary's and
-        // the small columns'.
+        // Small: the values of rows are not in it.
         assert!(sample.sidecar().metadata().unwrap().len() < 16 << 10);
     }
 }
 
 #[test]
-fn it_lies_beside_the_shard_on_request_and_moves_with_it() {
+fn a_sidecar_beside_its_shard_moves_with_it() {
     let sample = Sample::new(&Written::STREAM.bytes(&[batch(0)]));
     assert!(sample.open_with(&IndexDir::Beside).1 > 0);
     let beside = sample.fixture.path.with_file_name("shard-0000.arrow.gmindex");
@@ -106,7 +105,7 @@ fn it_lies_beside_the_shard_on_request_and_moves_with_it() {
 }
 
 #[test]
-fn a_changed_shard_is_indexed_anew() {
+fn a_changed_shard_is_indexed_again() {
     let sample = Sample::new(&Written::STREAM.bytes(&[batch(0)]));
     sample.open();
     // The same length, other bytes, and a later time.
@@ -114,7 +113,7 @@ fn a_changed_shard_is_indexed_anew() {
     sample.touch(Duration::from_secs(30));
     assert!(sample.open() > 0);
     assert_eq!(sample.open(), 0);
-    // Longer, and as old as before.
+    // Longer, with the same modification time.
     let bytes = Written::STREAM.bytes(&[batch(7), batch(8)]);
     let modified = sample.fixture.path.metadata().unwrap().modified().unwrap();
     fs::write(&sample.fixture.path, bytes).unwrap();
@@ -128,7 +127,7 @@ fn a_changed_shard_is_indexed_anew() {
 }
 
 #[test]
-fn a_shard_that_has_just_changed_gets_none() {
+fn a_shard_that_has_just_changed_gets_no_sidecar() {
     let sample = Sample::new(&Written::STREAM.bytes(&[batch(0)]));
     sample.touch(Duration::ZERO);
     sample.open();
@@ -136,7 +135,7 @@ fn a_shard_that_has_just_changed_gets_none() {
 }
 
 #[test]
-fn any_damage_ends_in_the_shard_itself() {
+fn damaged_sidecars_are_ignored() {
     for written in [Written::STREAM, Written::FILE] {
         let sample = Sample::new(&written.bytes(&[batch(0), batch(9)]));
         sample.open();
@@ -167,7 +166,7 @@ fn a_folder_that_cannot_be_written_is_no_error() {
     fs::create_dir(&sample.folder).unwrap();
     fs::set_permissions(&sample.folder, fs::Permissions::from_mode(0o500)).unwrap();
     assert!(sample.open() > 0);
-    // In the place of the sidecar something that is none.
+    // A folder in place of the sidecar.
     fs::set_permissions(&sample.folder, fs::Permissions::from_mode(0o700)).unwrap();
     sample.open();
     let path = sample.sidecar();
@@ -178,7 +177,7 @@ fn a_folder_that_cannot_be_written_is_no_error() {
 }
 
 #[test]
-fn many_openings_at_once_find_whole_sidecars() {
+fn concurrent_openings_find_whole_sidecars() {
     let sample = Sample::new(&Written::STREAM.bytes(&[batch(0), batch(9)]));
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -193,9 +192,9 @@ fn many_openings_at_once_find_whole_sidecars() {
     sample.sidecar();
 }
 
-/// What is consistent with its checksum is still checked against itself and the shard's length.
+/// The contents of a sidecar with a valid checksum are still checked.
 #[test]
-fn a_lie_ends_in_the_shard_itself_or_in_an_error() {
+fn false_sidecars_are_ignored_or_end_in_an_error() {
     const HEAD: usize = 16;
     let sample = Sample::new(&Written::STREAM.bytes(&[batch(0), batch(9)]));
     sample.open();
