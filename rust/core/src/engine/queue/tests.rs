@@ -96,7 +96,10 @@ prop_compose! {
 /// Drives a queue.
 struct Driver<'a> {
     spec: &'a Spec,
+    memory: MemoryPool,
     account: Arc<Account>,
+    /// The account of another iterator, which takes half of the budget while it is open.
+    other: Option<Arc<Account>>,
     queue: Queue<Numbers>,
     /// Rows that readers have.
     reading: Vec<Row>,
@@ -113,7 +116,8 @@ struct Driver<'a> {
 
 impl<'a> Driver<'a> {
     fn new(spec: &'a Spec) -> Self {
-        let account = MemoryPool::default().open(spec.budget);
+        let memory = MemoryPool::default();
+        let account = memory.open(spec.budget);
         account.set_reserve(spec.reserve);
         let limits = Limits {
             rows_per_batch: spec.rows_per_batch,
@@ -128,7 +132,9 @@ impl<'a> Driver<'a> {
         queue.begin(0..spec.n_rows, limits);
         Self {
             spec,
+            memory,
             account,
+            other: None,
             queue,
             reading: Vec::new(),
             decoding: Vec::new(),
@@ -199,9 +205,17 @@ impl<'a> Driver<'a> {
 
     /// Bytes are granted within the budget, unless everything waits for them.
     fn check_budget(&self, granted: usize, may_exceed: bool) {
-        let used = self.account.used();
-        if granted > 0 && used > self.spec.budget {
-            assert!(may_exceed, "{used} bytes of {}", self.spec.budget);
+        let (used, limit) = (self.account.used(), self.account.limit());
+        if granted > 0 && used > limit {
+            assert!(may_exceed, "{used} bytes of {limit}");
+        }
+    }
+
+    /// Another iterator opens or closes.
+    fn change_share(&mut self) {
+        match self.other.take() {
+            Some(other) => other.close(),
+            None => self.other = Some(self.memory.open(self.spec.budget)),
         }
     }
 
@@ -304,6 +318,9 @@ impl<'a> Driver<'a> {
     /// Runs one of the events that are possible now, by these choices. Returns whether there was one.
     fn step(&mut self, choice: (u8, usize)) -> bool {
         let (what, which) = choice;
+        if what.is_multiple_of(13) {
+            self.change_share();
+        }
         for k in 0..6 {
             let pick = |n: usize| (n > 0).then(|| which % n);
             let done = match (usize::from(what) + k) % 6 {
@@ -335,7 +352,7 @@ impl<'a> Driver<'a> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
 
     #[test]
     fn every_row_is_delivered_in_order_within_the_budget(
