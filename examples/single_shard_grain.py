@@ -14,8 +14,8 @@ import numpy as np
 from absl import flags
 
 import gristmill as gm
-from gristmill.demonstration.data import write_shards
-from gristmill.demonstration.sound import Recipe
+from gristmill.tools.demo.data import write_shards
+from gristmill.tools.demo.sound import Recipe
 
 
 def make_source(path: str, rng: np.random.Generator) -> gm.ArrowIterDataset:

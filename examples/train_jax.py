@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import gristmill as gm
-from gristmill.demonstration.data import write_shards
-from gristmill.demonstration.sound import Recipe
+from gristmill.tools.demo.data import write_shards
+from gristmill.tools.demo.sound import Recipe
 
 RATE_HZ = 32_000
 N_CLASSES = 4

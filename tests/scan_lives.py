@@ -8,7 +8,7 @@ import os
 import sys
 
 from gristmill.cli import main
-from gristmill.scanning import run
+from gristmill.tools.scan import run
 
 # So that lives of a tenth of a second go on in the middle, and not only from the start.
 run._SAVE_SECONDS = 0.02

@@ -14,7 +14,7 @@ import pytest
 
 import bad_shards
 import gristmill as gm
-import gristmill.bad_rows
+import gristmill.bad_rows.tracker
 import shards
 from bad_shards import AUDIO, COUNTS, Bad
 
@@ -186,7 +186,7 @@ def test_the_log_tells_of_the_first(bad: Bad, caplog: pytest.LogCaptureFixture) 
 
 
 def test_memory_is_bounded(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gristmill.bad_rows, "MAX_KEPT_ROWS", 3)
+    monkeypatch.setattr(gristmill.bad_rows.tracker, "MAX_KEPT_ROWS", 3)
     it = drain(iterate(bad))
     last = sorted(bad.reasons)[-3:]
     assert [as_tuple(row) for row in it.bad_rows()] == [bad.bad_row(row) for row in last]

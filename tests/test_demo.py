@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import gristmill as gm
-from gristmill.demonstration import demo as run_demo
+from gristmill.tools.demo import demo as run_demo
 
 GRISTMILL = Path(sys.executable).with_name("gristmill")
 SMALL = ["--rows", "24", "--steps", "12", "--batch-size", "8"]
@@ -45,7 +45,7 @@ def test_a_missing_extra_is_one_sentence(monkeypatch):
     from gristmill.cli.commands import main
 
     monkeypatch.setattr(
-        "gristmill.demonstration.run.find_spec", lambda name: None if name == "jax" else 1
+        "gristmill.tools.demo.run.find_spec", lambda name: None if name == "jax" else 1
     )
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 2
@@ -119,7 +119,7 @@ def test_the_function_says_what_the_command_says(demo, tmp_path):
 
 @pytest.mark.timeout(300)
 def test_a_resumed_run_that_differs_is_an_error(demo, tmp_path, monkeypatch):
-    from gristmill.demonstration import training
+    from gristmill.tools.demo import training
 
     def load(directory, like):
         model, state = restore(directory, like)

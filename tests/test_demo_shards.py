@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("soundfile")
 import soundfile as sf
 
-from gristmill.demonstration.data import FEATURES, SCHEMA, demo_shards, write_shards
-from gristmill.demonstration.encode import encode, with_serial
-from gristmill.demonstration.sound import CLASSES, FIELD_RECORDINGS, Recipe, draw
+from gristmill.tools.demo.data import FEATURES, SCHEMA, demo_shards, write_shards
+from gristmill.tools.demo.encode import encode, with_serial
+from gristmill.tools.demo.sound import CLASSES, FIELD_RECORDINGS, Recipe, draw
 
 SHORT = Recipe(seed=3, codecs=("vorbis", "mp3", "flac", "wav"), duration_s=(0.5, 1.5))
 
@@ -114,7 +114,7 @@ def test_field_recordings_are_long_vorbis():
 
 def test_demo_shards_are_reused_when_they_match(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "gristmill.demonstration.data.Recipe",
+        "gristmill.tools.demo.data.Recipe",
         lambda seed: Recipe(seed, SHORT.codecs, duration_s=(0.5, 1)),
     )
     made = []

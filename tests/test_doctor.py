@@ -12,10 +12,10 @@ from slow_storage import SlowStorage, why_not
 
 import gristmill as gm
 import shards
-from gristmill.doctoring.conclude import Limit, Measured, Scope, conclude
-from gristmill.doctoring.lab import Lab
-from gristmill.doctoring.loops import DecodeRun, Material, ReadRun
-from gristmill.doctoring.machine import Machine, look
+from gristmill.tools.doctor.conclude import Limit, Measured, Scope, conclude
+from gristmill.tools.doctor.lab import Lab
+from gristmill.tools.doctor.loops import DecodeRun, Material, ReadRun
+from gristmill.tools.doctor.machine import Machine, look
 from signals import RATE, encode, synthetic
 
 MB, GIB = 1_000_000, 1 << 30

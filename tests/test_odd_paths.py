@@ -12,7 +12,7 @@ import pytest
 
 import gristmill as gm
 import shards
-from gristmill.quarantine import QuarantineFile
+from gristmill.bad_rows.quarantine import QuarantineFile
 from signals import RATE, encode, synthetic
 
 GOOD = encode(synthetic(0.1, RATE), RATE, "wav16")
@@ -215,7 +215,7 @@ def test_an_endless_line_is_not_read_as_a_whole(tmp_path: Path, numbered: list[P
 
 
 def test_many_exclusions_take_eight_bytes_each(tmp_path: Path) -> None:
-    from gristmill.exclude import resolve
+    from gristmill.bad_rows.exclude import resolve
 
     file = tmp_path / "bad.jsonl"
     lines = ['{"gristmill_quarantine": 1}']

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gristmill as gm
-from gristmill.quarantine import QuarantineFile
+from gristmill.bad_rows.quarantine import QuarantineFile
 
 ROW = gm.BadRow("a.arrow", 3, "x.ogg", "vorbis", "truncated", "cut at row 3", 812, 40)
 HEADER = '{"gristmill_quarantine": 1}\n'
@@ -167,7 +167,7 @@ def test_a_full_disk() -> None:
 SHORT_OF_SPACE = """
 import resource, sys
 import gristmill as gm
-from gristmill.quarantine import QuarantineFile
+from gristmill.bad_rows.quarantine import QuarantineFile
 path = sys.argv[1]
 row = gm.BadRow("a.arrow", 3, "x.ogg", "vorbis", "truncated", "cut at row 3", 812, 40)
 file = QuarantineFile(path)

@@ -228,7 +228,7 @@ def test_reads_reach_grains_metrics(same_rate: list[Path], monkeypatch: pytest.M
         seen.append((source, num_bytes, latency_ns, num_reads))
 
     monkeypatch.setattr(monitoring, "record_bytes_read_and_latency", record)
-    monkeypatch.setattr("gristmill.telemetry._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("gristmill.metrics.telemetry._LOOK_SECONDS", 0.01)
     it = iter(dataset(same_rate, epochs=2))
     for _ in range(8):
         next(it)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import Any
 import pytest
 
 import gristmill as gm
-from gristmill.stats import (
+from gristmill.metrics import decide
+from gristmill.metrics.measures import MOST_READERS
+from gristmill.metrics.stats import (
     PauseStats,
     ReaderWaitStats,
     Settings,
@@ -21,10 +22,6 @@ from gristmill.stats import (
     StorageStats,
     ThreadStats,
 )
-from gristmill.verdict.measures import MOST_READERS
-
-# The package: `gm.verdict` is the function.
-v = importlib.import_module("gristmill.verdict")
 
 
 def stats(
@@ -193,11 +190,11 @@ ALIKE_LARGE = StorageStats(1000, 10**9, 36.0)
     ids=str,
 )
 def test_cases_at_their_thresholds(figures: dict[str, Any], case: str) -> None:
-    found = v.decide(stats(**figures))
+    found = decide(stats(**figures))
     assert found.case == case, found.text
     assert found.case is gm.Case(case)
     assert str(found) == found.text
-    assert v.decide(stats(**figures)) == found
+    assert decide(stats(**figures)) == found
     assert json.loads(json.dumps(found.to_dict()))["case"] == case
 
 
@@ -212,35 +209,35 @@ def to(found: gm.Verdict, option: str) -> Any:
 
 def test_the_advice_is_enough_and_no_more() -> None:
     # The loop waits half of its time: twice the threads.
-    found = v.decide(stats(decoding=0.98, look_ahead=0.91))
+    found = decide(stats(decoding=0.98, look_ahead=0.91))
     assert to(found, "num_threads") == 4
     assert found.text == (
         "Decoding is the limit: 2 decode threads are 98% busy while reading waits 91% of the "
         "time. 4 threads would raise 79 rows/s to about 160; this process may use 16 CPUs."
     )
-    assert to(v.decide(stats(decoding=0.98, usable_cpus=3, machine_cpus=3)), "num_threads") == 3
-    assert to(v.decide(stats(decoding=0.98, waiting=0.98)), "num_threads") == 16
-    full = v.decide(stats(decoding=0.98, usable_cpus=2, machine_cpus=2))
+    assert to(decide(stats(decoding=0.98, usable_cpus=3, machine_cpus=3)), "num_threads") == 3
+    assert to(decide(stats(decoding=0.98, waiting=0.98)), "num_threads") == 16
+    full = decide(stats(decoding=0.98, usable_cpus=2, machine_cpus=2))
     assert "num_threads" not in {advice.option for advice in full.advice}
     assert "All 2 CPUs are in use" in full.text
 
-    assert to(v.decide(stats(decoding=0.3, resampling=0.6)), "resampler") == "fast"
-    best = v.decide(stats(decoding=0.3, resampling=0.6, resampler="best"))
+    assert to(decide(stats(decoding=0.3, resampling=0.6)), "resampler") == "fast"
+    best = decide(stats(decoding=0.3, resampling=0.6, resampler="best"))
     assert to(best, "resampler") == "hq"
-    fast = v.decide(stats(decoding=0.3, resampling=0.6, resampler="fast"))
+    fast = decide(stats(decoding=0.3, resampling=0.6, resampler="fast"))
     assert "resampler" not in {advice.option for advice in fast.advice}
 
-    assert to(v.decide(stats(reading=0.9, storage=LATENCY)), "num_requests") == 8
-    assert to(v.decide(stats(reading=0.9, storage=LATENCY, waiting=0.95)), "num_requests") == 40
-    many = v.decide(stats(reading=0.9, storage=LATENCY, num_requests=100))
+    assert to(decide(stats(reading=0.9, storage=LATENCY)), "num_requests") == 8
+    assert to(decide(stats(reading=0.9, storage=LATENCY, waiting=0.95)), "num_requests") == 40
+    many = decide(stats(reading=0.9, storage=LATENCY, num_requests=100))
     assert to(many, "num_requests") == MOST_READERS
-    assert to(v.decide(stats(budget=0.9)), "memory_budget") == 2**32
-    assert to(v.decide(stats(look_ahead=0.9, prefetch_batches=1)), "prefetch_batches") == 4
-    assert to(v.decide(stats(decoding=0.9, usable_cpus=1)), "cpus") == 2
-    assert to(v.decide(stats(deliver=0.4)), "columns") == ("audio", "label")
-    single = v.decide(stats(deliver=0.4, batch_size=None))
+    assert to(decide(stats(budget=0.9)), "memory_budget") == 2**32
+    assert to(decide(stats(look_ahead=0.9, prefetch_batches=1)), "prefetch_batches") == 4
+    assert to(decide(stats(decoding=0.9, usable_cpus=1)), "cpus") == 2
+    assert to(decide(stats(deliver=0.4)), "columns") == ("audio", "label")
+    single = decide(stats(deliver=0.4, batch_size=None))
     assert to(single, "batch_size") == 64
-    assert v.decide(stats(waiting=0.01)).advice == ()
+    assert decide(stats(waiting=0.01)).advice == ()
 
 
 @pytest.mark.parametrize("is_worker", [False, True])
@@ -250,7 +247,7 @@ def test_no_advice_is_taken_back(threads: int, cpus: int, is_worker: bool) -> No
     """However busy the machine: no fewer threads are advised, and no more than the CPUs."""
     for queued in (0.0, 0.2, 0.26, 0.5, 0.95):
         for parts in ({"decoding": 0.9}, {"decoding": 0.4, "resampling": 0.5}, {"decoding": 0.55}):
-            found = v.decide(
+            found = decide(
                 stats(
                     **parts,
                     queued=queued,
@@ -266,7 +263,7 @@ def test_no_advice_is_taken_back(threads: int, cpus: int, is_worker: bool) -> No
 
 
 def test_what_others_take_is_told_without_advice() -> None:
-    found = v.decide(stats(decoding=0.9, queued=0.5))
+    found = decide(stats(decoding=0.9, queued=0.5))
     assert found.case is gm.Case.OVERSUBSCRIBED
     assert found.advice == ()
     assert "Other processes, or the training step itself, take the rest" in found.text
@@ -274,33 +271,31 @@ def test_what_others_take_is_told_without_advice() -> None:
 
 def test_advice_reads_as_a_sentence() -> None:
     for figures in ({"reading": 0.9, "storage": BANDWIDTH}, {"decoding": 0.9, "elsewhere": 0.5}):
-        shown = [str(advice) for advice in v.decide(stats(**figures)).advice]
+        shown = [str(advice) for advice in decide(stats(**figures)).advice]
         assert shown
         assert not any("None" in line for line in shown)
-    more = v.decide(stats(decoding=0.98)).advice[0]
+    more = decide(stats(decoding=0.98)).advice[0]
     assert str(more) == "num_threads: 2 -> 4 (rows are decoded side by side)"
 
 
 def test_too_early_says_what_is_missing() -> None:
-    early = v.decide(stats(elements=45, loop=0.97)).text
+    early = decide(stats(elements=45, loop=0.97)).text
     assert early.endswith("45 elements in 970.0 ms of the loop; ask again after 1 s.")
-    assert v.decide(stats(elements=2, loop=30)).text.endswith("ask again after 5 elements.")
-    assert v.decide(stats(elements=2, loop=0.5)).text.endswith(
-        "ask again after 5 elements and 1 s."
-    )
+    assert decide(stats(elements=2, loop=30)).text.endswith("ask again after 5 elements.")
+    assert decide(stats(elements=2, loop=0.5)).text.endswith("ask again after 5 elements and 1 s.")
 
 
 def test_threads_that_have_nothing_to_decode_do_not_idle() -> None:
     # What readers do with columns counts as assembling.
     tokens: dict[str, Any] = {"decoding": 0.0, "decoded": 0, "assembling": 0.9}
     for figures in ({"look_ahead": 0.9}, {"budget": 0.9}):
-        assert "decode" not in v.decide(stats(**figures, **tokens)).text
-        assert "decode threads idle 70%" in v.decide(stats(**figures)).text
+        assert "decode" not in decide(stats(**figures, **tokens)).text
+        assert "decode threads idle 70%" in decide(stats(**figures)).text
     for figures in ({"waiting": 0.0}, {"reading": 0.9}, {"planning": 0.9}):
-        assert "decode" not in v.decide(stats(**figures, **tokens)).text
-    assert to(v.decide(stats(look_ahead=0.9, **tokens)), "prefetch_batches") == 8
+        assert "decode" not in decide(stats(**figures, **tokens)).text
+    assert to(decide(stats(look_ahead=0.9, **tokens)), "prefetch_batches") == 8
     # Each batch is made by one thread: more of them than CPUs are no help.
-    full = v.decide(stats(look_ahead=0.9, usable_cpus=4, machine_cpus=4, **tokens))
+    full = decide(stats(look_ahead=0.9, usable_cpus=4, machine_cpus=4, **tokens))
     assert full.advice == ()
 
 
@@ -322,16 +317,16 @@ def test_of_tokens_nothing_is_decoded(numbered: list[Path], batch_size: int | No
 @pytest.mark.parametrize("figures", [{"waiting": 0.0}, {"decoding": 0.9}, {"reading": 0.9}])
 def test_a_large_share_of_bad_rows_comes_first(figures: dict[str, Any]) -> None:
     alike = tuple(rows(f"{k}.arrow", 100, 11) for k in range(5))
-    found = v.decide(stats(**figures, shards=alike))
+    found = decide(stats(**figures, shards=alike))
     assert found.text.startswith("11% of the rows cannot be used (55 of 500 that came): see bad_")
-    assert found.case is v.decide(stats(**figures)).case
+    assert found.case is decide(stats(**figures)).case
     assert found.figures["all_bad_share"] == pytest.approx(0.11)
     few = tuple(rows(f"{k}.arrow", 100, 10) for k in range(5))
-    assert v.decide(stats(**figures, shards=few)).text == v.decide(stats(**figures)).text
+    assert decide(stats(**figures, shards=few)).text == decide(stats(**figures)).text
 
 
 def test_what_takes_rows_in_runs_is_told() -> None:
-    found = v.decide(stats(**RUNS))
+    found = decide(stats(**RUNS))
     assert found.text == (
         "A shuffle window is the limit: it takes rows in runs of about 455 and then none for "
         "400.0 ms, in which prefetch_batches=4 lets few of the next run be made; the decode "
@@ -342,7 +337,7 @@ def test_what_takes_rows_in_runs_is_told() -> None:
     assert to(found, "prefetch_batches") == 228
     assert found.figures["run_rows"] == 455
     assert found.figures["pause_seconds"] == pytest.approx(0.4)
-    batches = v.decide(stats(**{**RUNS, "elements": 704}))
+    batches = decide(stats(**{**RUNS, "elements": 704}))
     assert to(batches, "prefetch_batches") == 32
     assert to(batches, "batch_size") == 64
     assert batches.text == (
@@ -379,7 +374,7 @@ def test_what_takes_rows_in_runs_is_told() -> None:
 def test_a_shard_is_blamed_for_bad_rows_when_it_stands_out(
     shards: tuple[ShardStats, ...], blamed: str | None
 ) -> None:
-    found = v.decide(stats(decoding=0.9, shards=shards))
+    found = decide(stats(decoding=0.9, shards=shards))
     assert found.case == "decode"
     assert found.figures.get("shard") == blamed
     assert ("exclude" in {advice.option for advice in found.advice}) == (blamed is not None)
@@ -387,7 +382,7 @@ def test_a_shard_is_blamed_for_bad_rows_when_it_stands_out(
 
 
 def test_a_damaged_shard_is_told_with_its_figures_and_what_to_do() -> None:
-    found = v.decide(stats(decoding=0.9, shards=(*SOUND, rows("/data/s.arrow", 246, 123, 10.0))))
+    found = decide(stats(decoding=0.9, shards=(*SOUND, rows("/data/s.arrow", 246, 123, 10.0))))
     assert found.text == (
         "One shard is damaged: 50% of the rows of s.arrow cannot be used (123 of 246 that came), "
         "where 0.2% are usual, and they take 50% of the decode threads' time. Find them all with "
@@ -400,26 +395,26 @@ def test_a_damaged_shard_is_told_with_its_figures_and_what_to_do() -> None:
     assert "/data/s.arrow" in found.advice[0].why
     # A slow shard stays the one that the figures of reading are about.
     both = (*SOUND, rows("bad.arrow", 246, 123), shard("slow.arrow", 20))
-    slow = v.decide(stats(reading=0.9, storage=LATENCY, shards=both))
+    slow = decide(stats(reading=0.9, storage=LATENCY, shards=both))
     assert slow.case == "slow-shard"
     assert slow.figures["shard"] == "slow.arrow"
     assert "bad.arrow" in slow.text
 
 
 def test_what_other_iterators_have_is_told() -> None:
-    found = v.decide(stats(decoding=0.5, elsewhere=0.48, usable_cpus=2, machine_cpus=2))
+    found = decide(stats(decoding=0.5, elsewhere=0.48, usable_cpus=2, machine_cpus=2))
     assert "2 decode threads are 98% busy (48% for other iterators of this process)" in found.text
     assert found.advice[0].option == "iterators"
     assert found.figures["elsewhere_share"] == pytest.approx(0.48)
     assert found.figures["decoders_busy_share"] == pytest.approx(0.5)
-    alone = v.decide(stats(decoding=0.95, elsewhere=0.04))
+    alone = decide(stats(decoding=0.95, elsewhere=0.04))
     assert "other iterators" not in alone.text
     assert "iterators" not in {advice.option for advice in alone.advice}
 
 
 def test_figures_are_those_of_the_stats() -> None:
     given = stats(reading=0.9, storage=BANDWIDTH)
-    figures = v.decide(given).figures
+    figures = decide(given).figures
     assert figures["waiting_share"] == given.waiting_share == pytest.approx(0.5)
     assert figures["request_seconds"] == pytest.approx(36e-3)
     assert figures["decoders_busy_share"] == pytest.approx(0.3)
@@ -430,8 +425,8 @@ def test_systems_that_do_not_account_cpu_time() -> None:
     blind = replace(
         blind, decoders=replace(blind.decoders, cpu_seconds=None, cpu_queue_seconds=None)
     )
-    assert v.decide(blind).case == "decode"
+    assert decide(blind).case == "decode"
 
 
 def test_nothing_measured() -> None:
-    assert v.decide(gm.Stats()).case == "too-early"
+    assert decide(gm.Stats()).case == "too-early"

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import gristmill as gm
 import shards
-from gristmill.verdict import decide
+from gristmill.metrics import decide
 from signals import RATE, encode, synthetic
 
 SECONDS = 1.2  # of each measurement; more than ENOUGH_SECONDS

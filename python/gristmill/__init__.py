@@ -6,9 +6,8 @@ Docstrings speak of pages such as `docs/formats.md`: they are in the folder `doc
 from gristmill import _grain  # noqa: F401 # pyright: ignore[reportUnusedImport] - imports Grain
 from gristmill._core import __version__
 from gristmill.audio import AudioInfo, decode, decode_with_report, probe
-from gristmill.config import Audio, CenterCrop, RandomCrop, ReadOptions, Shuffle, StartCrop
+from gristmill.bad_rows.quarantine import BadRow, QuarantineFile, read_quarantine
 from gristmill.dataset import ArrowIterDataset
-from gristmill.doctoring import BenchReport, Conclusion, Diagnosis, bench, diagnose
 from gristmill.errors import (
     CorruptShardError,
     DecodeError,
@@ -20,19 +19,19 @@ from gristmill.errors import (
     SourceNotFoundError,
     UnsupportedCodecError,
 )
-from gristmill.finding import PerSource, stats, verdict
-from gristmill.headers import ShardHeader, UnreadableShard
-from gristmill.indexes import IndexReport, build_indexes
-from gristmill.inspection import AudioSample, Inspection, inspect
 from gristmill.iterator import ArrowIterator
-from gristmill.limits import Limits
+from gristmill.metrics.stats import Stats
+from gristmill.metrics.verdict import Advice, Case, Verdict
+from gristmill.options import Audio, CenterCrop, Limits, RandomCrop, ReadOptions, Shuffle, StartCrop
 from gristmill.order import GlobalOrder, global_order
-from gristmill.quality import ShuffleQuality, shuffle_quality
-from gristmill.quarantine import BadRow, QuarantineFile, read_quarantine
+from gristmill.pipelines import PerSource, stats, verdict
 from gristmill.report import DamagedRow, DecodeReport
-from gristmill.scanning import Finding, Scan, ScanReport, merge_scans, scan
-from gristmill.stats import Stats
-from gristmill.verdict import Advice, Case, Verdict
+from gristmill.tools.doctor import BenchReport, Conclusion, Diagnosis, bench, diagnose
+from gristmill.tools.headers import ShardHeader, UnreadableShard
+from gristmill.tools.index import IndexReport, build_indexes
+from gristmill.tools.inspect import AudioSample, Inspection, inspect
+from gristmill.tools.quality import ShuffleQuality, shuffle_quality
+from gristmill.tools.scan import Finding, Scan, ScanReport, merge_scans, scan
 
 __all__ = [
     "Advice",

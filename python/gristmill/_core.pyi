@@ -4,7 +4,7 @@ from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
-from gristmill.limits import Limits
+from gristmill.options import Limits
 
 _Report: TypeAlias = tuple[str, int, int, int, dict[str, int]]
 _Bad: TypeAlias = tuple[str, int, str | None, str | None, str, str, int | None, int]
@@ -50,7 +50,7 @@ def check(
     """
 
 def read_header(path: str, *, index_dir: str | None, retries: int) -> dict[str, Any]:
-    """The fields of `gristmill.headers.ShardHeader`."""
+    """The fields of `gristmill.tools.headers.ShardHeader`."""
 
 def element_spec(**kwargs: Any) -> dict[str, Any]:
     """`{column: (shape, dtype)}`, nested for structs, from the first shard's header."""
@@ -113,7 +113,7 @@ class Pipeline:
         """Thread seconds spent inside reads so far."""
 
     def stats(self) -> dict[str, Any] | None:
-        """What has been measured so far, as `gristmill.stats` takes it; `None` after a fork."""
+        """What has been measured so far, for `gristmill.metrics.stats`; `None` after a fork."""
 
     def close(self) -> None:
         """Ends all threads and waits for them. Safe to call again, and from any thread."""

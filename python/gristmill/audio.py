@@ -9,8 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from gristmill import _core, checks
-from gristmill.config import Dtype, Resampler, check_channels, check_dtype
-from gristmill.limits import Limits
+from gristmill.options import Dtype, Limits, Resampler, check_channels, check_dtype
 from gristmill.report import DecodeReport
 
 _Data = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[np.uint8]]

@@ -14,10 +14,10 @@ import grain
 import numpy as np
 
 from gristmill import _core, checks
-from gristmill import exclude as _exclude
 from gristmill import paths as _paths
 from gristmill._grain import ElementSpec
-from gristmill.bad_rows import OnError, Policy, quarantine_path
+from gristmill.bad_rows import exclude as _exclude
+from gristmill.bad_rows.tracker import OnError, Policy, quarantine_path
 from gristmill.columns import (
     Binary,
     FillValue,
@@ -26,11 +26,11 @@ from gristmill.columns import (
     native_fill,
     native_ragged,
 )
-from gristmill.config import Audio, RandomCrop, ReadOptions, Shuffle, read_options
 from gristmill.iterator import ArrowIterator, Columns, Element
-from gristmill.slicing import Part
+from gristmill.metrics.stats import Settings, machine_cpus
+from gristmill.options import Audio, RandomCrop, ReadOptions, Shuffle, read_options
+from gristmill.partition import Part
 from gristmill.state import Position
-from gristmill.stats import Settings, machine_cpus
 
 _ROW_ID = ("shard", "row")
 _VALID = "valid"

@@ -10,14 +10,15 @@ import grain
 
 from gristmill import _core
 from gristmill._grain import IDLE_STATS, recorded
-from gristmill.bad_rows import BadRows
+from gristmill.bad_rows.quarantine import BadRow
+from gristmill.bad_rows.tracker import BadRows
 from gristmill.checks import shown
-from gristmill.quarantine import BadRow
+from gristmill.metrics.questions import decide
+from gristmill.metrics.stats import Stats, from_native
+from gristmill.metrics.telemetry import Reporter
+from gristmill.metrics.verdict import Verdict
 from gristmill.report import DamagedRow, DecodeReport
 from gristmill.state import ANY_DATA, Opened, Position
-from gristmill.stats import Stats, from_native
-from gristmill.telemetry import Reporter
-from gristmill.verdict import Verdict, decide
 
 if TYPE_CHECKING:
     from gristmill.dataset import ArrowIterDataset

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gristmill import _core, checks
-from gristmill.config import Shuffle
 from gristmill.dataset import ArrowIterDataset
-from gristmill.slicing import Part
+from gristmill.options import Shuffle
+from gristmill.partition import Part
 from gristmill.state import Position
 
 _Array = np.ndarray[Any, np.dtype[np.int64]]

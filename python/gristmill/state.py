@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gristmill.checks import as_int
-from gristmill.slicing import Part
+from gristmill.partition import Part
 
 VERSION = 1
 ANY_DATA = "any"

@@ -8,9 +8,9 @@ import click
 
 from gristmill.cli.common import failures_told
 from gristmill.cli.demo import demo
-from gristmill.cli.doctoring import bench, doctor
-from gristmill.cli.inspecting import index, inspect
-from gristmill.cli.scanning import scan
+from gristmill.cli.doctor import bench, doctor
+from gristmill.cli.inspect import index, inspect
+from gristmill.cli.scan import scan
 
 _DOCS = Path(__file__).parents[1] / "docs"
 

@@ -13,7 +13,7 @@ from gristmill.cli.common import failures_told, output_options
 
 if TYPE_CHECKING:
     from gristmill.cli.console import Console, Progress
-    from gristmill.demonstration import DemoReport, DemoTraining
+    from gristmill.tools.demo import DemoReport, DemoTraining
 
 
 @click.command(short_help="Makes shards, trains a small model, stops it and resumes.")
@@ -58,8 +58,8 @@ def demo(
     with failures_told("demo"):
         import gristmill as gm
         from gristmill.cli.console import Console
-        from gristmill.demonstration.run import demo as run_demo
-        from gristmill.demonstration.run import what_is_missing
+        from gristmill.tools.demo.run import demo as run_demo
+        from gristmill.tools.demo.run import what_is_missing
 
         if missing := what_is_missing():
             raise click.UsageError(missing)

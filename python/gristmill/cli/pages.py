@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gristmill.cli.console import Page
-from gristmill.cli.doctoring import show_bench, show_diagnosis
-from gristmill.cli.inspecting import not_written, show_index, show_inspection
-from gristmill.cli.scanning import show_scan
+from gristmill.cli.doctor import show_bench, show_diagnosis
+from gristmill.cli.inspect import not_written, show_index, show_inspection
+from gristmill.cli.scan import show_scan
 
 
 def _page(show: Callable[..., None], *shown: Any) -> str:

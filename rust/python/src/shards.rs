@@ -46,7 +46,7 @@ pub(crate) fn index_dir(name: Option<PathBuf>) -> IndexDir {
     }
 }
 
-/// What the headers of a shard say, as the fields of `gristmill.headers.ShardHeader`.
+/// What the headers of a shard say, as the fields of `gristmill.tools.headers.ShardHeader`.
 #[pyfunction]
 #[pyo3(signature = (path, *, index_dir, retries))]
 pub(crate) fn read_header(

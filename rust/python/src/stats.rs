@@ -1,4 +1,4 @@
-//! A snapshot of the statistics as plain Python values, by the names of `gristmill.stats`.
+//! A snapshot of the statistics as plain Python values, by the names of `gristmill.metrics.stats`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pyo3::{
 
 use crate::text::text;
 
-/// A dictionary of dictionaries of numbers, which `gristmill.stats` makes its classes of.
+/// A dictionary of dictionaries of numbers, which `gristmill.metrics.stats` makes its classes of.
 pub(crate) fn to_dict<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     all.set_item("elapsed_seconds", seconds(stats.elapsed))?;

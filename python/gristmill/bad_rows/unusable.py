@@ -1,0 +1,79 @@
+"""When not one row of a whole epoch can be used, there is an error and no endless search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gristmill.bad_rows.quarantine import BadRow
+from gristmill.errors import NoUsableRowsError
+
+
+class UnusableRows:
+    """Counts the rows that were left out since the last one that was delivered."""
+
+    def __init__(self) -> None:
+        self._reasons: Counter[str] = Counter()
+        self._first: BadRow | None = None
+        self._n_rows = 0
+        self._delivered_any = False
+        self.is_whole = False
+        """Whether the stream was seen from its start."""
+
+    def delivered(self) -> None:
+        """A row could be used."""
+        self._delivered_any = True
+        if self._n_rows:
+            self._n_rows, self._first = 0, None
+            self._reasons.clear()
+
+    def left_out(self, n_rows: int, found: Iterable[BadRow], rows_per_epoch: int) -> None:
+        """The turn of `n_rows` rows has come, and none of them could be used.
+
+        Raises:
+            NoUsableRowsError: Nor could any of the whole epoch before them.
+        """
+        for row in found:
+            self._first = self._first or row
+            self._reasons[row.reason] += 1
+        self._n_rows += n_rows
+        # Twice as many hold a whole epoch wherever they begin: of two shuffled ones the first may
+        # begin with its usable row and the second end with it.
+        if self._n_rows >= 2 * rows_per_epoch:
+            raise self._error("a whole epoch and more")
+
+    def ended(self) -> None:
+        """The stream has ended.
+
+        Raises:
+            NoUsableRowsError: It was seen from its start, and none of its rows could be used.
+        """
+        if self.is_whole and self._n_rows and not self._delivered_any:
+            raise self._error("all that there are")
+
+    def _error(self, which: str) -> NoUsableRowsError:
+        first = self._first
+        ((reason, count),) = self._reasons.most_common(1) or [("unknown", 0)]
+        cause = f"the most common reason is {reason!r}, of {count:,} rows" if count else "no reason"
+        text = f"not one of {self._n_rows:,} rows could be used ({which}): {cause}"
+        if first is not None:
+            text += f"; the first: {first.message}"
+        if first is not None and first.reason == "null" and first.path:
+            text += (
+                f". That row holds a path ({first.path}) and not the bytes of the file: write the "
+                "shards again with the bytes in them (datasets: embed_external_files), or name "
+                'another column with gm.Audio("column")'
+            )
+        else:
+            text += (
+                '. Name another column with gm.Audio("column") if this is not the audio, or leave '
+                "the shard out; bad_rows() of the iterator lists the rows, and "
+                '"gristmill scan --quarantine bad.jsonl" writes what exclude= reads'
+            )
+        return NoUsableRowsError(
+            text + ".",
+            shard=first and first.shard,
+            row=first and first.row,
+            codec=first and first.codec,
+            reason=reason,
+        )

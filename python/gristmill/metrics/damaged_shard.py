@@ -1,0 +1,83 @@
+"""One shard holds far more bad rows than the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import PurePath
+
+from gristmill.metrics.measures import bad_share, figures_of, share_of, usual_bad_share
+from gristmill.metrics.stats import ShardStats, Stats
+from gristmill.metrics.verdict import Advice, Case, Verdict
+
+_FILE = "bad.jsonl"
+
+
+def blame_bad(stats: Stats, bad: ShardStats) -> Verdict:
+    """The verdict where the bad rows of `bad` take the decode threads' time."""
+    work = share_of(bad.bad_busy_seconds, stats.decoders.alive_seconds)
+    text = (
+        f"One shard is damaged: {_what(stats, bad)}, and they take {work:.0%} of the decode "
+        f"threads' time. {_remedy(bad)}"
+    )
+    figures = figures_of(stats, **_figures(stats, bad), bad_work_share=work)
+    return Verdict(Case.BAD_SHARD, text, figures, _advice(bad))
+
+
+def mention_bad(verdict: Verdict, stats: Stats, bad: ShardStats) -> Verdict:
+    """A verdict on something else, which tells of the shard as well."""
+    text = f"{verdict.text} Besides, one shard is damaged: {_what(stats, bad)}. {_remedy(bad)}"
+    figures = {**verdict.figures, **_figures(stats, bad)}
+    # What is read of a slow shard is about that shard.
+    figures = {**figures, "shard": verdict.figures.get("shard", bad.path)}
+    return replace(verdict, text=text, figures=figures, advice=(*verdict.advice, *_advice(bad)))
+
+
+def lead_with_bad(verdict: Verdict, stats: Stats) -> Verdict:
+    """A verdict that tells first how large a part of the rows cannot be used."""
+    bad = sum(shard.bad_rows for shard in stats.shards)
+    rows = sum(shard.decoded_rows for shard in stats.shards)
+    text = (
+        f"{_percent(bad_share(stats))} of the rows cannot be used ({bad:,} of {rows:,} that came): "
+        f"see bad_rows() of the iterator. {verdict.text}"
+    )
+    figures = {"all_bad_rows": bad, "all_bad_share": bad_share(stats), **verdict.figures}
+    return replace(verdict, text=text, figures=figures)
+
+
+def _what(stats: Stats, bad: ShardStats) -> str:
+    share, usual = share_of(bad.bad_rows, bad.decoded_rows), usual_bad_share(stats, bad)
+    return (
+        f"{share:.0%} of the rows of {PurePath(bad.path).name} cannot be used ({bad.bad_rows:,} of "
+        f"{bad.decoded_rows:,} that came), where {_percent(usual)} are usual"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.2g}%" if 0 < (share := 100 * share) < 1 else f"{share:.0f}%"
+
+
+def _remedy(bad: ShardStats) -> str:
+    name = PurePath(bad.path).name
+    return (
+        f'Find them all with "gristmill scan {name} --quarantine {_FILE}" and leave them out with '
+        f'exclude="{_FILE}", or write the shard again.'
+    )
+
+
+def _advice(bad: ShardStats) -> tuple[Advice, ...]:
+    why = (
+        f"what gristmill scan {bad.path} --quarantine {_FILE} finds costs nothing once it is left "
+        "out; it begins a new order, which states of this run do not fit"
+    )
+    again = "a copy of it that is whole, or the shard written again"
+    return (Advice("exclude", None, _FILE, why), Advice("files", bad.path, None, again))
+
+
+def _figures(stats: Stats, bad: ShardStats) -> dict[str, float | str]:
+    return {
+        "shard": bad.path,
+        "bad_rows": bad.bad_rows,
+        "decoded_rows": bad.decoded_rows,
+        "bad_share": share_of(bad.bad_rows, bad.decoded_rows),
+        "usual_bad_share": usual_bad_share(stats, bad),
+    }

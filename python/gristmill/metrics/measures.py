@@ -1,0 +1,205 @@
+"""What the questions are decided by: measures of a snapshot, and their thresholds.
+
+Every threshold is a constant here with its reason.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+
+from gristmill.metrics.stats import ShardStats, Stats
+
+ENOUGH_ELEMENTS = 5
+"""Elements before anything is said: fewer are the ramp-up."""
+ENOUGH_SECONDS = 1.0
+"""Seconds of the consumer's loop before anything is said, for the same reason."""
+KEEPS_UP = 0.05
+"""A loop that waits for less of its time would gain less by any change of the input."""
+DELIVERING = 0.25
+"""Elements that take more of the loop than this to be made are worth a word even if the rest is
+the step: it is the one part of the input that the step cannot overlap."""
+SATURATED = 0.8
+"""Decode threads that work more of their time than this are the limit; the rest is what handing
+rows over costs when they come in bursts."""
+QUEUED = 0.25
+"""Share of the time in which decode threads could run and had no CPU. A quarter is more than the
+consumer's own thread takes from them when each CPU has one decode thread and some are two."""
+CONTENDED = 0.5
+"""With that much waiting for CPUs, decode threads need not be saturated: one that has no CPU holds
+up the row that all wait for, and the look-ahead fills behind it."""
+SHARED = 0.05
+"""Decode threads that worked less of the time for other iterators, while rows waited here, are not
+worth a word: as much waiting counts as keeping up."""
+MAJOR = 0.5
+"""A part of the decode threads' work that is more than half of it gives the case its name."""
+SLOW_FACTOR = 4.0
+"""A shard this many times slower than the median one, by request and by byte, is not chance."""
+SLOW_SHARE = 0.25
+"""And it matters when it takes this much of all reading time."""
+SLOW_REQUESTS = 3
+"""Requests to a shard before its mean is worth comparing."""
+BAD_ROWS = 5
+"""Bad rows of a shard before it is looked at: fewer are what any large collection has."""
+BAD_SHARE = 0.05
+"""A shard that surely has a smaller share of bad rows is not damaged: it holds some bad files. One
+that was cut or overwritten loses far more."""
+BAD_FACTOR = 4.0
+"""And its share is surely so many times that of the other shards together, as for slow ones: where
+all are alike, no shard is to blame."""
+SURE_SIGMAS = 3.0
+""""Surely" is the lower end of an interval of so many standard deviations: of a hundred shards that
+are alike, hardly one would be blamed by chance, however few rows were seen."""
+MANY_BAD = 0.1
+"""A larger share of bad rows in all is told first: training on what is left of the data, or on
+masked zeros, is what the run will be about, however fast it is."""
+BAD_WORK = 0.2
+"""Bad rows of a shard that take this much of the decode threads' time limit the loop: without them
+the same threads would do a quarter more."""
+PAUSES = 2
+"""Pauses of the consumer before it is said to take rows in runs."""
+PAUSING = 0.5
+"""And they are so much of its own time: otherwise what it does between them is the larger part."""
+WINDOW_ROWS = 256
+"""Runs longer than this are a shuffle window's: batches that are put together behind single rows
+are shorter, and windows that are worth having are longer."""
+SMALL_REQUEST_BYTES = 256 << 10
+"""Where the fit cannot tell: mean requests below this are latency on every network file system
+that we know of (at 20 MB/s and more, and a millisecond or more)."""
+MOST_READERS = 128
+"""More waiting threads than this are not advised."""
+TWICE = 2
+"""What is doubled when nothing tells how much is needed."""
+
+
+def decodes(stats: Stats) -> bool:
+    """Whether the decode threads have anything to do: other columns are made by the readers."""
+    return stats.stages.decode.count > 0
+
+
+def decoders_busy(stats: Stats) -> float:
+    """The part of the decode threads' time in which they worked for this iterator, 0 to 1."""
+    if not decodes(stats):
+        return 0.0
+    stages = stats.stages
+    work = stages.decode.busy_seconds + stages.resample.busy_seconds + stages.assemble.busy_seconds
+    return share_of(work, stats.decoders.alive_seconds)
+
+
+def elsewhere(stats: Stats) -> float:
+    """The part of the decode threads' time in which they were wanted here and worked elsewhere.
+
+    For other iterators of the process, that is; 0 to 1.
+    """
+    return share_of(stats.decoders.elsewhere_seconds, stats.decoders.alive_seconds)
+
+
+def decoders_taken(stats: Stats) -> float:
+    """The part of the decode threads' time in which they worked, here or elsewhere, 0 to 1."""
+    return min(decoders_busy(stats) + elsewhere(stats), 1.0)
+
+
+def cpu_queued(stats: Stats) -> float:
+    """The part of the time in which decode threads could run and had no CPU, 0 to 1."""
+    queued = stats.decoders.cpu_queue_seconds or 0.0
+    return share_of(queued, queued + (stats.decoders.cpu_seconds or 0.0))
+
+
+def slow_shard(stats: Stats) -> ShardStats | None:
+    """The shard that is far slower than the others and takes much of the reading, if one is."""
+    shards = [s for s in stats.shards if s.requests >= SLOW_REQUESTS and s.bytes > 0]
+    if len(shards) < 3:
+        return None
+    slowest = max(shards, key=request_seconds)
+    others = [shard for shard in shards if shard is not slowest]
+    by_request = SLOW_FACTOR * median(map(request_seconds, others))
+    by_byte = SLOW_FACTOR * median(s.busy_seconds / s.bytes for s in others)
+    is_slow = (
+        request_seconds(slowest) >= by_request
+        and slowest.busy_seconds / slowest.bytes >= by_byte
+        and slowest.busy_seconds >= SLOW_SHARE * sum(s.busy_seconds for s in shards)
+    )
+    return slowest if is_slow else None
+
+
+def bad_shard(stats: Stats) -> ShardStats | None:
+    """The shard whose share of bad rows is far above that of the others, if one is."""
+    shards = [shard for shard in stats.shards if shard.decoded_rows]
+    suspects = [shard for shard in shards if shard.bad_rows >= BAD_ROWS]
+    if len(shards) < 2 or not suspects:
+        return None
+    worst = max(suspects, key=_surely_bad)
+    floor = max(BAD_SHARE, BAD_FACTOR * usual_bad_share(stats, worst))
+    return worst if _surely_bad(worst) >= floor else None
+
+
+def bad_share(stats: Stats) -> float:
+    """The share of bad rows in all shards together, 0 to 1."""
+    return share_of(
+        sum(shard.bad_rows for shard in stats.shards),
+        sum(shard.decoded_rows for shard in stats.shards),
+    )
+
+
+def usual_bad_share(stats: Stats, but: ShardStats) -> float:
+    """The share of bad rows in all other shards together, 0 to 1."""
+    others = [shard for shard in stats.shards if shard is not but]
+    bad, rows = (sum(of) for of in ((s.bad_rows for s in others), (s.decoded_rows for s in others)))
+    return share_of(bad, rows)
+
+
+def _surely_bad(shard: ShardStats) -> float:
+    """What share of its rows is bad at least, from those that came.
+
+    The lower end of Wilson's interval (Journal of the American Statistical Association 22, 1927),
+    which holds for few rows too.
+    """
+    n, z = shard.decoded_rows, SURE_SIGMAS
+    share = shard.bad_rows / n
+    spread = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    return max((share + z * z / (2 * n) - spread) / (1 + z * z / n), 0.0)
+
+
+def run_rows(stats: Stats) -> int | None:
+    """Rows that the consumer takes from one pause to the next; `None` where it has no such habit.
+
+    Of single rows only: between batches there are steps, and pauses are what comes now and then.
+    """
+    pauses = stats.pauses
+    if stats.settings.batch_size is not None or pauses.count < PAUSES:
+        return None
+    if pauses.seconds < PAUSING * stats.stages.consumer.busy_seconds:
+        return None
+    # The loop is in a pause now, or in what comes before it, which is not counted yet.
+    return round(stats.elements / (pauses.count + 1))
+
+
+def rows_ahead(stats: Stats) -> int:
+    """Single rows that may be under way or waiting: `prefetch_batches` for each decode thread."""
+    return stats.settings.prefetch_batches * max(stats.settings.num_threads, 1) + 1
+
+
+def request_seconds(shard: ShardStats) -> float:
+    """Mean seconds of a request to the shard; it must have had one."""
+    return shard.busy_seconds / shard.requests
+
+
+def share_of(part: float, whole: float) -> float:
+    """The part of the whole, at most 1; 0 of nothing."""
+    return min(part / whole, 1.0) if whole > 0 else 0.0
+
+
+def figures_of(stats: Stats, **more: float | str) -> dict[str, float | int | str]:
+    """The figures that every verdict has, and `more`."""
+    return {
+        "rows_per_second": stats.rows_per_second,
+        "waiting_share": stats.waiting_share,
+        "decoders_busy_share": decoders_busy(stats),
+        "elsewhere_share": elsewhere(stats),
+        **more,
+    }
+
+
+def needed_speedup(stats: Stats) -> float:
+    """How many times faster the input must be for the loop not to wait."""
+    return 1 / max(1 - stats.waiting_share, 0.1)

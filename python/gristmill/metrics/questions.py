@@ -1,0 +1,111 @@
+"""The questions, in their order."""
+
+from __future__ import annotations
+
+from gristmill.metrics.damaged_shard import blame_bad, lead_with_bad, mention_bad
+from gristmill.metrics.decoders import saturated
+from gristmill.metrics.measures import (
+    BAD_WORK,
+    CONTENDED,
+    DELIVERING,
+    ENOUGH_ELEMENTS,
+    ENOUGH_SECONDS,
+    KEEPS_UP,
+    MANY_BAD,
+    QUEUED,
+    SATURATED,
+    bad_shard,
+    bad_share,
+    cpu_queued,
+    decoders_busy,
+    decoders_taken,
+    decodes,
+    figures_of,
+    slow_shard,
+)
+from gristmill.metrics.readers import blame_shard, idle
+from gristmill.metrics.stats import Stats
+from gristmill.metrics.text import count_text, ms_text, rate_text
+from gristmill.metrics.verdict import Advice, Case, Verdict
+
+
+def decide(stats: Stats) -> Verdict:
+    """The verdict on these figures. Pure: the same figures give the same verdict.
+
+    The questions are asked in this order, and the first yes decides: is it too early; does making
+    elements hold up the loop; does the loop wait at all; do the bad rows of one shard take the
+    decode threads' time; are these saturated, and then by what; is one shard slow; what are the
+    readers doing. A shard that stands out by its bad rows and is not what limits is told besides,
+    and a large share of bad rows before all else.
+    """
+    if stats.elements < ENOUGH_ELEMENTS or stats.loop_seconds < ENOUGH_SECONDS:
+        return _too_early(stats)
+    verdict, bad = _limit(stats), bad_shard(stats)
+    if bad is not None and verdict.case is not Case.BAD_SHARD:
+        verdict = mention_bad(verdict, stats, bad)
+    return lead_with_bad(verdict, stats) if bad_share(stats) > MANY_BAD else verdict
+
+
+def _limit(stats: Stats) -> Verdict:
+    """What limits the loop."""
+    loop = stats.loop_seconds
+    if stats.stages.deliver.busy_seconds >= DELIVERING * loop:
+        return _python(stats)
+    if stats.waiting_share < KEEPS_UP:
+        return _consumer(stats)
+    bad = bad_shard(stats)
+    if bad is not None and bad.bad_busy_seconds >= BAD_WORK * stats.decoders.alive_seconds:
+        return blame_bad(stats, bad)
+    taken = decoders_taken(stats)
+    if taken >= SATURATED or (taken >= CONTENDED and cpu_queued(stats) >= QUEUED):
+        return saturated(stats)
+    slow = slow_shard(stats)
+    if slow is not None:
+        return blame_shard(stats, slow)
+    return idle(stats)
+
+
+def _too_early(stats: Stats) -> Verdict:
+    missing: list[str] = []
+    if stats.elements < ENOUGH_ELEMENTS:
+        missing.append(f"{ENOUGH_ELEMENTS} elements")
+    if stats.loop_seconds < ENOUGH_SECONDS:
+        missing.append(f"{ENOUGH_SECONDS:.0f} s")
+    text = (
+        f"Too early to say: {count_text(stats.elements, 'element')} in "
+        f"{ms_text(stats.loop_seconds)} of the loop; ask again after {' and '.join(missing)}."
+    )
+    return Verdict(
+        Case.TOO_EARLY,
+        text,
+        {"elements": stats.elements, "loop_seconds": stats.loop_seconds},
+    )
+
+
+def _python(stats: Stats) -> Verdict:
+    share = stats.stages.deliver.busy_seconds / stats.loop_seconds
+    objects = stats.settings.object_columns
+    rest = tuple(name for name in stats.settings.columns if name not in objects)
+    text = (
+        f"Python is the limit: making elements takes {share:.0%} of the loop's time"
+        + (f", and {', '.join(objects)} become Python objects" if objects else "")
+        + "."
+    )
+    advice: list[Advice] = []
+    if objects and rest:
+        text += f" Leave out what the model does not need: columns={list(rest)}."
+        why = "numbers are delivered as one array; strings and lists as an object for each row"
+        advice.append(Advice("columns", stats.settings.columns, rest, why))
+    if stats.settings.batch_size is None:
+        text += " Batches cost less than single rows: set batch_size."
+        advice.append(Advice("batch_size", None, 64, "one element for many rows"))
+    return Verdict(Case.PYTHON, text, figures_of(stats, delivery_share=share), tuple(advice))
+
+
+def _consumer(stats: Stats) -> Verdict:
+    busy = f"; the decode threads are {decoders_busy(stats):.0%} busy" if decodes(stats) else ""
+    text = (
+        f"All is well: the training loop is the limit. It takes {rate_text(stats.rows_per_second)} "
+        f"rows/s and waits {stats.waiting_share:.1%} of the time{busy}."
+    )
+    return Verdict(Case.CONSUMER, text, figures_of(stats))

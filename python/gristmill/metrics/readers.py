@@ -1,0 +1,155 @@
+"""The decode threads idle: what holds the readers up, or what they are busy with."""
+
+from __future__ import annotations
+
+import math
+from pathlib import PurePath
+from statistics import median
+
+from gristmill.metrics.bursts import in_runs
+from gristmill.metrics.decoders import assemble
+from gristmill.metrics.measures import (
+    MAJOR,
+    MOST_READERS,
+    SLOW_REQUESTS,
+    SMALL_REQUEST_BYTES,
+    TWICE,
+    decoders_taken,
+    decodes,
+    figures_of,
+    needed_speedup,
+    request_seconds,
+    rows_ahead,
+    run_rows,
+    share_of,
+)
+from gristmill.metrics.stats import ShardStats, Stats
+from gristmill.metrics.text import count_text, mb_text, ms_text
+from gristmill.metrics.verdict import Advice, Case, Verdict
+
+
+def blame_shard(stats: Stats, slow: ShardStats) -> Verdict:
+    """The verdict where reading `slow` takes the time."""
+    others = [s for s in stats.shards if s is not slow and s.requests >= SLOW_REQUESTS]
+    usual = median(map(request_seconds, others))
+    share = share_of(slow.busy_seconds, sum(s.busy_seconds for s in stats.shards))
+    name = PurePath(slow.path).name
+    text = (
+        f"One shard is slow: a request to {name} takes {ms_text(request_seconds(slow))}, where "
+        f"{ms_text(usual)} are usual, and it takes {share:.0%} of all reading. Copy it "
+        "to other storage, or look there for a failing disk."
+    )
+    figures = figures_of(
+        stats,
+        shard=slow.path,
+        request_seconds=request_seconds(slow),
+        usual_request_seconds=usual,
+        reading_share=share,
+    )
+    n = stats.settings.prefetch_batches
+    advice = (
+        Advice("files", slow.path, None, "a copy on storage that is as fast as the others'"),
+        Advice("prefetch_batches", n, n * TWICE, "more rows are under way while one is slow"),
+    )
+    return Verdict(Case.SLOW_SHARD, text, figures, advice)
+
+
+def idle(stats: Stats) -> Verdict:
+    """The decode threads idle: what do the readers do?"""
+    waits, alive = stats.reader_waits, stats.readers.alive_seconds
+    look_ahead = share_of(waits.look_ahead_seconds, alive)
+    budget = share_of(waits.memory_budget_seconds, alive)
+    working = max(1 - look_ahead - budget, 0.0)
+    if budget >= max(look_ahead, working):
+        return _memory(stats, budget)
+    if look_ahead >= working:
+        return _look_ahead(stats, look_ahead)
+    reading, planning = stats.stages.read.busy_seconds, stats.stages.plan.busy_seconds
+    if planning > reading:
+        share = share_of(planning, planning + reading)
+        return assemble(stats, "loading columns and taking rows out of them", share)
+    return _storage(stats, share_of(reading, alive))
+
+
+def _idling(stats: Stats) -> str:
+    idle = f"{1 - decoders_taken(stats):.0%}"
+    return f", while the decode threads idle {idle}" if decodes(stats) else ""
+
+
+def _memory(stats: Stats, share: float) -> Verdict:
+    settings = stats.settings
+    to = settings.memory_budget_bytes * TWICE
+    text = (
+        f"The memory budget is the limit: readers wait {share:.0%} of the time for room in "
+        f"{mb_text(settings.memory_budget_bytes)}{_idling(stats)}. Try memory_budget={to}; "
+        "batches that the loop holds on to count too."
+    )
+    figures = figures_of(
+        stats, budget_wait_share=share, memory_budget_bytes=settings.memory_budget_bytes
+    )
+    batch_size = settings.batch_size
+    advice = [Advice("memory_budget", settings.memory_budget_bytes, to, "more rows in flight")]
+    if batch_size is not None and batch_size > 1:
+        why = "more of the smaller batches fit into the same memory"
+        advice.append(Advice("batch_size", batch_size, batch_size // 2, why))
+    return Verdict(Case.MEMORY_BUDGET, text, figures, tuple(advice))
+
+
+def _look_ahead(stats: Stats, share: float) -> Verdict:
+    run, n = run_rows(stats), stats.settings.prefetch_batches
+    if run is not None and run > rows_ahead(stats):
+        return in_runs(stats, run, share)
+    to = max(n * TWICE, 4)
+    if not decodes(stats):
+        # Each reader makes a batch at a time: more of them than CPUs make no more.
+        to = min(to, stats.settings.usable_cpus)
+    text = (
+        f"The look-ahead is the limit: readers wait {share:.0%} of the time because as many "
+        f"elements are under way as prefetch_batches={n} allows{_idling(stats)}."
+    )
+    figures = figures_of(stats, look_ahead_wait_share=share, prefetch_batches=n)
+    if to <= n:
+        text += f" There are batches for all {count_text(stats.settings.usable_cpus, 'CPU')}."
+        return Verdict(Case.LOOK_AHEAD, text, figures)
+    text += f" Try prefetch_batches={to}."
+    why = "rows of later batches are read and decoded while one row holds up the first"
+    return Verdict(Case.LOOK_AHEAD, text, figures, (Advice("prefetch_batches", n, to, why),))
+
+
+def _storage(stats: Stats, share: float) -> Verdict:
+    storage, settings = stats.storage, stats.settings
+    request = storage.busy_seconds / max(storage.requests, 1)
+    speed = storage.bytes / max(stats.elapsed_seconds, 1e-9)
+    mean_bytes = storage.bytes / max(storage.requests, 1)
+    if storage.latency_seconds is None:
+        is_latency = mean_bytes < SMALL_REQUEST_BYTES
+    else:
+        is_latency = storage.latency_seconds >= MAJOR * request
+    figures = figures_of(
+        stats,
+        reading_share=share,
+        request_seconds=request,
+        request_bytes=mean_bytes,
+        bytes_per_second=speed,
+        latency_seconds=storage.latency_seconds or 0.0,
+        seconds_per_byte=storage.seconds_per_byte or 0.0,
+    )
+    n = settings.num_requests
+    near = Advice("files", None, None, "a copy on local disk is not limited by the network")
+    busy = f"{count_text(n, 'reader')} spend {share:.0%} of their time"
+    doing = f"{busy} in requests of {ms_text(request)}"
+    if is_latency:
+        to = min(max(n * TWICE, math.ceil(n * needed_speedup(stats))), MOST_READERS)
+        text = (
+            f"The storage's latency is the limit: {doing}, whatever their size "
+            f"({mean_bytes / 1e3:,.0f} kB on average). More at a time hide it: try "
+            f"num_requests={to}."
+        )
+        why = "each reader has one request under way"
+        advice = (Advice("num_requests", n, to, why), near)
+        return Verdict(Case.STORAGE_LATENCY, text, figures, advice)
+    text = (
+        f"The storage's bandwidth is the limit: {mb_text(speed)}/s arrive, and {doing}. More "
+        "threads would not help; a copy of the shards on local disk would."
+    )
+    return Verdict(Case.STORAGE_BANDWIDTH, text, figures, (near,))

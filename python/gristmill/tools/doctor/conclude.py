@@ -1,0 +1,384 @@
+"""What follows from measurements: what limits a run, and the settings for it. Pure functions.
+
+Every threshold is a constant here with its reason.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gristmill.options import ReadOptions
+from gristmill.tools.doctor.loops import DecodeRun, ReadRun
+from gristmill.tools.doctor.machine import Machine
+
+PER_PROCESS = 1.5
+"""As many processes that get this many times what threads of one get have limits of their own."""
+PER_STREAM = 2.5
+"""Eight readers that get this many times what one gets share no limit that one could reach."""
+RISING = 1.3
+"""Twice the readers that get this much more have not met the limit yet."""
+HEADROOM = 1.2
+"""What is asked for beyond the mean need: rows differ, and steps are not even."""
+ENOUGH = 0.9
+"""A number of readers that gets this part of the most is enough."""
+NO_GAIN = 1.1
+"""Twice the workers that get less than this much more are no help."""
+SCALES = 0.75
+"""Threads on CPUs of their own get more than this part of what as many times one thread gets."""
+MUCH = 0.5
+"""Workers that take this part of what the storage gives meet its limit now and then."""
+PREFETCH_BATCHES = 4
+"""As in `ReadOptions`."""
+MOST_REQUESTS = 128
+"""More waiting threads than this are not advised."""
+BUDGET_SHARE = 0.5
+"""The part of the memory that is free which a budget may take."""
+WARM = 0.5
+"""With fewer cold reads than this, it was memory that was measured and not the storage."""
+
+_MB = 1e6
+_MIB = 1 << 20
+
+
+class Scope(enum.StrEnum):
+    """Whose limit the storage's bandwidth is."""
+
+    STREAM = "stream"
+    PROCESS = "process"
+    SHARED = "shared"
+
+
+class Limit(enum.StrEnum):
+    """What a run will be limited by."""
+
+    STEP = "step"
+    STORAGE = "storage"
+    DECODING = "decoding"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that was measured.
+
+    Attributes:
+        machine: CPUs and memory.
+        row_bytes: Mean bytes of an encoded row.
+        crop_bytes: Bytes of a decoded crop.
+        dataset_bytes: Of all shards.
+        reads: By readers in threads, and in processes.
+        decodes: In threads of one process, from memory.
+        workers: Processes of one thread each that read and decode, as Grain's workers do.
+        pipeline_rows_per_second: Of one process with native threads, on the same shards.
+    """
+
+    machine: Machine
+    row_bytes: float
+    crop_bytes: int
+    dataset_bytes: int
+    reads: tuple[ReadRun, ...]
+    decodes: tuple[DecodeRun, ...]
+    workers: tuple[DecodeRun, ...]
+    pipeline_rows_per_second: float
+
+    @property
+    def by_threads(self) -> dict[int, float]:
+        """Bytes a second by the number of readers in one process."""
+        return {run.threads: run.bytes_per_second for run in self.reads if run.processes == 1}
+
+    @property
+    def by_processes(self) -> dict[int, float]:
+        """Bytes a second by the number of processes with a reader each."""
+        return {run.processes: run.bytes_per_second for run in self.reads if run.threads == 1}
+
+    @property
+    def storage_rows_per_second(self) -> float:
+        """Rows that threads of one process got at the most."""
+        return max(self.by_threads.values()) / max(self.row_bytes, 1.0)
+
+    @property
+    def decode_rows_per_second(self) -> float:
+        """Crops that all threads together decoded at the most."""
+        return max(run.rows_per_second for run in self.decodes)
+
+    @property
+    def thread_rows_per_second(self) -> float:
+        """Crops that one thread decoded."""
+        return next(run.rows_per_second for run in self.decodes if run.threads == 1)
+
+    @property
+    def cpu_rows_per_second(self) -> float:
+        """Crops that each CPU decoded when all of them did."""
+        return self.decode_rows_per_second / self.machine.usable_cpus
+
+    @property
+    def cold_share(self) -> float | None:
+        """The part of the reads that did not come from the page cache."""
+        told = [run for run in self.reads if run.cold_share is not None]
+        n_reads = sum(run.reads for run in told)
+        cold = sum((run.cold_share or 0.0) * run.reads for run in told)
+        return cold / n_reads if n_reads else None
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What follows.
+
+    Attributes:
+        scope: Whose limit the storage's bandwidth is.
+        limit: What a run will be limited by.
+        rows_per_second: What a run can expect, at most as many as its steps take.
+        needed_rows_per_second: What its steps take; `None` if no step time was given.
+        local_copy_helps: Whether a copy of the shards on local disk would be worth it.
+        read: Settings for `ArrowIterDataset`.
+        sentences: All of it for people.
+    """
+
+    scope: Scope
+    limit: Limit
+    rows_per_second: float
+    needed_rows_per_second: float | None
+    local_copy_helps: bool
+    read: ReadOptions
+    sentences: tuple[str, ...]
+
+    @property
+    def settings(self) -> str:
+        """The settings, to paste."""
+        shown = [
+            f"{name}={getattr(self.read, name)!r}"
+            for name in ("num_threads", "num_requests", "memory_budget")
+            if getattr(self.read, name) is not None
+        ]
+        return f"read=gm.ReadOptions({', '.join(shown)})"
+
+
+def conclude(measured: Measured, batch_size: int, step_seconds: float | None) -> Conclusion:
+    """What follows for a run with this batch size, whose steps take this long without waiting."""
+    needed = batch_size / step_seconds if step_seconds else None
+    storage, decoding = measured.storage_rows_per_second, measured.decode_rows_per_second
+    supply = min(storage, decoding)
+    if needed is not None and supply >= needed:
+        limit, expected = Limit.STEP, needed
+    else:
+        limit = Limit.STORAGE if storage < decoding else Limit.DECODING
+        expected = supply
+    wanted = HEADROOM * (needed if needed is not None else decoding)
+    scope = _scope(measured)
+    helps = storage < min(wanted, decoding) and not _is_warm(measured)
+    read = _settings(measured, batch_size, wanted)
+    sentences = (
+        *_on_storage(measured, scope),
+        *_on_cpus(measured),
+        *_on_workers(measured),
+        *_on_the_run(measured, limit, expected, needed, batch_size),
+        *_on_a_copy(measured, limit, helps, storage),
+    )
+    return Conclusion(scope, limit, expected, needed, helps, read, sentences)
+
+
+def _is_warm(measured: Measured) -> bool:
+    cold = measured.cold_share
+    return cold is not None and cold < WARM
+
+
+def _scope(measured: Measured) -> Scope:
+    threads, processes = measured.by_threads, measured.by_processes
+    most = max(set(threads) & set(processes))
+    if processes[most] >= PER_PROCESS * threads[most]:
+        return Scope.PROCESS
+    if threads[most] >= min(PER_STREAM, most) * threads[1]:
+        return Scope.STREAM
+    return Scope.SHARED
+
+
+def _is_rising(by_readers: dict[int, float]) -> bool:
+    *_, before, most = sorted(by_readers)
+    return by_readers[most] >= RISING * by_readers[before]
+
+
+def _settings(measured: Measured, batch_size: int, wanted_rows: float) -> ReadOptions:
+    cpus = measured.machine.usable_cpus
+    n_requests = _requests(measured, wanted_rows)
+    # All batches under way, one that the step works on and one that is being made.
+    batch_bytes = batch_size * (measured.row_bytes + measured.crop_bytes)
+    needed = (PREFETCH_BATCHES + 2) * batch_bytes + n_requests * measured.row_bytes
+    most = BUDGET_SHARE * measured.machine.usable_bytes
+    budget = max(256 * _MIB, min(needed, most))
+    steps = math.ceil(budget / (256 * _MIB))
+    text = f"{steps // 4}GiB" if steps % 4 == 0 else f"{256 * steps}MiB"
+    default = min(max(2 * cpus, 8), 32)
+    # As many decode threads as CPUs: those that are not needed sleep, and what a busy machine lets
+    # one of them do says nothing of the run.
+    return ReadOptions(
+        num_requests=None if n_requests <= default else n_requests,
+        memory_budget=text,
+    )
+
+
+def _requests(measured: Measured, wanted_rows: float) -> int:
+    """Readers that get the rows that are wanted, or nearly all that there is."""
+    by_threads, wanted = measured.by_threads, wanted_rows * measured.row_bytes
+    enough = min(wanted, ENOUGH * max(by_threads.values()))
+    for readers in sorted(by_threads):
+        if by_threads[readers] >= enough and (by_threads[readers] >= wanted or readers < 8):
+            return readers
+    most = max(by_threads)
+    if not _is_rising(by_threads):
+        return most
+    return min(MOST_REQUESTS, math.ceil(most * wanted / by_threads[most]))
+
+
+def _on_storage(measured: Measured, scope: Scope) -> list[str]:
+    threads, processes = measured.by_threads, measured.by_processes
+    most = max(set(threads) & set(processes))
+    one, many = f"{threads[1] / _MB:,.0f}", f"{threads[most] / _MB:,.0f}"
+    latency = next(run.p50_seconds for run in measured.reads if run.threads * run.processes == 1)
+    each = f"a row takes {1e3 * latency:,.1f} ms"
+    if scope is Scope.PROCESS:
+        other = f"{processes[most] / _MB:,.0f}"
+        text = (
+            f"Storage is limited for each process: {most} readers in one process get {many} MB/s, "
+            f"in {most} processes {other} MB/s ({each})."
+        )
+    elif scope is Scope.STREAM:
+        rise = ", and more would get more" if _is_rising(threads) else ""
+        text = (
+            f"Storage is limited for each reader: one gets {one} MB/s ({each}), {most} get "
+            f"{many} MB/s{rise}."
+        )
+    else:
+        text = (
+            f"Storage is limited as a whole: one reader gets {one} MB/s ({each}), {most} get "
+            f"{many} MB/s together, in one process or in several."
+        )
+    sentences = [text]
+    if _is_warm(measured):
+        sentences.append(
+            "Most of these reads came from this machine's page cache, which would not let go of "
+            "them: this is memory's speed. Measure again where the data has not been read lately."
+        )
+    elif measured.cold_share is None:
+        sentences.append(
+            "The file system does not tell whether reads came from a cache; they may have."
+        )
+    return sentences
+
+
+def _on_workers(measured: Measured) -> list[str]:
+    """Why more worker processes are no faster, where they are not."""
+    rates = {run.processes: run.rows_per_second for run in measured.workers}
+    cpus, own = measured.machine.usable_cpus, measured.pipeline_rows_per_second
+    if not rates:
+        return []
+    best = max(rates, key=rates.__getitem__)
+    counts = sorted(rates)
+    tops = [a for a, b in pairwise(counts) if rates[b] < NO_GAIN * rates[a]]
+    shown = ", ".join(f"{n}: {rates[n]:,.0f}" for n in counts)
+    sentences = [f"Worker processes of one thread each, rows/s by their number: {shown}."]
+    if tops:
+        top, after = tops[0], counts[counts.index(tops[0]) + 1]
+        word = "slower" if rates[after] < rates[top] else "hardly faster"
+        if after > cpus:
+            why = f"they share {_count(cpus, 'CPU')}, which {_count(top, 'worker')} keep busy"
+        elif _shares_storage(measured, rates[top], top, after):
+            why = "they share the storage, which gives them no more"
+        elif not _scales(measured):
+            why = "the CPUs are busy with something else, or two of them share a core"
+        else:
+            why = "they share memory and caches, which give them no more"
+        sentences.append(f"{after} workers are {word} than {top}: {why}.")
+    if own > 0:
+        ratio = own / rates[best]
+        sentences.append(
+            f"One process with native threads: {own:,.0f} rows/s, {ratio:.1f} times the best of "
+            f"these ({_count(best, 'worker')}). Use no workers."
+            if ratio >= 1
+            else f"One process with native threads: {own:,.0f} rows/s, {ratio:.2f} of "
+            f"{_count(best, 'worker')}."
+        )
+    return sentences
+
+
+def _shares_storage(measured: Measured, rows_per_second: float, fewer: int, more: int) -> bool:
+    """Whether the storage gives more workers no more, and fewer take much of it already."""
+    by_processes = measured.by_processes
+    most = by_processes.get(more, math.inf)
+    taken = rows_per_second * measured.row_bytes
+    return most < NO_GAIN * by_processes.get(fewer, 0.0) and taken >= MUCH * most
+
+
+def _on_the_run(
+    measured: Measured, limit: Limit, expected: float, needed: float | None, batch_size: int
+) -> list[str]:
+    storage, decoding = measured.storage_rows_per_second, measured.decode_rows_per_second
+    supply = f"storage gives {storage:,.0f} rows/s, {_cpus(measured)} decode {decoding:,.0f}"
+    if limit is Limit.STEP:
+        return [f"The training step will be the limit: it takes {needed:,.0f} rows/s; {supply}."]
+    name = "Storage" if limit is Limit.STORAGE else "Decoding"
+    step = batch_size / expected
+    if needed is None:
+        return [f"{name} will be the limit of steps shorter than {step:,.2f} s: {supply}."]
+    text = (
+        f"{name} will be the limit: the step takes {needed:,.0f} rows/s; {supply}. A step will "
+        f"take {step:,.2f} s instead of {batch_size / needed:,.2f} s."
+    )
+    if limit is Limit.DECODING:
+        cpus = math.ceil(needed * HEADROOM / max(measured.cpu_rows_per_second, 1e-9))
+        return [text, f"About {_count(cpus, 'CPU')} like these would keep up, or shorter crops."]
+    return [text]
+
+
+def _scales(measured: Measured) -> bool:
+    """Whether all CPUs together decode about as many times what one does as they are."""
+    n_cpus, one = measured.machine.usable_cpus, measured.thread_rows_per_second
+    return n_cpus == 1 or measured.decode_rows_per_second >= SCALES * n_cpus * one
+
+
+def _on_cpus(measured: Measured) -> list[str]:
+    """Whether the CPUs are there for us."""
+    n_cpus, one = measured.machine.usable_cpus, measured.thread_rows_per_second
+    all_of_them = measured.decode_rows_per_second
+    machine = measured.machine
+    sentences: list[str] = []
+    if n_cpus < machine.cpus:
+        sentences.append(
+            f"This process may use {_count(n_cpus, 'CPU')} of the machine's {machine.cpus} "
+            "(affinity or a quota; Slurm: --cpus-per-task)."
+        )
+    if not _scales(measured):
+        sentences.append(
+            f"{n_cpus} threads decode {all_of_them / max(one, 1e-9):.1f} times what one does: the "
+            "CPUs are busy with something else, or two of them share a core."
+        )
+    return sentences
+
+
+def _on_a_copy(measured: Measured, limit: Limit, helps: bool, storage: float) -> list[str]:
+    size = f"{measured.dataset_bytes / 1e9:,.1f} GB"
+    if not helps:
+        if limit is Limit.STORAGE:
+            return []
+        return ["A local copy would not help: storage is not the limit."]
+    fits = measured.dataset_bytes < measured.machine.usable_bytes * BUDGET_SHARE
+    if fits:
+        text = (
+            f"The {size} fit into memory: the page cache will hold them after the first epoch. A "
+            f"local copy helps before that: storage gives {storage:,.0f} rows/s."
+        )
+        return [text]
+    text = (
+        f"A local copy ({size}) would pay: storage gives {storage:,.0f} rows/s of the "
+        f"{measured.decode_rows_per_second:,.0f} that can be decoded."
+    )
+    return [text]
+
+
+def _cpus(measured: Measured) -> str:
+    return _count(measured.machine.usable_cpus, "CPU")
+
+
+def _count(n: int, one: str) -> str:
+    return f"{n} {one if n == 1 else one + 's'}"

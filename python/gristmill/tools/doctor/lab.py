@@ -1,0 +1,164 @@
+"""Runs the loops in processes: a program that has imported everything once, and forks.
+
+Worker processes that each import JAX or Grain first would take longer to start than to measure.
+The program has no other threads, so that forking is safe. It takes pickles from standard input and
+answers on standard output; nobody but `Lab` talks to it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import IO, Any, Self
+
+from gristmill.tools.doctor.loops import (
+    DecodeRun,
+    Material,
+    ReadRun,
+    Tally,
+    summarize_decodes,
+    summarize_reads,
+    work,
+)
+
+_ARE_READY_SECONDS = 0.05
+"""How long a process takes to be forked and to start its threads, at most, on a busy machine."""
+
+
+class Lab:
+    """The program, as a context manager.
+
+    Raises:
+        OSError: It cannot be started, or has died.
+    """
+
+    def __init__(self, material: Material) -> None:
+        self._material = material
+
+    def __enter__(self) -> Self:
+        # NumPy's own threads would be copied by a fork, half.
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._program = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "gristmill.tools.doctor.lab"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for the parent, which ends it
+        )
+        self._send(self._material)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in (self._program.stdin, self._program.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        try:
+            self._program.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            self._program.kill()
+            self._program.wait()
+
+    def read(self, processes: int, threads: int, seconds: float) -> ReadRun:
+        """Has this many readers read."""
+        return summarize_reads(self._run("read", processes, threads, seconds), processes)
+
+    def decode(self, processes: int, threads: int, seconds: float, *, reads: bool) -> DecodeRun:
+        """Has this many threads decode crops, with a read before each or without."""
+        tallies = self._run("both" if reads else "decode", processes, threads, seconds)
+        return summarize_decodes(tallies, processes, reads_too=reads)
+
+    def _run(self, what: str, processes: int, threads: int, seconds: float) -> list[Tally]:
+        self._send((what, processes, threads, seconds))
+        try:
+            answer: object = pickle.load(_pipe(self._program.stdout))
+        except (EOFError, pickle.UnpicklingError) as error:
+            raise _died() from error
+        if isinstance(answer, OSError):
+            raise answer
+        if not isinstance(answer, list):
+            raise _died()
+        return answer  # pyright: ignore[reportUnknownVariableType]
+
+    def _send(self, message: object) -> None:
+        pipe = _pipe(self._program.stdin)
+        try:
+            pickle.dump(message, pipe)
+            pipe.flush()
+        except BrokenPipeError as error:
+            raise _died() from error
+
+
+def _pipe(pipe: IO[Any] | None) -> IO[Any]:
+    if pipe is None:
+        raise _died()
+    return pipe
+
+
+def _died() -> OSError:
+    return OSError("a process that measures has died; is there enough memory?")
+
+
+def _fork(material: Material, what: str, processes: int, threads: int, seconds: float) -> object:
+    """Runs a loop in children, and collects what they did."""
+    start = time.monotonic() + _ARE_READY_SECONDS * (1 + processes)
+    pipes: list[int] = []
+    children: list[int] = []
+    for _ in range(processes):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            _child(material, what, threads, (start, start + seconds), writer)
+        os.close(writer)
+        pipes.append(reader)
+        children.append(child)
+    answers: list[object] = []
+    for reader in pipes:
+        with os.fdopen(reader, "rb") as pipe:
+            answers.append(pickle.load(pipe))
+    for child in children:
+        os.waitpid(child, 0)
+    tallies: list[object] = []
+    for answer in answers:
+        if not isinstance(answer, list):
+            return answer
+        tallies += answer  # pyright: ignore[reportUnknownVariableType]
+    return tallies
+
+
+def _child(
+    material: Material, what: str, threads: int, span: tuple[float, float], writer: int
+) -> None:
+    status = 1
+    try:
+        try:
+            answer: object = work(material, threads, what, *span)
+        except OSError as error:
+            answer = OSError(*error.args)
+        with os.fdopen(writer, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def serve() -> None:
+    """Answers until standard input ends."""
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    try:
+        material: Material = pickle.load(requests)
+        while True:
+            what, processes, threads, seconds = pickle.load(requests)
+            pickle.dump(_fork(material, what, processes, threads, seconds), answers)
+            answers.flush()
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        return
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,270 @@
+"""The loops that are timed: reads of the size of rows, and crops of rows in memory.
+
+They run in threads of a process that may have been forked, so they touch nothing but their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+import resource
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gristmill import _core
+from gristmill.errors import DecodeError, LimitError
+from gristmill.options import Limits
+
+_MOST_BYTES = 64 << 20
+"""No read is larger, whatever a row in the sample was."""
+_MOST_LATENCIES = 4096
+"""Kept of each thread."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the loops work on.
+
+    Attributes:
+        files: Paths and sizes of the shards.
+        sizes: Bytes of the rows in a sample.
+        rows: Encoded rows, and how long each is in seconds.
+        sample_rate: Of the crops, in Hz.
+        crop_seconds: Their length.
+    """
+
+    files: Sequence[tuple[str, int]]
+    sizes: Sequence[int]
+    rows: Sequence[tuple[bytes, float]]
+    sample_rate: int
+    crop_seconds: float
+
+
+@dataclass
+class Tally:
+    """What one thread did, and how long after the start it was done."""
+
+    seconds: float = 0.0
+    reads: int = 0
+    bytes: int = 0
+    latencies: list[float] = field(default_factory=list[float])
+    cold: int = 0
+    warm: int = 0
+    crops: int = 0
+
+
+@dataclass(frozen=True)
+class ReadRun:
+    """Reads of the size of rows, at random places of the shards, by some readers at a time.
+
+    Attributes:
+        processes: In how many processes.
+        threads: In how many threads of each.
+        reads: How many were done.
+        bytes: In them.
+        seconds: In this time.
+        p50_seconds: Half of them took less.
+        p90_seconds: 90 % took less.
+        p99_seconds: 99 % took less.
+        cold_share: The part whose bytes were not in this machine's page cache; `None` if the file
+            system does not tell.
+    """
+
+    processes: int
+    threads: int
+    reads: int
+    bytes: int
+    seconds: float
+    p50_seconds: float
+    p90_seconds: float
+    p99_seconds: float
+    cold_share: float | None
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Of all readers together."""
+        return self.bytes / self.seconds
+
+
+@dataclass(frozen=True)
+class DecodeRun:
+    """Crops that were decoded, by some threads at a time; with a read before each, or without.
+
+    Attributes:
+        processes: In how many processes.
+        threads: In how many threads of each.
+        crops: How many were decoded.
+        seconds: In this time.
+        reads_too: Whether a row was read from the shards for each.
+    """
+
+    processes: int
+    threads: int
+    crops: int
+    seconds: float
+    reads_too: bool
+
+    @property
+    def rows_per_second(self) -> float:
+        """Of all threads together."""
+        return self.crops / self.seconds
+
+
+def work(material: Material, n_threads: int, what: str, start: float, end: float) -> list[Tally]:
+    """Runs `"read"`, `"decode"` or `"both"` in threads from one instant of the clock to another."""
+    files = _Files(material)
+    tallies = [Tally() for _ in range(n_threads)]
+    draws = [random.Random(f"{os.getpid()} {k}") for k in range(n_threads)]
+
+    def loop(tally: Tally, draw: random.Random) -> None:
+        buffer = bytearray(max(material.sizes, default=1))
+        step = _steps(material, files, tally, draw, buffer)[what]
+        time.sleep(max(0.0, start - time.monotonic()))
+        # Once at least, however late the system lets a thread begin.
+        while tally.seconds == 0 or start + tally.seconds < end:
+            step()
+            tally.seconds = time.monotonic() - start
+
+    threads = [
+        threading.Thread(target=loop, args=pair) for pair in zip(tallies, draws, strict=True)
+    ]
+    with contextlib.closing(files):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return tallies
+
+
+def summarize_decodes(tallies: Sequence[Tally], processes: int, *, reads_too: bool) -> DecodeRun:
+    """Adds up what all threads of all processes did."""
+    return DecodeRun(
+        processes=processes,
+        threads=len(tallies) // processes,
+        crops=sum(tally.crops for tally in tallies),
+        seconds=max(tally.seconds for tally in tallies),
+        reads_too=reads_too,
+    )
+
+
+def summarize_reads(tallies: Sequence[Tally], processes: int) -> ReadRun:
+    """The same for reads."""
+    latencies = sorted(latency for tally in tallies for latency in tally.latencies)
+    told = sum(tally.cold + tally.warm for tally in tallies)
+    return ReadRun(
+        processes=processes,
+        threads=len(tallies) // processes,
+        reads=sum(tally.reads for tally in tallies),
+        bytes=sum(tally.bytes for tally in tallies),
+        seconds=max(tally.seconds for tally in tallies),
+        p50_seconds=_at(latencies, 0.5),
+        p90_seconds=_at(latencies, 0.9),
+        p99_seconds=_at(latencies, 0.99),
+        cold_share=sum(tally.cold for tally in tallies) / told if told else None,
+    )
+
+
+def _at(ascending: Sequence[float], share: float) -> float:
+    return ascending[int(share * (len(ascending) - 1))] if ascending else 0.0
+
+
+def decode_crop(data: bytes, start: float, seconds: float, sample_rate: int | None) -> None:
+    """Decodes a crop as a training pipeline does; of damage it takes what there is."""
+    with contextlib.suppress(DecodeError, LimitError):
+        _core.decode(
+            data,
+            sample_rate=sample_rate,
+            channels="mono",
+            start=start,
+            seconds=seconds,
+            resampler="hq",
+            dtype="float32",
+            strict=False,
+            limits=Limits(),
+        )
+
+
+_OPEN_SHARE = 4
+"""Of the descriptors that a process may have, this part at most is for shards: the rest is the
+program's, and that of the iterators of this process."""
+
+
+class _Files:
+    """The shards, each opened by whoever reads it first; of very many, some drawn at random."""
+
+    def __init__(self, material: Material) -> None:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = max(limit // _OPEN_SHARE, 1)
+        self._files = material.files
+        if limit != resource.RLIM_INFINITY and len(self._files) > most:
+            self._files = random.Random(os.getpid()).sample(self._files, most)
+        self._open: dict[str, int] = {}
+        self._lock = threading.Lock()
+        # Rows are more likely to lie in large shards.
+        self._weights = [size for _, size in self._files]
+
+    def draw(self, draw: random.Random, n_bytes: int) -> tuple[int, int, int]:
+        """A descriptor, and a place in it with at most so many bytes behind it."""
+        path, size = draw.choices(self._files, self._weights)[0]
+        with self._lock:
+            fd = self._open.get(path)
+            if fd is None:
+                fd = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        n_bytes = max(1, min(n_bytes, size, _MOST_BYTES))
+        return fd, draw.randrange(size - n_bytes + 1) if size > n_bytes else 0, n_bytes
+
+    def close(self) -> None:
+        for fd in self._open.values():
+            os.close(fd)
+
+
+def _steps(
+    material: Material, files: _Files, tally: Tally, draw: random.Random, buffer: bytearray
+) -> dict[str, Callable[[], None]]:
+    def read() -> None:
+        fd, offset, n_bytes = files.draw(draw, draw.choice(material.sizes))
+        _count_cold(fd, offset, n_bytes, tally)
+        view = memoryview(buffer)[:n_bytes]
+        began = time.perf_counter()
+        n_read = 0
+        while n_read < n_bytes:
+            got = os.preadv(fd, [view[n_read:]], offset + n_read)
+            if got == 0:
+                break
+            n_read += got
+        if len(tally.latencies) < _MOST_LATENCIES:
+            tally.latencies.append(time.perf_counter() - began)
+        tally.reads += 1
+        tally.bytes += n_read
+
+    def decode() -> None:
+        data, duration = draw.choice(material.rows)
+        start = draw.random() * max(duration - material.crop_seconds, 0.0)
+        decode_crop(data, start, material.crop_seconds, material.sample_rate)
+        tally.crops += 1
+
+    def both() -> None:
+        read()
+        decode()
+
+    return {"read": read, "decode": decode, "both": both}
+
+
+def _count_cold(fd: int, offset: int, n_bytes: int, tally: Tally) -> None:
+    """Has the page cache forget a range, and looks whether it has.
+
+    What others have mapped or are writing stays, and so does what a server has in its own memory.
+    """
+    try:
+        os.posix_fadvise(fd, offset, n_bytes, os.POSIX_FADV_DONTNEED)
+        os.preadv(fd, [bytearray(1)], offset + n_bytes // 2, os.RWF_NOWAIT)
+        tally.warm += 1
+    except BlockingIOError:
+        tally.cold += 1
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise

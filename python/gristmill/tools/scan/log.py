@@ -1,0 +1,159 @@
+"""The file beside a quarantine file that a stopped scan goes on from.
+
+JSON Lines, appended to: a header that says what is scanned and how; a line for each finding; every
+few seconds a line that says how many rows are done. All lines before such a line speak of rows that
+are done. What stands behind the last one is found again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from gristmill.bad_rows.line_file import LineFile
+from gristmill.bad_rows.quarantine import BadRow
+from gristmill.tools.headers import UnreadableShard
+from gristmill.tools.scan.report import Finding
+
+VERSION = 1
+SUFFIX = ".scan"
+_MARK = "gristmill_scan"
+
+
+@dataclass
+class Progress:
+    """How far a scan came.
+
+    Attributes:
+        done: Rows of the part that need no second look, those of unreadable shards included.
+        rows: Those among them that were looked at.
+    """
+
+    done: int = 0
+    rows: int = 0
+    bytes: int = 0
+    audio_seconds: float = 0.0
+    marked: int = 0
+    seconds: float = 0.0
+    is_finished: bool = False
+
+
+@dataclass
+class Known:
+    """What a log holds."""
+
+    header: dict[str, Any] = field(default_factory=dict[str, Any])
+    progress: Progress = field(default_factory=Progress)
+    findings: list[Finding] = field(default_factory=list[Finding])
+    unreadable: list[UnreadableShard] = field(default_factory=list[UnreadableShard])
+
+
+class ScanLog(LineFile):
+    """Opens the log of a scan, or begins one.
+
+    `known` is what an earlier life of the same scan left. Findings that no line says are done have
+    been cut off.
+
+    Raises:
+        OSError: The file cannot be read or written.
+        ValueError: It is not the log of a scan, or of another scan.
+    """
+
+    def __init__(self, path: str, header: dict[str, Any], *, restart: bool = False) -> None:
+        super().__init__(path)
+        header = {_MARK: VERSION, **header}
+        try:
+            content = Path(path).read_bytes()
+            if restart and content:
+                _parse(content, path)  # what is no log is not ours to empty
+                content = b""
+            self.known, length = _parse(content, path)
+            os.ftruncate(self._fd, length)
+            if length:
+                _check_same(path, self.known.header, header)
+            else:
+                self._append(header)
+        except BaseException:
+            self.close()
+            raise
+
+    def finding(self, finding: Finding) -> None:
+        """Adds a bad row."""
+        self._append({"finding": asdict(finding)})
+
+    def unreadable(self, shard: UnreadableShard) -> None:
+        """Adds a shard that cannot be read."""
+        self._append({"unreadable": asdict(shard)})
+
+    def progress(self, progress: Progress) -> None:
+        """Says how far the scan has come."""
+        self._append({"progress": asdict(progress)})
+
+    def _append(self, content: dict[str, Any]) -> None:
+        self._add((json.dumps(content) + "\n").encode(), os.fstat(self._fd).st_size)
+
+
+def read_log(path: str) -> Known:
+    """What the log of a scan holds.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is not the log of a scan.
+    """
+    return _parse(Path(path).read_bytes(), path)[0]
+
+
+def _parse(content: bytes, path: str) -> tuple[Known, int]:
+    """What is done, and the length of the lines that say so."""
+    known, pending = Known(), Known()
+    whole = length = 0
+    for number, line in enumerate(content.splitlines(keepends=True), 1):
+        if not line.endswith(b"\n"):
+            break
+        try:
+            entry = cast("dict[str, Any]", json.loads(line))
+            whole += len(line)
+            if number == 1:
+                if entry[_MARK] != VERSION:
+                    raise _unlike(path, f"it is of version {entry[_MARK]!r}, and this reads 1")
+                known.header, length = entry, whole
+            elif "finding" in entry:
+                pending.findings.append(_finding(entry["finding"]))
+            elif "unreadable" in entry:
+                pending.unreadable.append(UnreadableShard(**entry["unreadable"]))
+            else:
+                known.progress = Progress(**entry["progress"])
+                known.findings += pending.findings
+                known.unreadable += pending.unreadable
+                pending, length = Known(), whole
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if isinstance(error, ValueError) and str(error).startswith(path):
+                raise
+            raise _unlike(path, f"line {number} is none of its lines") from error
+    if content and not length and not b'{"gristmill_scan"'.startswith(content[:17]):
+        raise _unlike(path, "its first line has no end")
+    return known, length
+
+
+def _finding(fields: dict[str, Any]) -> Finding:
+    whole: dict[str, Any] = {**fields, "row": BadRow(**fields["row"])}
+    return Finding(**whole)
+
+
+def _check_same(path: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+    for name in (*new, *old):
+        if old.get(name) != new.get(name):
+            raise ValueError(
+                f"{path} belongs to another scan: its {name} is {old.get(name)}, and here it is "
+                f"{new.get(name)}; scan anew with --restart, or give another file to write to"
+            )
+
+
+def _unlike(path: str, why: str) -> ValueError:
+    return ValueError(
+        f"{path} is not what a scan writes: {why}; delete it to scan from the start, or give "
+        "another file to write to"
+    )

@@ -1,0 +1,362 @@
+"""Goes over the rows of a data set and finds the bad ones."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, cast
+
+from gristmill import _core, checks
+from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
+from gristmill.dataset import ArrowIterDataset
+from gristmill.errors import CorruptShardError
+from gristmill.options import Limits, ReadOptions, read_options
+from gristmill.paths import Paths, as_list
+from gristmill.tools.headers import (
+    OnShard,
+    ShardHeader,
+    UnreadableShard,
+    audio_column,
+    read_headers,
+)
+from gristmill.tools.scan.log import SUFFIX, Progress, ScanLog
+from gristmill.tools.scan.report import Finding, ScanReport
+from gristmill.tools.scan.workers import Job, Seen, Workers
+
+OnRows = Callable[[int, int, int], None]
+"""Called with the rows done, the rows of this part, and the bad ones: once at the start, then about
+ten times a second, and at the end."""
+
+_SAVE_SECONDS = 2.0
+_TELL_SECONDS = 0.1
+_GRACE_SECONDS = 0.5
+"""How long threads get to finish their rows when a scan is stopped."""
+
+
+class Scan:
+    """One scan: `run` does it, and `report` tells at any time what was found.
+
+    Args:
+        paths: As in `ArrowIterDataset`.
+        quarantine: Where bad rows are written to, as `exclude=` reads it, and beside it what a
+            scan that was stopped goes on from. `None` keeps nothing.
+        column: The audio column; `None` takes the one that the Hugging Face features call audio.
+        part: `(i, n)`: the i-th of n equal runs of rows in file order, counted from 1. Each part
+            writes files of its own; `merge_scans` joins them.
+        fast: Looks at headers, framing and checksums, and decodes nothing.
+        limits: What a recording may ask for; `None` is `Limits()`.
+        read: Threads, requests, and where sidecars are; `num_threads` decode.
+        restart: Forgets what an earlier scan left.
+
+    Raises:
+        ValueError: There is no such part.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        quarantine: str | os.PathLike[str] | None = None,
+        column: str | None = None,
+        part: tuple[int, int] = (1, 1),
+        fast: bool = False,
+        limits: Limits | None = None,
+        read: ReadOptions | None = None,
+        restart: bool = False,
+    ) -> None:
+        self._paths = as_list(paths)
+        self._column = checks.text("column", column, write='column="audio"', none=True)
+        self._part = _checked_part(part)
+        self._fast = checks.flag("fast", fast)
+        write = "limits=gm.Limits(max_seconds=3600)"
+        self._limits = checks.instance("limits", limits, Limits, write=write, none=True) or Limits()
+        self._read = read_options(read)
+        self._restart = checks.flag("restart", restart)
+        file = checks.file_path("quarantine", quarantine, none=True)
+        self.quarantine: str | None = None if file is None else part_path(file, self._part)
+        """The file that this part writes bad rows to."""
+        self._headers: list[ShardHeader] = []
+        self._progress = Progress()
+        self._before = 0.0
+        self._began: float | None = None
+        self._findings: list[Finding] = []
+        self._unreadable: list[UnreadableShard] = []
+        self._log: ScanLog | None = None
+        self._known: set[tuple[str, int]] = set()
+        self._next_save = self._next_tell = 0.0
+
+    def report(self) -> ScanReport:
+        """What has been found so far."""
+        progress = self._progress
+        start, end = self._range()
+        return ScanReport(
+            shards=len(self._headers),
+            rows=progress.rows,
+            rows_to_scan=end - start,
+            bytes=progress.bytes,
+            audio_seconds=progress.audio_seconds,
+            marked=progress.marked,
+            findings=tuple(self._findings),
+            unreadable=tuple(sorted(self._unreadable, key=lambda shard: shard.shard)),
+            fast=self._fast,
+            part=self._part,
+            is_finished=progress.is_finished,
+            seconds=self._seconds(),
+        )
+
+    def run(
+        self,
+        on_rows: OnRows | None = None,
+        on_shards: Callable[[int], None] | None = None,
+        on_shard: OnShard | None = None,
+    ) -> ScanReport:
+        """Scans, or goes on with a scan that was stopped.
+
+        Args:
+            on_rows: Is told how far it is.
+            on_shards: Is told the number of shards, before they are opened.
+            on_shard: Is called after each of them.
+
+        Raises:
+            OSError: A shard cannot be read, or nothing more can be written. What was written stays,
+                and the next scan into the same file goes on from there.
+            SchemaError: There is no audio column, or shards differ.
+            ValueError: The files to write to belong to something else.
+        """
+        checks.function("on_rows", on_rows)
+        self._headers, broken = read_headers(self._paths, self._read, on_shards, on_shard)
+        column = audio_column(self._headers, self._column) if self._headers else ""
+        with contextlib.ExitStack() as files:
+            quarantine = self._open(files, column, broken)
+            if self._progress.is_finished:
+                return self.report()
+            self._began = time.monotonic()
+            try:
+                job = Job(self._headers, column, not self._fast, self._limits)
+                self._scan(job, quarantine, on_rows)
+                self._progress.is_finished = True
+            finally:
+                # The clock stops.
+                self._before, self._began = self._seconds(), None
+                with contextlib.suppress(OSError):
+                    self._save()
+        return self.report()
+
+    def _open(
+        self, files: contextlib.ExitStack, column: str, broken: Sequence[UnreadableShard]
+    ) -> QuarantineFile | None:
+        """Opens what is written to, and takes up what an earlier life left."""
+        self._unreadable = list(broken)
+        if self.quarantine is None:
+            return None
+        header = {
+            "data": _signature(self._headers, broken),
+            "shards": len(self._headers) + len(broken),
+            "rows": sum(header.rows for header in self._headers),
+            "column": column,
+            "fast": self._fast,
+            "limits": asdict(self._limits),
+            "part": list(self._part),
+        }
+        quarantine = files.enter_context(QuarantineFile(self.quarantine))
+        self._known = self._known_in(self.quarantine)
+        log = ScanLog(self.quarantine + SUFFIX, header, restart=self._restart)
+        self._log = files.enter_context(log)
+        known = log.known
+        self._progress = known.progress
+        self._before = known.progress.seconds
+        self._findings = list(known.findings)
+        for finding in self._findings:
+            self._quarantine(finding, quarantine)
+        if known.unreadable:
+            self._unreadable = list(known.unreadable)
+        else:
+            for shard in broken:
+                log.unreadable(shard)
+        return quarantine
+
+    def _known_in(self, path: str) -> set[tuple[str, int]]:
+        """The rows in the quarantine file; those of shards that are not here may stay in it."""
+        counts = {Path(header.path).name: header.rows for header in self._headers}
+        known = read_quarantine(path)
+        for row in known:
+            if counts.get(row.shard, row.shard_rows) != row.shard_rows:
+                raise ValueError(
+                    f"{path} is of another data set: it says that {row.shard!r} has "
+                    f"{row.shard_rows} rows, and here it has {counts[row.shard]}; give another "
+                    "file to write to"
+                )
+        return {(row.shard, row.row) for row in known}
+
+    def _scan(self, job: Job, quarantine: QuarantineFile | None, on_rows: OnRows | None) -> None:
+        start, end = self._range()
+        self._now_and_then(on_rows, end - start)
+        while (position := start + self._progress.done) < end:
+            dataset = ArrowIterDataset(
+                [header.path for header in self._headers],
+                columns=[job.column],
+                audio=None,
+                with_row_id=True,
+                # The pipeline's own threads only hand rows over.
+                read=replace(self._read, num_threads=1, num_requests=self._n_requests()),
+            )
+            dataset.set_slice(slice(position, end))
+            with contextlib.closing(iter(dataset)) as rows:
+                workers = Workers(rows, job, self._n_threads())
+                try:
+                    for seen in workers.results():
+                        if seen is not None:
+                            self._count(seen, quarantine)
+                        self._now_and_then(on_rows, end - start)
+                except CorruptShardError as error:
+                    self._skip(error, start + self._progress.done, end)
+                finally:
+                    workers.stop(_GRACE_SECONDS)
+        self._now_and_then(on_rows, end - start, is_last=True)
+
+    def _count(self, seen: Seen, quarantine: QuarantineFile | None) -> None:
+        progress = self._progress
+        if seen.finding is not None:
+            # Written before it counts as done, so that a kill in between only finds it again.
+            self._quarantine(seen.finding, quarantine)
+            if self._log:
+                self._log.finding(seen.finding)
+            self._findings.append(seen.finding)
+        progress.done += 1
+        progress.rows += 1
+        progress.bytes += seen.bytes
+        progress.audio_seconds += seen.audio_seconds
+        progress.marked += seen.is_marked
+
+    def _quarantine(self, finding: Finding, quarantine: QuarantineFile | None) -> None:
+        key = (Path(finding.row.shard).name, finding.row.row)
+        if quarantine is not None and key not in self._known:
+            quarantine.append([finding.row])
+            self._known.add(key)
+
+    def _skip(self, error: CorruptShardError, position: int, end: int) -> None:
+        """Leaves out the rest of a shard whose record batches are not sound."""
+        first = 0
+        for header in self._headers:
+            if position < first + header.rows:
+                break
+            first += header.rows
+        else:
+            raise error
+        if error.shard != header.path:
+            raise error
+        shard = UnreadableShard(header.path, position - first, str(error))
+        self._unreadable.append(shard)
+        if self._log:
+            self._log.unreadable(shard)
+        self._progress.done += min(first + header.rows, end) - position
+        self._save()
+
+    def _now_and_then(self, on_rows: OnRows | None, total: int, *, is_last: bool = False) -> None:
+        now = time.monotonic()
+        if now >= self._next_tell or is_last:
+            self._next_tell = now + _TELL_SECONDS
+            if on_rows:
+                on_rows(self._progress.done, total, len(self._findings))
+        if now >= self._next_save:
+            self._next_save = now + _SAVE_SECONDS
+            self._save()
+
+    def _save(self) -> None:
+        self._progress.seconds = self._seconds()
+        if self._log:
+            self._log.progress(self._progress)
+
+    def _seconds(self) -> float:
+        running = 0.0 if self._began is None else time.monotonic() - self._began
+        return self._before + running
+
+    def _range(self) -> tuple[int, int]:
+        """The rows of this part, in file order."""
+        n_rows = sum(header.rows for header in self._headers)
+        number, count = self._part
+        return n_rows * (number - 1) // count, n_rows * number // count
+
+    def _n_threads(self) -> int:
+        return self._read.num_threads or _core.usable_cpus()
+
+    def _n_requests(self) -> int:
+        return self._read.num_requests or min(max(2 * self._n_threads(), 8), 32)
+
+
+def scan(
+    paths: Paths,
+    *,
+    quarantine: str | os.PathLike[str] | None = None,
+    column: str | None = None,
+    part: tuple[int, int] = (1, 1),
+    fast: bool = False,
+    limits: Limits | None = None,
+    read: ReadOptions | None = None,
+    restart: bool = False,
+    on_rows: OnRows | None = None,
+) -> ScanReport:
+    """Decodes every row, in as many threads as there are CPUs, and reports the bad ones.
+
+    A row is bad where `Audio(strict=True)` would raise. Rows are read in file order, each once;
+    the result does not depend on threads. With `quarantine`, a scan that was stopped, or killed,
+    goes on where it was when it is started again in the same way.
+
+    Args:
+        paths: As in `ArrowIterDataset`.
+        quarantine: As in `Scan`, like the others.
+        column: The audio column.
+        part: `(i, n)` is the i-th of n parts.
+        fast: Whether to decode nothing.
+        limits: What a recording may ask for.
+        read: Threads, requests, and where sidecars are.
+        restart: Forgets what an earlier scan left.
+        on_rows: Is told how far it is, about ten times a second.
+
+    Raises:
+        OSError: A shard cannot be read, or nothing more can be written.
+        SchemaError: There is no audio column, or shards differ.
+        ValueError: The files to write to belong to something else.
+    """
+    one = Scan(
+        paths,
+        quarantine=quarantine,
+        column=column,
+        part=part,
+        fast=fast,
+        limits=limits,
+        read=read,
+        restart=restart,
+    )
+    return one.run(on_rows)
+
+
+def _checked_part(part: Any) -> tuple[int, int]:
+    pair = cast("tuple[object, ...]", part) if isinstance(part, (tuple, list)) else ()
+    number, count = map(checks.as_int, pair) if len(pair) == 2 else (None, None)
+    if number is None or count is None or not 1 <= number <= count:
+        raise ValueError(f"a part is (i, n), with i from 1 to n, not {checks.shown(part)}")
+    return number, count
+
+
+def part_path(quarantine: str | os.PathLike[str], part: tuple[int, int]) -> str:
+    """The file of one part: `bad.part-3-of-16.jsonl` for `bad.jsonl`."""
+    path = Path(quarantine)
+    number, count = part
+    if count == 1:
+        return str(path)
+    return str(path.with_name(f"{path.stem}.part-{number}-of-{count}{path.suffix}"))
+
+
+def _signature(headers: Sequence[ShardHeader], broken: Sequence[UnreadableShard]) -> str:
+    """Stands for the names, sizes and rows of all shards."""
+    names: list[Any] = [
+        *((Path(header.path).name, header.rows, header.bytes) for header in headers),
+        *(Path(shard.shard).name for shard in broken),
+    ]
+    return hashlib.blake2b(repr(names).encode(), digest_size=8).hexdigest()

@@ -1,0 +1,175 @@
+"""The threads of a scan: each takes the next row, and looks it over without the GIL."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, cast
+
+from gristmill import _core
+from gristmill.bad_rows.quarantine import BadRow
+from gristmill.errors import DecodeError, LimitError, SchemaError
+from gristmill.options import Limits
+from gristmill.report import DecodeReport
+from gristmill.tools.headers import ShardHeader
+from gristmill.tools.scan.report import Finding
+
+_MARK_ONLY = {"partial_frame"}
+_WAKE_SECONDS = 1.0
+"""How long the collecting thread waits before it looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of one row."""
+
+    bytes: int
+    audio_seconds: float
+    is_marked: bool
+    finding: Finding | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all rows have in common."""
+
+    headers: list[ShardHeader]
+    column: str
+    decode: bool
+    limits: Limits
+
+    def look(self, element: dict[str, Any]) -> Seen:
+        """Looks over a row of encoded audio, as an iterator delivers it."""
+        header, row = self.headers[int(element["shard"])], int(element["row"])
+        data, path = self._audio(element[self.column])
+        n_bytes = None if data is None else len(data)
+
+        def finding(error: Exception, report: DecodeReport | None) -> Finding:
+            limit = cast("str", getattr(error, "limit", ""))
+            bad = BadRow(
+                shard=header.path,
+                row=row,
+                path=path,
+                codec=cast("str | None", getattr(error, "codec", None)),
+                reason=limit or cast("str", getattr(error, "reason", "")),
+                message=str(error),
+                bytes=n_bytes,
+                shard_rows=header.rows,
+            )
+            if report is None:
+                return Finding("undecodable", bad)
+            missing, damage = report.frames_missing, dict(report.damage)
+            return Finding("damaged", bad, report.frames_promised, missing, damage)
+
+        try:
+            info, found, error = _core.check(
+                data, decode=self.decode, limits=self.limits, shard=header.path, row=row
+            )
+        except (DecodeError, LimitError) as error:
+            return Seen(n_bytes or 0, 0.0, False, finding(error, None))
+        report = DecodeReport(*found)
+        _, rate, _, frames = info
+        bad = None if error is None else finding(error, report)
+        is_marked = bad is None and set(report.damage) == _MARK_ONLY
+        return Seen(n_bytes or 0, frames / rate, is_marked, bad)
+
+    def _audio(self, value: Any) -> tuple[bytes | None, str | None]:
+        """The bytes of a row, and the path beside them."""
+        path: object = None
+        if isinstance(value, dict):
+            fields = cast("dict[str, Any]", value)
+            value, path = fields.get("bytes"), fields.get("path")
+        if value is not None and not isinstance(value, bytes):
+            what = type(value).__name__
+            raise SchemaError(
+                f"column {self.column!r} holds {what}, and no bytes of audio; name another",
+                column=self.column,
+            )
+        return value, path if isinstance(path, str) else None
+
+
+class Workers:
+    """Threads that share an iterator over rows. `results` gives what they saw, in its order.
+
+    They have ended when `results` has, or soon after `stop`: each finishes the row it is at.
+    """
+
+    def __init__(self, rows: Iterator[dict[str, Any]], job: Job, n_threads: int) -> None:
+        self._rows = rows
+        self._job = job
+        self._lock = threading.Lock()
+        self._n_taken = 0
+        self._is_ended = False
+        self._failure: BaseException | None = None
+        self._seen: SimpleQueue[tuple[int, Seen] | None] = SimpleQueue()
+        # They must not hold up an exit that cannot wait for a long recording.
+        self._threads = [
+            threading.Thread(target=self._work, name=f"gristmill-scan-{k}", daemon=True)
+            for k in range(n_threads)
+        ]
+
+    def results(self) -> Generator[Seen | None]:
+        """What came of each row, in order; `None` now and then while nothing comes.
+
+        Raises:
+            BaseException: What ended the iterator or a thread, after all rows before it.
+        """
+        for thread in self._threads:
+            thread.start()
+        early: dict[int, Seen] = {}
+        n_given, n_alive = 0, len(self._threads)
+        while n_alive:
+            try:
+                entry = self._seen.get(timeout=_WAKE_SECONDS)
+            except Empty:
+                yield None
+                continue
+            if entry is None:
+                n_alive -= 1
+                continue
+            number, seen = entry
+            early[number] = seen
+            while n_given in early:
+                yield early.pop(n_given)
+                n_given += 1
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self, seconds: float = 0.0) -> None:
+        """Has the threads take no further row, and waits for them for so long."""
+        self._is_ended = True
+        end = time.monotonic() + seconds
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(max(0.0, end - time.monotonic()))
+
+    def _work(self) -> None:
+        try:
+            while (taken := self._take()) is not None:
+                number, element = taken
+                self._seen.put((number, self._job.look(element)))
+        except BaseException as error:  # noqa: BLE001 - raised again by `results`
+            self._fail(error)
+        finally:
+            self._seen.put(None)
+
+    def _take(self) -> tuple[int, dict[str, Any]] | None:
+        with self._lock:
+            if self._is_ended:
+                return None
+            try:
+                element = next(self._rows)
+            except StopIteration:
+                self._is_ended = True
+                return None
+            number = self._n_taken
+            self._n_taken += 1
+            return number, element
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            self._is_ended = True
+            self._failure = self._failure or error
