@@ -248,7 +248,7 @@ def first_row(path: Path) -> int:
     row = next(it)
     assert row["label"] == 250
     assert it._pipeline is not None
-    n_bytes = it._pipeline.reads()[1]
+    n_bytes = it._pipeline.reads().bytes
     it.close()
     return n_bytes - len(row["audio"]["bytes"])
 

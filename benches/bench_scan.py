@@ -58,6 +58,7 @@ def measure(name: str, paths: list[Path], n_threads: int, seconds: float) -> dic
     """Rows per second of whole passes, for at least this long."""
     import gristmill as gm
     from gristmill import _core
+    from gristmill.options import native_limits
 
     if name == "scan":
         read = gm.ReadOptions(num_threads=n_threads)
@@ -68,7 +69,7 @@ def measure(name: str, paths: list[Path], n_threads: int, seconds: float) -> dic
             assert found.is_clean
             return found.rows, time.perf_counter() - began
     else:
-        rows, limits = rows_in_memory(paths), gm.Limits()
+        rows, limits = rows_in_memory(paths), native_limits(gm.Limits())
         look: Callable[[bytes], object] = {
             "decode": gm.decode,
             "check": lambda data: _core.check(data, decode=True, limits=limits),

@@ -150,7 +150,7 @@ def test_what_is_kept_counts_for_the_budget(tmp_path: Path) -> None:
             break
         if i > 20:
             assert it._pipeline is not None
-            ahead.append(it._pipeline.reads()[1] // MIB - len(kept))
+            ahead.append(it._pipeline.reads().bytes // MIB - len(kept))
     assert [int(cell[5]) for cell in kept] == list(range(48))
     # A request of each reader may be under way, and headers take less than one more.
     assert max(ahead) <= 3, ahead

@@ -14,7 +14,7 @@ import gristmill as gm
 import shards
 from gristmill.tools.doctor.conclude import Limit, Measured, Scope, conclude
 from gristmill.tools.doctor.lab import Lab
-from gristmill.tools.doctor.loops import DecodeRun, Material, ReadRun
+from gristmill.tools.doctor.loops import DecodeTrial, Material, ReadTrial
 from gristmill.tools.doctor.machine import Machine, look
 from signals import RATE, encode, synthetic
 
@@ -32,11 +32,11 @@ FLAT = {1: 100.0, 2: 100.0, 4: 100.0, 8: 100.0}
 RISING = {n: 25.0 * n for n in FLAT}
 
 
-def read_run(processes: int, threads: int, mb_per_s: float, cold: float | None = 1.0) -> ReadRun:
+def read_run(processes: int, threads: int, mb_per_s: float, cold: float | None = 1.0) -> ReadTrial:
     n_reads = round(mb_per_s * 10)
     times = (0.01, 0.02, 0.03)
     n_bytes = round(mb_per_s * MB)
-    return ReadRun(processes, threads, n_reads, n_bytes, 1.0, *times, cold_share=cold)
+    return ReadTrial(processes, threads, n_reads, n_bytes, 1.0, *times, cold_share=cold)
 
 
 def measured(
@@ -59,8 +59,8 @@ def measured(
         crop_bytes=640_000,
         dataset_bytes=130 * 10**9,
         reads=tuple(reads),
-        decodes=tuple(DecodeRun(1, n, round(n * a_thread), 1.0, False) for n in {1, cpus}),
-        workers=tuple(DecodeRun(n, 1, round(rate), 1.0, True) for n, rate in rates.items()),
+        decodes=tuple(DecodeTrial(1, n, round(n * a_thread), 1.0, False) for n in {1, cpus}),
+        workers=tuple(DecodeTrial(n, 1, round(rate), 1.0, True) for n, rate in rates.items()),
         pipeline_rows_per_second=400.0,
     )
 

@@ -11,6 +11,8 @@ import grain
 import pytest
 
 import gristmill as gm
+from gristmill.dataset import options_of
+from gristmill.partition import Partition
 
 ORDERS: dict[str, gm.Shuffle | None] = {
     "none": None,
@@ -145,7 +147,7 @@ def test_hosts_without_end(numbered: list[Path]) -> None:
 
 def test_jax_tells_the_host(numbered: list[Path]) -> None:
     ds = gm.ArrowIterDataset(numbered, shard_options=grain.sharding.ShardByJaxProcess())
-    assert (ds.part.host, ds.part.hosts) == (0, 1)
+    assert options_of(ds).partition == Partition()
 
 
 def test_more_hosts_than_rows(numbered: list[Path]) -> None:

@@ -49,8 +49,8 @@ class Interrupt:
 class Interrupted:
     """A native pipeline whose `next` is interrupted while it waits."""
 
-    def __init__(self, **options: Any) -> None:
-        self.real = PIPELINE(**options)
+    def __init__(self, *options: Any) -> None:
+        self.real = PIPELINE(*options)
 
     def next(self) -> None:
         self.real.close()

@@ -33,9 +33,9 @@ def test_close_while_the_threads_start(
     it = iter(source(numbered, epochs=None))
     real, threads = _core.Pipeline, n_threads()
 
-    def started(**options: Any) -> Any:
+    def started(*options: Any) -> Any:
         it.close()  # as another thread may, at this very moment
-        return real(**options)
+        return real(*options)
 
     monkeypatch.setattr(_core, "Pipeline", started)
     with pytest.raises(ValueError, match="closed"):

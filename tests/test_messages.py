@@ -164,7 +164,7 @@ def test_a_broken_shard_is_not_for_exclude(tmp_path: Path) -> None:
 def test_a_full_and_a_read_only_disk_are_told_apart(
     numbered: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: int
 ) -> None:
-    from gristmill import indexes
+    from gristmill.tools import index
 
     # A folder that is a file keeps anybody from writing, root too; what the system says of it is
     # put in its place.
@@ -173,7 +173,7 @@ def test_a_full_and_a_read_only_disk_are_told_apart(
     def refused(*_: object, **__: object) -> None:
         raise OSError(cause, os.strerror(cause))
 
-    monkeypatch.setattr(indexes.tempfile, "TemporaryFile", refused)
+    monkeypatch.setattr(index.tempfile, "TemporaryFile", refused)
     monkeypatch.setattr(Path, "mkdir", lambda *_, **__: None)
     read = gm.ReadOptions(index_dir=tmp_path / "no-folder")
     report = gm.build_indexes(numbered, read=read)
@@ -224,7 +224,7 @@ def test_repr_says_what_was_asked_for(numbered: list[Path]) -> None:
     many = gm.ArrowIterDataset([f"shard-{k}.arrow" for k in range(1000)])
     assert repr(many) == "ArrowIterDataset(['shard-0.arrow', ... 1000 paths])"
     many.set_slice(slice(1, None, 3))
-    assert "part=Part(offset=1, stride=3)" in repr(many)
+    assert "partition=Partition(offset=1, stride=3)" in repr(many)
 
 
 def test_results_print_the_page_of_the_command(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def read_all(folder: Path, index_dir: Any = "auto") -> tuple[list[bytes], int]:
     it = iter(ds)
     rows = [next(it) for _ in range(6)]
     assert it._pipeline is not None
-    requests = it._pipeline.reads()[0]
+    requests = it._pipeline.reads().requests
     it.close()
     return [bytes(data) for batch in rows for data in batch["audio"]["bytes"]], requests
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
-import gristmill.iterator
+import gristmill.bad_rows.tracker
 import shards
 from damaged_files import N_FRAMES, cut, flipped, hole, made
 
@@ -95,7 +95,7 @@ def test_a_row_is_told_once_and_memory_is_bounded(
     for _ in it:
         pass
     assert [damaged.row for damaged in it.damaged_rows()] == sorted(BAD)
-    monkeypatch.setattr(gristmill.iterator, "MAX_DAMAGED_ROWS", 2)
+    monkeypatch.setattr(gristmill.bad_rows.tracker, "MAX_KEPT_ROWS", 2)
     it = iter(ds)
     for _ in it:
         pass

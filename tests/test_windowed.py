@@ -119,7 +119,7 @@ def test_small_rows_are_read_once(tmp_path: Path) -> None:
             next(it)
         pipeline = it._pipeline
         assert pipeline is not None
-        read_bytes = pipeline.reads()[1]
+        read_bytes = pipeline.reads().bytes
         it.close()
         return read_bytes
 

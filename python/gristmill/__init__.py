@@ -1,12 +1,13 @@
 """Feeds JAX from Arrow shards of audio, at the speed of the codec.
 
-Docstrings speak of pages such as `docs/formats.md`: they are in the folder `docs` beside this file.
+Docstrings refer to pages such as `docs/formats.md`, which are in the folder `docs` of this package.
 """
 
 from gristmill import _grain  # noqa: F401 # pyright: ignore[reportUnusedImport] - imports Grain
 from gristmill._core import __version__
-from gristmill.audio import AudioInfo, decode, decode_with_report, probe
-from gristmill.bad_rows.quarantine import BadRow, QuarantineFile, read_quarantine
+from gristmill.audio import decode, decode_with_report, probe
+from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
+from gristmill.bad_rows.rows import BadRow, DamagedRow
 from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import (
     CorruptShardError,
@@ -22,16 +23,31 @@ from gristmill.errors import (
 from gristmill.iterator import ArrowIterator
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.verdict import Advice, Case, Verdict
-from gristmill.options import Audio, CenterCrop, Limits, RandomCrop, ReadOptions, Shuffle, StartCrop
+from gristmill.options import (
+    Audio,
+    CenterCrop,
+    Limits,
+    RandomCrop,
+    ReadOptions,
+    Shuffle,
+    StartCrop,
+)
 from gristmill.order import GlobalOrder, global_order
 from gristmill.pipelines import PerSource, stats, verdict
-from gristmill.report import DamagedRow, DecodeReport
-from gristmill.tools.doctor import BenchReport, Conclusion, Diagnosis, bench, diagnose
-from gristmill.tools.headers import ShardHeader, UnreadableShard
+from gristmill.report import AudioInfo, DecodeReport
+from gristmill.tools.bench import BenchReport, bench
+from gristmill.tools.doctor.conclude import Conclusion
+from gristmill.tools.doctor.report import Diagnosis
+from gristmill.tools.doctor.run import diagnose
 from gristmill.tools.index import IndexReport, build_indexes
-from gristmill.tools.inspect import AudioSample, Inspection, inspect
+from gristmill.tools.inspect import inspect
+from gristmill.tools.inspection import Inspection
 from gristmill.tools.quality import ShuffleQuality, shuffle_quality
-from gristmill.tools.scan import Finding, Scan, ScanReport, merge_scans, scan
+from gristmill.tools.sample import AudioSample
+from gristmill.tools.scan.merge import merge_scans
+from gristmill.tools.scan.report import Finding, ScanReport
+from gristmill.tools.scan.run import Scan, scan
+from gristmill.tools.shards import ShardHeader, UnreadableShard
 
 __all__ = [
     "Advice",

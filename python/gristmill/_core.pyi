@@ -1,38 +1,279 @@
-"""The native core. Private: `gristmill`'s own modules are its only callers."""
+"""The native core. Private: `gristmill`'s own modules are its only callers.
 
-from typing import Any, Literal, TypeAlias, final
+Options come in as classes of this module, made once they are checked. What users get comes out as
+Python's own classes, and everything else as classes of this module.
+"""
+
+from typing import Any, Final, Literal, TypeAlias, final
 
 import numpy as np
 
-from gristmill.options import Limits
+from gristmill.bad_rows.rows import BadRow, DamagedRow
+from gristmill.metrics.stats import Stats
+from gristmill.report import AudioInfo, DecodeReport
+from gristmill.tools.shards import ShardHeader
 
-_Report: TypeAlias = tuple[str, int, int, int, dict[str, int]]
-_Bad: TypeAlias = tuple[str, int, str | None, str | None, str, str, int | None, int]
+_Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+_Slice: TypeAlias = tuple[int | None, int | None, int | None, bool]
+_ElementSpec: TypeAlias = dict[str, ColumnSpec | _ElementSpec]
 
 __version__: str
 
-def decode(
-    data: bytes | bytearray,
-    *,
-    sample_rate: int | None,
-    channels: str | int,
-    start: float,
-    seconds: float | None,
-    resampler: str,
-    dtype: str,
-    strict: bool,
-    limits: Limits,
-) -> tuple[np.ndarray[Any, np.dtype[Any]], _Report]:
-    """Decodes one recording, or the part from `start` on for `seconds`; with what came of it."""
-
-def probe(data: bytes | bytearray, *, limits: Limits) -> tuple[str, int, int, int]:
-    """`(codec, sample_rate, channels, frames)` from the headers alone."""
+MAX_SAMPLE_RATE: Final[int]
+"""In Hz, of files and of what is asked for."""
+MAX_CHANNELS: Final[int]
+"""Of a file, and of what is asked for."""
+MAX_CROP_SECONDS: Final[float]
+"""Of a crop."""
+MAX_RECORDING_SECONDS: Final[float]
+"""The most that `Limits.max_seconds` can be."""
+SETTLED_SECONDS: Final[int]
+"""A shard that changed less than this ago gets no sidecar."""
 
 def usable_cpus() -> int:
     """CPUs that this process may use, by affinity and cgroup quota."""
 
-def path_kinds(paths: list[str]) -> list[Literal["folder", "file"] | None]:
-    """What lies at each path, asked side by side; `None` where it is nothing of the two."""
+def default_requests(num_threads: int) -> int:
+    """Requests to the storage at a time, for so many threads that decode."""
+
+def max_open_rows(prefetch_batches: int, num_threads: int) -> int:
+    """Single rows that may be under way or waiting."""
+
+@final
+class Limits:
+    """As `gristmill.Limits`."""
+
+    def __new__(
+        cls,
+        max_bytes: int,
+        max_sample_rate: int,
+        max_channels: int,
+        max_seconds: float,
+        max_frames_per_byte: int,
+        max_decoded_bytes: int,
+        max_decode_seconds: float | None,
+    ) -> Limits: ...
+    max_bytes: Final[int]
+    max_sample_rate: Final[int]
+    max_channels: Final[int]
+    max_seconds: Final[float]
+    max_frames_per_byte: Final[int]
+    max_decoded_bytes: Final[int]
+    max_decode_seconds: Final[float | None]
+    @staticmethod
+    def defaults() -> Limits:
+        """What holds unless something else is asked for."""
+
+@final
+class Shuffle:
+    """As `gristmill.Shuffle`."""
+
+    def __new__(
+        cls, seed: int, window: int | None, streams: int, reshuffle_each_epoch: bool
+    ) -> Shuffle: ...
+
+@final
+class AudioOptions:
+    """As `gristmill.Audio`; `crop` is the place of the crop, `None` for whole recordings."""
+
+    def __new__(
+        cls,
+        column: str | None,
+        sample_rate: int | None,
+        channels: str | int,
+        crop: str | None,
+        crop_seconds: float,
+        pad: str | None,
+        resampler: str,
+        dtype: str,
+        strict: bool,
+        limits: Limits,
+    ) -> AudioOptions: ...
+
+@final
+class Plan:
+    """An order, and the part of it that is delivered here.
+
+    Of each epoch, the positions that `slices` leave one after the other, each as `(start, stop,
+    step, sequential)`; of the stream of all epochs, every `stride`-th row from `offset` on. The
+    stream is cut to a multiple of `even` rows.
+    """
+
+    def __new__(
+        cls,
+        shuffle: Shuffle | None,
+        slices: list[_Slice],
+        epochs: int | None,
+        offset: int,
+        stride: int,
+        even: int,
+    ) -> Plan: ...
+
+@final
+class Options:
+    """What a data set is asked for.
+
+    `exclude` has the rows of each shard, by its number, as 64-bit integers, and `expected_rows` how
+    many rows a shard must have. `ragged_columns` and `fill_values` are for single columns.
+    """
+
+    def __new__(
+        cls,
+        paths: list[str],
+        columns: list[str] | None,
+        audio: AudioOptions | Literal["auto"] | None,
+        plan: Plan,
+        crop_seed: int,
+        exclude: list[tuple[int, bytes]],
+        expected_rows: list[tuple[int, int]],
+        on_error: str,
+        max_missing: float | None,
+        batch_size: int | None,
+        drop_remainder: bool,
+        binary: str,
+        ragged: str,
+        ragged_columns: list[tuple[str, str]],
+        fill_value: float | None,
+        fill_values: list[tuple[str, float]],
+        with_row_id: bool,
+        num_threads: int | None,
+        num_requests: int | None,
+        memory_budget: int,
+        prefetch_batches: int,
+        index_dir: str | None,
+        retries: int,
+        page_cache: bool,
+    ) -> Options: ...
+
+@final
+class Start:
+    """Where the stream is taken up; without a fingerprint it may be of any data."""
+
+    def __new__(
+        cls, epoch: int, next_index: int, fingerprint: str | None, allow_changed: bool
+    ) -> Start: ...
+
+@final
+class ColumnSpec:
+    """What a column's arrays look like; `None` stands for a length that is not known."""
+
+    shape: Final[list[int | None]]
+    dtype: Final[Any]
+
+def element_spec(options: Options) -> _ElementSpec:
+    """The columns of an element, nested for structs, from the first shard's header."""
+
+@final
+class Positions:
+    """Rows at some positions: int64 arrays, one entry a position."""
+
+    epoch: Final[_Array]
+    shard: Final[_Array]
+    row: Final[_Array]
+
+@final
+class Order:
+    """The order of a data set, whose headers are read; without reading the rows."""
+
+    def __new__(cls, options: Options) -> Order: ...
+    @staticmethod
+    def of_counts(counts: list[int], plan: Plan) -> Order:
+        """The order of shards with these row counts."""
+
+    def total(self) -> int | None:
+        """Rows delivered here in all epochs; `None` without end."""
+
+    def rows_per_epoch(self) -> int:
+        """Rows in an epoch, for all hosts and workers together."""
+
+    def take(self, start: int, step: int, n: int) -> Positions:
+        """The rows at `n` positions from `start` on, `step` apart, without the GIL."""
+
+@final
+class Element:
+    """What one call of `Pipeline.next` delivers."""
+
+    n_rows: Final[int]
+    """Rows of the stream that it covers."""
+    columns: Final[dict[str, Any] | None]
+    """The element; `None` where all of its rows were bad and left out."""
+    damaged_rows: Final[tuple[DamagedRow, ...]]
+    """The damaged rows in it."""
+    bad_rows: Final[tuple[BadRow, ...]]
+    """The bad rows in the places of its rows, and those tried as substitutes."""
+    n_bad: Final[int]
+    """The bad rows among them that were not tried as substitutes."""
+
+@final
+class Opened:
+    """What is known once the shards are open."""
+
+    rows_per_epoch: Final[int]
+    """Rows in an epoch, for all hosts and workers together."""
+    stream_rows: Final[int | None]
+    """Rows in all epochs likewise; `None` without end."""
+    fingerprint: Final[str]
+    """What the order depends on, in parts."""
+    start_epoch: Final[int]
+    """The epoch in which the stream was taken up."""
+    start_index: Final[int]
+    """The row of that epoch at which it was."""
+
+@final
+class Reads:
+    """Positional reads so far."""
+
+    requests: Final[int]
+    bytes: Final[int]
+    seconds: Final[float]
+    """Thread seconds inside them."""
+
+@final
+class Pipeline:
+    """A running stream of batches."""
+
+    def __new__(cls, options: Options, start: Start) -> Pipeline: ...
+    def next(self) -> Element | None:
+        """The next element; `None` at the end.
+
+        Waits without the GIL and answers signals. After an exception all threads have ended.
+        """
+
+    def wait_open(self) -> None:
+        """Waits until the shards are open, or have failed to open."""
+
+    def opened(self) -> Opened | None:
+        """What is known of the data set, once the shards are open."""
+
+    def reads(self) -> Reads:
+        """Positional reads so far."""
+
+    def stats(self) -> Stats | None:
+        """What has been measured so far; `None` in a forked child."""
+
+    def close(self) -> None:
+        """Ends all threads and waits for them. Safe to call again, and from any thread."""
+
+def decode(
+    data: bytes | bytearray, audio: AudioOptions, *, start: float, seconds: float | None
+) -> tuple[_Array, DecodeReport]:
+    """Decodes one recording, or the part from `start` on for `seconds`, without the GIL.
+
+    The part stands in place of the crop, and nothing is padded.
+    """
+
+def probe(data: bytes | bytearray, *, limits: Limits) -> AudioInfo:
+    """What the headers of a recording say."""
+
+@final
+class Checked:
+    """What checking a recording found."""
+
+    info: Final[AudioInfo]
+    report: Final[DecodeReport]
+    """How decoding went, with damage passed over."""
+    error: Final[Exception | None]
+    """What decoding would raise where damage is an error."""
 
 def check(
     data: bytes | bytearray | None,
@@ -41,19 +282,18 @@ def check(
     limits: Limits,
     shard: str | None = None,
     row: int | None = None,
-) -> tuple[tuple[str, int, int, int], _Report, Exception | None]:
-    """Decodes a whole recording, or looks at its checksums alone, and keeps nothing of it.
+) -> Checked:
+    """Decodes a whole recording, or looks at its checksums alone, and keeps no samples.
 
-    `(info, report, exception)`: what `probe` gives, what came of it with damage passed over, and
-    what it would raise where damage is an error. Raises where nothing of it can be decoded, and for
-    `None`, which stands for null. Exceptions name `shard` and `row`.
+    Raises where nothing of it can be decoded, and for `None`, which stands for null. Exceptions
+    name `shard` and `row`.
     """
 
-def read_header(path: str, *, index_dir: str | None, retries: int) -> dict[str, Any]:
-    """The fields of `gristmill.tools.headers.ShardHeader`."""
+def path_kinds(paths: list[str]) -> list[Literal["folder", "file"] | None]:
+    """What lies at each path, asked all at once; `None` where it is neither."""
 
-def element_spec(**kwargs: Any) -> dict[str, Any]:
-    """`{column: (shape, dtype)}`, nested for structs, from the first shard's header."""
+def read_header(path: str, *, index_dir: str | None, retries: int) -> ShardHeader:
+    """The headers of one shard; its sidecar is written if it had none."""
 
 @final
 class Buffer:
@@ -61,59 +301,3 @@ class Buffer:
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
-
-@final
-class Order:
-    """An order: that of a data set, by `ArrowIterDataset.native_options`, or of `counts` rows."""
-
-    def __new__(cls, **kwargs: Any) -> Order: ...
-    def total(self) -> int | None:
-        """Rows delivered here in all epochs; `None` without end."""
-
-    def rows_per_epoch(self) -> int:
-        """Rows in an epoch, for all hosts and workers together."""
-
-    def take(
-        self, start: int, step: int, n: int
-    ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """`(epoch, shard, row)` of `n` positions from `start` on, without the GIL."""
-
-@final
-class Pipeline:
-    """A running stream of batches. Its options are those of `ArrowIterDataset.native_options`."""
-
-    def __new__(cls, **kwargs: Any) -> Pipeline: ...
-    def next(self) -> tuple[int, dict[str, Any] | None] | None:
-        """`(rows of the stream, columns)` of the next element; `None` at the end.
-
-        The columns are `None` where all of its rows were bad and left out.
-
-        Waits without the GIL and answers signals. After an exception all threads have ended.
-        """
-
-    def wait_open(self) -> None:
-        """Waits until the shards are open, or have failed to open."""
-
-    def opened(self) -> tuple[int, int | None, str, tuple[int, int]] | None:
-        """What `gristmill.state.Opened` holds, once the shards are open."""
-
-    def reads(self) -> tuple[int, int]:
-        """`(requests, bytes)` read so far."""
-
-    def take_damaged(self) -> list[tuple[str, int, _Report]]:
-        """The damaged rows among those delivered since the last call: shard, row, report."""
-
-    def take_bad(self) -> list[tuple[_Bad, bool]]:
-        """The bad rows in the places of those delivered since the last call.
-
-        Each as the fields of `gristmill.BadRow`, and whether it was tried in the place of another.
-        """
-
-    def read_seconds(self) -> float:
-        """Thread seconds spent inside reads so far."""
-
-    def stats(self) -> dict[str, Any] | None:
-        """What has been measured so far, for `gristmill.metrics.stats`; `None` after a fork."""
-
-    def close(self) -> None:
-        """Ends all threads and waits for them. Safe to call again, and from any thread."""

@@ -1,49 +1,33 @@
-"""Decoding of bytes that came from anywhere."""
+"""Decoding of encoded bytes from any source."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from gristmill import _core, checks
-from gristmill.options import Dtype, Limits, Resampler, check_channels, check_dtype
-from gristmill.report import DecodeReport
+from gristmill.options import (
+    Audio,
+    Channels,
+    Dtype,
+    Limits,
+    Resampler,
+    check_limits,
+    native_audio,
+    native_limits,
+)
+from gristmill.report import AudioInfo, DecodeReport
 
 _Data = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[np.uint8]]
-_DEFAULT = Limits()
-
-
-@dataclass(frozen=True)
-class AudioInfo:
-    """What a recording's headers say.
-
-    Attributes:
-        codec: `"wav"`, `"aiff"`, `"caf"`, `"flac"`, `"vorbis"`, `"opus"`, `"mp3"`, `"mp2"`,
-            `"mp1"`, `"aac"` or `"alac"`.
-        sample_rate: In Hz.
-        channels: How many.
-        frames: Length, after the encoder's delay and padding are trimmed.
-    """
-
-    codec: str
-    sample_rate: int
-    channels: int
-    frames: int
-
-    @property
-    def duration(self) -> float:
-        """Length in seconds."""
-        return self.frames / self.sample_rate
 
 
 def decode(
     data: _Data,
     *,
     sample_rate: int | None = None,
-    channels: Literal["mono", "keep"] | int = "mono",
+    channels: Channels = "mono",
     start: float = 0.0,
     seconds: float | None = None,
     resampler: Resampler = "hq",
@@ -63,7 +47,7 @@ def decode(
         resampler: As in `Audio`.
         dtype: As in `Audio`.
         strict: Whether damage is an error. If not, the result is as long as the headers promise,
-            with zeros where nothing could be decoded; `decode_with_report` tells where from.
+            with zeros where nothing could be decoded; `decode_with_report` tells how many.
         limits: What the recording may ask for; `None` is `Limits()`.
 
     Returns:
@@ -96,7 +80,7 @@ def decode_with_report(
     data: _Data,
     *,
     sample_rate: int | None = None,
-    channels: Literal["mono", "keep"] | int = "mono",
+    channels: Channels = "mono",
     start: float = 0.0,
     seconds: float | None = None,
     resampler: Resampler = "hq",
@@ -104,29 +88,27 @@ def decode_with_report(
     strict: bool = False,
     limits: Limits | None = None,
 ) -> tuple[np.ndarray[Any, np.dtype[Any]], DecodeReport]:
-    """The same as `decode`, with what came of the recording; damage is no error by default.
+    """The same as `decode`, with a report on the recording; damage is no error by default.
 
     Example:
         >>> audio, report = gm.decode_with_report(data)  # doctest: +SKIP
         >>> report.frames_promised, report.frames_missing, dict(report.damage)  # doctest: +SKIP
         (132300, 4096, {'checksums': 1, 'gaps': 1})
     """
-    check_dtype(dtype)
-    checks.choice("resampler", resampler, get_args(Resampler))
-    samples, report = _core.decode(
-        _as_bytes(data),
-        sample_rate=checks.integer(
-            "sample_rate", sample_rate, 1, 768_000, write="sample_rate=32_000, in Hz", none=True
-        ),
-        channels=check_channels(channels),
-        start=checks.number("start", start, 0, 1e12, write="start=1.5"),
-        seconds=checks.number("seconds", seconds, 0, 1e12, write="seconds=5", none=True),
+    audio = Audio(
+        sample_rate=sample_rate,
+        channels=channels,
         resampler=resampler,
         dtype=dtype,
-        strict=checks.flag("strict", strict),
-        limits=_limits(limits),
+        strict=strict,
+        limits=check_limits(limits),
     )
-    return samples, DecodeReport(*report)
+    return _core.decode(
+        _as_bytes(data),
+        native_audio(audio),
+        start=checks.number("start", start, 0, 1e12, write="start=1.5"),
+        seconds=checks.number("seconds", seconds, 0, 1e12, write="seconds=5", none=True),
+    )
 
 
 def probe(data: _Data, *, limits: Limits | None = None) -> AudioInfo:
@@ -136,12 +118,7 @@ def probe(data: _Data, *, limits: Limits | None = None) -> AudioInfo:
         DecodeError: The bytes are damaged or in no known format.
         LimitError: The recording asks for more than `limits` allow.
     """
-    return AudioInfo(*_core.probe(_as_bytes(data), limits=_limits(limits)))
-
-
-def _limits(limits: Limits | None) -> Limits:
-    write = "limits=gm.Limits(max_seconds=3600)"
-    return checks.instance("limits", limits, Limits, write=write, none=True) or _DEFAULT
+    return _core.probe(_as_bytes(data), limits=native_limits(check_limits(limits)))
 
 
 def _as_bytes(data: _Data) -> bytes | bytearray:

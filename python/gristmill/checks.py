@@ -1,7 +1,7 @@
-"""Checks of options, where they are given: one sentence that says what to write instead.
+"""Checks of options where users give them, with one sentence that says what to write instead.
 
 A wrong type is a `ValueError` like any other wrong option. Integers of NumPy are integers, booleans
-are not: `True` for a number is a slip.
+are not: `True` for a number is a slip. Each check gives the value as it is kept.
 """
 
 from __future__ import annotations
@@ -9,10 +9,30 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+
+Rule: TypeAlias = Callable[[str, Any], Any]
+"""A check of an option by its name and value."""
+
+
+def settle(options: object, **rules: Rule) -> None:
+    """Checks the attributes of a frozen class, and keeps what the rules give."""
+    for name, rule in rules.items():
+        object.__setattr__(options, name, rule(name, getattr(options, name)))
+
+
+def within(low: int, high: int, write: str, *, none: bool = False) -> Rule:
+    """The rule of an integer within these bounds; with `none`, also `None`."""
+    return partial(integer, low=low, high=high, write=write, none=none)
+
+
+def above_0(high: float, write: str, *, none: bool = False) -> Rule:
+    """The rule of a number above 0, up to `high`; with `none`, also `None`."""
+    return partial(number, low=0, high=high, above=True, write=write, none=none)
 
 
 def as_int(value: Any) -> int | None:

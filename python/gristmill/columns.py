@@ -1,9 +1,9 @@
-"""What columns become: the options `binary`, `ragged` and `fill_value`."""
+"""How columns are delivered: the options `binary`, `ragged` and `fill_value`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -16,27 +16,34 @@ FillNumber: TypeAlias = bool | int | float | np.generic
 FillValue: TypeAlias = FillNumber | Mapping[str, FillNumber] | None
 
 
+class PerColumn(NamedTuple):
+    """An option's value for all columns, and for single ones by name."""
+
+    default: Any
+    named: dict[str, Any]
+
+
 def checked_binary(binary: Binary) -> Binary:
     """Refuses what is not one of them."""
     return checks.choice("binary", binary, get_args(Binary))
 
 
-def native_ragged(ragged: Ragged) -> tuple[str, list[tuple[str, str]]]:
-    """What holds for all columns, and what for single ones."""
-    by_name = dict(ragged) if isinstance(ragged, Mapping) else {}
+def checked_ragged(ragged: Ragged) -> PerColumn:
+    """The modes of all columns, and of single ones."""
+    named = dict(ragged) if isinstance(ragged, Mapping) else {}
     default = "object" if isinstance(ragged, Mapping) else ragged
-    _check_names("ragged", by_name, '{"tokens": "pad"}')
-    for mode in (default, *by_name.values()):
+    _check_names("ragged", named, '{"tokens": "pad"}')
+    for mode in (default, *named.values()):
         checks.choice("ragged", mode, get_args(RaggedMode), write='"pad", or {"tokens": "pad"}')
-    return default, list(by_name.items())
+    return PerColumn(default, named)
 
 
-def native_fill(fill: FillValue) -> tuple[Any, list[tuple[str, Any]]]:
-    """What holds for all columns, and what for single ones, as plain Python numbers."""
+def checked_fill(fill: FillValue) -> PerColumn:
+    """The fill values of all columns, and of single ones, as plain Python numbers."""
     if isinstance(fill, Mapping):
         _check_names("fill_value", fill, '{"count": -1}')
-        return None, [(name, _number(value)) for name, value in fill.items()]
-    return (None if fill is None else _number(fill)), []
+        return PerColumn(None, {name: _number(value) for name, value in fill.items()})
+    return PerColumn(None if fill is None else _number(fill), {})
 
 
 def _number(value: FillNumber) -> bool | int | float:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import multiprocessing
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, Literal, cast
+from collections.abc import Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Any, Literal
 
 import grain
 import numpy as np
@@ -17,23 +15,20 @@ from gristmill import _core, checks
 from gristmill import paths as _paths
 from gristmill._grain import ElementSpec
 from gristmill.bad_rows import exclude as _exclude
-from gristmill.bad_rows.tracker import OnError, Policy, quarantine_path
+from gristmill.bad_rows.policy import BadRowPolicy, OnError, quarantine_path
 from gristmill.columns import (
     Binary,
     FillValue,
     Ragged,
     checked_binary,
-    native_fill,
-    native_ragged,
+    checked_fill,
+    checked_ragged,
 )
-from gristmill.iterator import ArrowIterator, Columns, Element
-from gristmill.metrics.stats import Settings, machine_cpus
-from gristmill.options import Audio, RandomCrop, ReadOptions, Shuffle, read_options
-from gristmill.partition import Part
-from gristmill.state import Position
+from gristmill.dataset_options import DatasetOptions
+from gristmill.iterator import ArrowIterator, Element
+from gristmill.options import Audio, ReadOptions, Shuffle, read_options
+from gristmill.partition import Partition
 
-_ROW_ID = ("shard", "row")
-_VALID = "valid"
 _LONGEST_PATHS = 200
 
 
@@ -142,239 +137,150 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         ):
             raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {checks.shown(audio)}")
         seed = checks.as_int(shuffle)
-        self._paths = _paths.as_list(paths)
-        self._columns = checks.names("columns", columns, write='columns=["audio"]', none=True)
-        self._audio = audio
-        self._shuffle = checks.instance(
-            "shuffle",
-            shuffle,
-            Shuffle,
-            write=f"shuffle=gm.Shuffle(seed={42 if seed is None else seed})",
-            none=True,
+        excluded = _exclude.as_items(exclude)
+        written = quarantine_path(quarantine, excluded)
+        options = DatasetOptions(
+            paths=_paths.as_list(paths),
+            columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
+            audio=audio,
+            shuffle=checks.instance(
+                "shuffle",
+                shuffle,
+                Shuffle,
+                write=f"shuffle=gm.Shuffle(seed={42 if seed is None else seed})",
+                none=True,
+            ),
+            batch_size=checks.integer(
+                "batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64", none=True
+            ),
+            drop_remainder=checks.flag("drop_remainder", drop_remainder),
+            epochs=check_epochs(epochs),
+            partition=Partition(),
+            allow_changed=checks.flag("allow_changed", allow_changed),
+            policy=BadRowPolicy(on_error, max_bad_rows, written),
+            exclude=excluded,
+            binary=checked_binary(binary),
+            ragged=checked_ragged(ragged),
+            fill_value=checked_fill(fill_value),
+            with_row_id=checks.flag("with_row_id", with_row_id),
+            read=read_options(read),
         )
-        self._batch_size = checks.integer(
-            "batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64", none=True
-        )
-        self._drop_remainder = checks.flag("drop_remainder", drop_remainder)
-        self._epochs = checks.integer(
-            "epochs", epochs, 1, 2**63 - 1, write="epochs=10, or None for ever", none=True
-        )
-        self._exclude = _exclude.as_items(exclude)
-        written = quarantine_path(quarantine, self._exclude)
-        self._policy = Policy(on_error, max_bad_rows, written)
-        self._binary = checked_binary(binary)
-        self._ragged = native_ragged(ragged)
-        self._fill_value = native_fill(fill_value)
-        self._with_row_id = checks.flag("with_row_id", with_row_id)
-        self._read = read_options(read)
-        self._allow_changed = checks.flag("allow_changed", allow_changed)
-        self._part = Part()
-        checks.instance(
-            "shard_options",
-            shard_options,
-            grain.sharding.ShardOptions,
-            write="shard_options=grain.sharding.ShardOptions(0, 2)",
-            none=True,
-        )
-        if shard_options is not None:
-            is_even = bool(shard_options.drop_remainder) or self.drops_remainder
-            most = 2**31
-            self._part = Part(
-                checks.integer("shard_index", shard_options.shard_index, 0, most, write="0"),
-                checks.integer("shard_count", shard_options.shard_count, 1, most, write="2"),
-                is_even,
-            )
+        self._options = replace(options, partition=_host(shard_options, options.may_leave_rows))
 
     def __iter__(self) -> ArrowIterator:
-        return ArrowIterator(self)
+        return ArrowIterator(self._options, self)
 
     def __str__(self) -> str:
-        shards = self._paths[0] if len(self._paths) == 1 else f"{len(self._paths)} paths"
-        return f"ArrowIterDataset({shards})"
+        paths = self._options.paths
+        return f"ArrowIterDataset({paths[0] if len(paths) == 1 else f'{len(paths)} paths'})"
 
     def __repr__(self) -> str:
+        options = self._options
+        paths, columns = options.paths, options.columns
         named = {
-            "columns": None if self._columns is None else list(self._columns),
-            "audio": self._audio,
-            "shuffle": self._shuffle,
-            "batch_size": self._batch_size,
-            "drop_remainder": self._drop_remainder,
-            "epochs": self._epochs,
-            "allow_changed": self._allow_changed,
-            "on_error": self._policy.on_error,
-            "max_bad_rows": self._policy.max_bad_rows,
-            "quarantine": self._policy.quarantine,
-            "binary": self._binary,
-            "ragged": dict(self._ragged[1]) or self._ragged[0],
-            "fill_value": dict(self._fill_value[1]) or self._fill_value[0],
-            "with_row_id": self._with_row_id,
-            "read": self._read,
+            "columns": None if columns is None else list(columns),
+            "audio": options.audio,
+            "shuffle": options.shuffle,
+            "batch_size": options.batch_size,
+            "drop_remainder": options.drop_remainder,
+            "epochs": options.epochs,
+            "allow_changed": options.allow_changed,
+            "on_error": options.policy.on_error,
+            "max_bad_rows": options.policy.max_bad_rows,
+            "quarantine": options.policy.quarantine,
+            "binary": options.binary,
+            "ragged": options.ragged.named or options.ragged.default,
+            "fill_value": options.fill_value.named or options.fill_value.default,
+            "with_row_id": options.with_row_id,
+            "read": options.read,
         }
-        usual = inspect.signature(ArrowIterDataset).parameters
-        # What is as it would be anyway is left out, in the options' own values too.
-        usual_values = {**{name: usual[name].default for name in named}, "read": ReadOptions()}
-        given = [repr(self._paths[0] if len(self._paths) == 1 else list(self._paths))]
+        signature = inspect.signature(ArrowIterDataset).parameters
+        # Defaults are left out, in the options' own values too.
+        defaults = {**{name: signature[name].default for name in named}, "read": ReadOptions()}
+        given = [repr(paths[0] if len(paths) == 1 else list(paths))]
         if len(given[0]) > _LONGEST_PATHS:
-            given = [f"[{self._paths[0]!r}, ... {len(self._paths)} paths]"]
+            given = [f"[{paths[0]!r}, ... {len(paths)} paths]"]
         given += [
-            f"{name}={_short(value)}"
-            for name, value in named.items()
-            if value != usual_values[name]
+            f"{name}={_short(value)}" for name, value in named.items() if value != defaults[name]
         ]
-        if self._exclude:
-            given.append(f"exclude=[{len(self._exclude)} given]")
-        part = self._part
-        if part.hosts > 1 or part.stride > 1 or part.slices:
-            given.append(f"part={_short(part)}")
+        if options.exclude:
+            given.append(f"exclude=[{len(options.exclude)} given]")
+        partition = options.partition
+        if partition.stream_stride > 1 or partition.slices:
+            given.append(f"partition={_short(partition)}")
         return f"ArrowIterDataset({', '.join(given)})"
 
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
-        """Thins the rows, in place: Grain's workers share a data set by this.
+        """Keeps a part of the rows, in place: Grain divides a data set among workers by this.
 
-        `slice(k, None, n)` with k below n takes turns in the stream of all epochs. Of any other
-        slice, position `i` of each epoch is position `range(rows)[sl][i]` of the whole one; with
-        `sequential_slice`, `slice(k, None, n)` stands for the k-th of n contiguous blocks. Slices
-        compose, and one that leaves no rows gives an empty data set.
+        `slice(k, None, n)` with k below n takes every n-th row of the stream of all epochs. Of any
+        other slice, position `i` of each epoch is position `range(rows)[sl][i]` of the whole one;
+        with `sequential_slice`, `slice(k, None, n)` stands for the k-th of n contiguous blocks.
+        Slices compose, and one that leaves no rows gives an empty data set.
         """
         checks.instance("sl", sl, slice, write="set_slice(slice(0, None, 2))")
-        self._part = self._part.narrow(sl, checks.flag("sequential_slice", sequential_slice))
-
-    @property
-    def part(self) -> Part:
-        """What of the stream this host and worker deliver."""
-        return self._part
+        sequential = checks.flag("sequential_slice", sequential_slice)
+        narrowed = self._options.partition.narrow(sl, sequential)
+        self._options = replace(self._options, partition=narrowed)
 
     @property
     def _element_spec(self) -> Any:
         """Shapes and dtypes of the elements, from the header of the first shard."""
-        spec = _core.element_spec(**self.native_options(start=Position()))
-        return {name: _spec(leaf) for name, leaf in spec.items()}
+        return {
+            name: _spec(column)
+            for name, column in _core.element_spec(self._options.native()).items()
+        }
 
     def rows_per_epoch(self) -> int:
         """Rows in an epoch, for all hosts and workers together. Reads the shards' headers."""
-        return _core.Order(**self.native_options(start=Position())).rows_per_epoch()
+        return _core.Order(self._options.native()).rows_per_epoch()
 
-    def column_in_file_order(self, column: str) -> tuple[Any, Any, Any]:
-        """`(shard, row, value)` of every row, by shard and row; reads this column alone."""
-        once = ArrowIterDataset(
-            self._paths,
-            columns=[column],
-            audio=None,
-            batch_size=4096,
-            exclude=self._exclude,
-            with_row_id=True,
-            read=self._read,
-        )
-        with contextlib.closing(iter(once)) as batches:
-            parts = [(b["shard"], b["row"], b[column]) for b in batches]
-        if parts and isinstance(parts[0][2], dict):
-            raise ValueError(
-                f"labels are one value a row, and no structs; name another column than {column!r}"
-            )
-        shard, row, values = zip(*parts, strict=True) if parts else ((), (), ())
-        joined = [np.concatenate(part) if part else np.empty(0, np.int64) for part in (shard, row)]
-        return joined[0].astype(np.int64), joined[1], np.concatenate(values or [np.empty(0)])
 
-    def native_options(self, start: Position) -> dict[str, Any]:
-        """The options as the native core takes them. Looks at the file system for the shards."""
-        shards = _paths.resolve(self._paths)
-        excluded = _exclude.resolve(self._exclude, shards)
-        crop = self._audio.crop if isinstance(self._audio, Audio) else None
-        seeds = [
-            crop.seed if isinstance(crop, RandomCrop) else None,
-            self._shuffle.seed if self._shuffle else None,
-        ]
-        return {
-            "paths": shards,
-            "columns": None if self._columns is None else list(self._columns),
-            "audio": self._audio,
-            "shuffle": self._shuffle,
-            "crop_seed": next((seed for seed in seeds if seed is not None), 0),
-            "exclude": excluded.native_rows(),
-            "expected_rows": excluded.counts,
-            "slices": list(self._part.slices),
-            "lane": self._part.lane,
-            "on_error": self._policy.on_error,
-            "max_missing": self._audio.max_missing if isinstance(self._audio, Audio) else None,
-            "epochs": self._epochs,
-            "batch_size": self._batch_size,
-            "drop_remainder": self._drop_remainder,
-            "binary": self._binary,
-            "ragged": self._ragged,
-            "fill_value": self._fill_value,
-            "with_row_id": self._with_row_id,
-            "num_threads": self._read.num_threads,
-            "num_requests": self._read.num_requests,
-            "memory_budget": self._read.memory_budget_bytes,
-            "prefetch_batches": self._read.prefetch_batches,
-            "index_dir": self._read.resolved_index_dir,
-            "retries": self._read.retries,
-            "page_cache": self._read.page_cache,
-            "start_epoch": start.epoch,
-            "start_index": start.next_index,
-            "fingerprint": start.fingerprint or None,
-            "allow_changed": self._allow_changed,
-        }
+def options_of(dataset: ArrowIterDataset) -> DatasetOptions:
+    """The options of a data set, for modules of this package."""
+    return dataset._options  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
-    def settings(self, native: Mapping[str, Any] | None, columns: Columns) -> Settings:
-        """What statistics are measured with; `native` is what the native core tells."""
-        counts = native or {"readers": {"count": 0}, "decoders": {"count": 0}, "usable_cpus": 1}
-        audio = self._audio if isinstance(self._audio, Audio) else None
-        added = _ROW_ID if self._with_row_id else ()
-        if self._policy.on_error == "mask":
-            added = (*added, _VALID)
-        columns = {name: kind for name, kind in columns.items() if name not in added}
-        return Settings(
-            num_threads=counts["decoders"]["count"],
-            num_requests=counts["readers"]["count"],
-            prefetch_batches=self._read.prefetch_batches,
-            memory_budget_bytes=self._read.memory_budget_bytes,
-            batch_size=self._batch_size,
-            resampler=audio.resampler if audio and audio.sample_rate else None,
-            columns=tuple(columns),
-            object_columns=tuple(name for name, is_object in columns.items() if is_object),
-            machine_cpus=machine_cpus(),
-            usable_cpus=counts["usable_cpus"],
-            is_worker=multiprocessing.parent_process() is not None,
-        )
 
-    @property
-    def policy(self) -> Policy:
-        """What is done about bad rows."""
-        return self._policy
+def check_epochs(epochs: Any) -> int | None:
+    """A number of epochs, or `None` without end."""
+    return checks.integer(
+        "epochs", epochs, 1, 2**63 - 1, write="epochs=10, or None for ever", none=True
+    )
 
-    @property
-    def log_every_seconds(self) -> float | None:
-        """As in `ReadOptions`."""
-        return self._read.log_every_seconds
 
-    @property
-    def drops_remainder(self) -> bool:
-        """Whether rows may be left over at the end."""
-        return self._drop_remainder and self._batch_size is not None
-
-    @property
-    def rows_per_element(self) -> int:
-        """Rows in a full element."""
-        return self._batch_size or 1
+def _host(shard_options: Any, may_leave_rows: bool) -> Partition:
+    """The rows of this host."""
+    checks.instance(
+        "shard_options",
+        shard_options,
+        grain.sharding.ShardOptions,
+        write="shard_options=grain.sharding.ShardOptions(0, 2)",
+        none=True,
+    )
+    if shard_options is None:
+        return Partition()
+    most = 2**31
+    return Partition(
+        checks.integer("shard_index", shard_options.shard_index, 0, most, write="0"),
+        checks.integer("shard_count", shard_options.shard_count, 1, most, write="2"),
+        bool(shard_options.drop_remainder) or may_leave_rows,
+    )
 
 
 def _short(value: Any) -> str:
-    """A value as it may be written, of a data class only what is not as usual."""
+    """The `repr`, of a data class without the fields that have their defaults."""
     if not is_dataclass(value) or isinstance(value, type):
         return repr(value)
     parts: list[str] = []
     for part in fields(value):
         found = getattr(value, part.name)
-        usual = part.default if part.default_factory is MISSING else part.default_factory()
-        if usual is MISSING or found != usual:
+        default = part.default if part.default_factory is MISSING else part.default_factory()
+        if default is MISSING or found != default:
             parts.append(f"{part.name}={_short(found)}")
     return f"{type(value).__name__}({', '.join(parts)})"
 
 
-def _spec(leaf: Any) -> Any:
-    if isinstance(leaf, dict):
-        children = cast("dict[str, Any]", leaf)
-        return {name: _spec(child) for name, child in children.items()}
-    shape, dtype = leaf
-    return ElementSpec(shape=tuple(shape), dtype=np.dtype(dtype))
+def _spec(column: Any) -> Any:
+    if isinstance(column, _core.ColumnSpec):
+        return ElementSpec(shape=tuple(column.shape), dtype=np.dtype(column.dtype))
+    return {name: _spec(child) for name, child in column.items()}

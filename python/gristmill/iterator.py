@@ -4,78 +4,60 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import grain
 
 from gristmill import _core
 from gristmill._grain import IDLE_STATS, recorded
-from gristmill.bad_rows.quarantine import BadRow
-from gristmill.bad_rows.tracker import BadRows
+from gristmill.bad_rows.rows import BadRow, DamagedRow
+from gristmill.bad_rows.tracker import BadRowTracker, keep_latest
 from gristmill.checks import shown
-from gristmill.metrics.questions import decide
-from gristmill.metrics.stats import Stats, from_native
-from gristmill.metrics.telemetry import Reporter
+from gristmill.dataset_options import Columns, DatasetOptions
+from gristmill.errors import InternalError
+from gristmill.metrics import decide
+from gristmill.metrics.stats import Stats
+from gristmill.metrics.telemetry import Telemetry
 from gristmill.metrics.verdict import Verdict
-from gristmill.report import DamagedRow, DecodeReport
-from gristmill.state import ANY_DATA, Opened, Position
-
-if TYPE_CHECKING:
-    from gristmill.dataset import ArrowIterDataset
+from gristmill.state import ANY_DATA, Position
 
 Element = dict[str, Any]
-Columns = dict[str, bool]
-"""Names, and whether the values are Python objects."""
-
-MAX_DAMAGED_ROWS = 10_000
-
-
-def _columns_of(element: Element) -> Columns:
-    """The columns, and whether they are Python objects rather than arrays of numbers."""
-    return {name: _is_object(value) for name, value in element.items()}
-
-
-def _is_object(value: Any) -> bool:
-    if isinstance(value, dict):
-        children = cast("dict[str, Any]", value)
-        return any(map(_is_object, children.values()))
-    dtype = getattr(value, "dtype", None)
-    return dtype is None or dtype.kind == "O"
 
 
 class ArrowIterator(grain.DatasetIterator[Element]):
     """Iterates over an `ArrowIterDataset`. Made by `iter(dataset)`.
 
     Native threads start with the first `next` or `start_prefetch`, and have ended when `close`
-    returns, when the iterator is collected, at the end of the data, and when `next` raises; those
-    that decode, which all iterators share, a fifth of a second after the last of them. After an
-    error, the next call tries the same element again.
+    returns, when the iterator is collected, at the end of the data, and when `next` raises; the
+    decode threads, which all iterators share, end a fifth of a second after the last of them. After
+    an error, the next call tries the same element again.
 
     One thread at a time may use it, and it need not be the same one; `close` may be called from
     any thread at any time.
     """
 
-    def __init__(self, dataset: ArrowIterDataset) -> None:
+    def __init__(self, options: DatasetOptions, dataset: object) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._options = options
         self._dataset = dataset
-        self._part = dataset.part
-        self._position = Position.start_of(self._part)
-        # What `set_state` was given; `None` once the position says more.
+        self._partition = options.partition
+        self._position = Position.start_of(self._partition)
+        # What `set_state` was given; `None` once the position has moved on.
         self._given: dict[str, Any] | None = None
         self._pipeline: _core.Pipeline | None = None
         self._pid = 0
-        self._opened: Opened | None = None
+        self._opened: _core.Opened | None = None
         self._ended = False
         self._damaged: dict[tuple[str, int], DamagedRow] = {}
-        self._bad = BadRows(dataset.policy)
+        self._bad = BadRowTracker(options.policy)
         # What holds once the element of this call is handed over.
         self._next_position = self._position
         self._next_counts = self._bad.counts
-        # Whether pipeline and position agree: not inside `next`, nor once an interrupt has left it.
+        # Whether pipeline and position agree: not inside `next`, nor after an interrupt in it.
         self._is_settled = True
         self._columns: Columns = {}
-        self._reporter = Reporter(dataset.log_every_seconds)
-        self._measured: dict[str, Any] | None = None
+        self._telemetry = Telemetry(options.read.log_every_seconds)
+        self._measured: Stats | None = None
 
     def __next__(self) -> Element:
         element = self._next()
@@ -100,48 +82,42 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         pipeline = self._running()
         self._is_settled = False
         try:
-            while True:
-                delivered = pipeline.next()
-                opened = self._learned(pipeline)
-                if delivered is None or opened is None:
-                    break
-                n_rows, element = delivered
-                self._took(n_rows, pipeline, opened, is_empty=element is None)
-                if element is not None:
+            while (element := pipeline.next()) is not None:
+                columns = element.columns
+                self._take(element, self._require_opened(pipeline))
+                if columns is not None:
                     if not self._columns:
-                        self._columns = _columns_of(element)
-                    self._reporter.element(self, pipeline)
-                    return element
+                        self._columns = {name: _is_object(value) for name, value in columns.items()}
+                    self._telemetry.element(self, pipeline)
+                    return columns
                 self._position, self._given = self._next_position, None
                 self._bad.counts = self._next_counts
+            opened = self._learn(pipeline)
             self._bad.ended()
         except BaseException:
             self._stop()
             self._assert_not_closed()
             raise
         position = self._position
-        if opened is not None and not self._dataset.drops_remainder:
+        may_leave_rows = self._options.may_leave_rows
+        if opened is not None and not may_leave_rows:
             position = position.ended(opened)
         self._stop()
         self._position, self._ended = position, True
-        if opened is not None and not self._dataset.drops_remainder:
+        if opened is not None and not may_leave_rows:
             self._given = None
         raise StopIteration
 
-    def _took(
-        self, n_rows: int, pipeline: _core.Pipeline, opened: Opened, *, is_empty: bool
-    ) -> None:
-        """The next `n_rows` rows were taken from the pipeline."""
-        for shard, row, report in pipeline.take_damaged():
-            self._remember(DamagedRow(shard, row, DecodeReport(*report)))
-        own_rows = opened.rows_per_epoch // self._part.stream_stride
-        self._next_counts = self._bad.delivered(
-            n_rows, pipeline.take_bad(), own_rows, is_empty=is_empty
-        )
-        if n_rows < self._dataset.rows_per_element:
+    def _take(self, element: _core.Element, opened: _core.Opened) -> None:
+        """Accounts for an element that was taken from the pipeline."""
+        for row in element.damaged_rows:
+            keep_latest(self._damaged, (row.shard, row.row), row)
+        own_rows = opened.rows_per_epoch // self._partition.stream_stride
+        self._next_counts = self._bad.delivered(element, own_rows)
+        if element.n_rows < self._options.rows_per_element:
             self._next_position = self._position.ended(opened)
         else:
-            self._next_position = self._position.after(n_rows, opened, self._part)
+            self._next_position = self._position.after(element.n_rows, opened, self._partition)
 
     def _running(self) -> _core.Pipeline:
         # Of a call that was interrupted, the pipeline may be closed, or ahead of the state.
@@ -149,13 +125,13 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             self._stop()
         # Threads do not survive a fork: a child starts its own from the same position.
         if self._pipeline is None or self._pid != os.getpid():
-            start = Position.from_state(self.get_state(), part=self._part)
+            start = Position.from_state(self.get_state(), partition=self._partition)
             self._bad.check_file()
-            pipeline = _core.Pipeline(**self._dataset.native_options(start))
+            pipeline = _core.Pipeline(self._options.native(), self._options.start(start))
             self._pid = os.getpid()
             self._position = start
             self._opened = None
-            self._reporter.starts()
+            self._telemetry.starts()
             self._pipeline = pipeline
             # `close` marks the iterator before it looks for a pipeline: one of the two sees the
             # other, and no thread is left.
@@ -165,20 +141,18 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             return pipeline
         return self._pipeline
 
-    def _learned(self, pipeline: _core.Pipeline) -> Opened | None:
-        if self._opened is None and (found := pipeline.opened()) is not None:
-            opened = Opened(*found)
-            position = self._position.normalized(opened, self._part)
-            self._bad.opened(at_start=opened.start == (0, 0))
+    def _learn(self, pipeline: _core.Pipeline) -> _core.Opened | None:
+        if self._opened is None and (opened := pipeline.opened()) is not None:
+            position = self._position.normalized(opened, self._partition)
+            self._bad.opened(at_start=opened.start_epoch == opened.start_index == 0)
             self._opened, self._position = opened, position
         return self._opened
 
-    def _remember(self, damaged: DamagedRow) -> None:
-        key = (damaged.shard, damaged.row)
-        self._damaged.pop(key, None)
-        self._damaged[key] = damaged
-        if len(self._damaged) > MAX_DAMAGED_ROWS:
-            del self._damaged[next(iter(self._damaged))]
+    def _require_opened(self, pipeline: _core.Pipeline) -> _core.Opened:
+        opened = self._learn(pipeline)
+        if opened is None:
+            raise InternalError("an element was delivered before the shards were open")
+        return opened
 
     def damaged_rows(self) -> list[DamagedRow]:
         """The damaged rows that this iterator delivered: one record a row, the latest last.
@@ -193,9 +167,9 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     def bad_rows(self) -> list[BadRow]:
         """The rows that could not be used, in the places of those delivered: one record a row.
 
-        The latest comes last, and of more than 10,000 these are kept. Rows that were tried in the
-        place of another and could not be used either are among them. As in `damaged_rows`, rows
-        that are read ahead are not, and worker processes have lists of their own.
+        The latest comes last, and of more than 10,000 the latest are kept. Rows that were tried as
+        substitutes and could not be used either are among them. As in `damaged_rows`, rows that
+        are read ahead are not, and worker processes have lists of their own.
         """
         return self._bad.rows()
 
@@ -227,8 +201,8 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         After the end, an error or `close`, what had been measured until then.
         """
         pipeline = self._pipeline
-        native = self._measured if pipeline is None else pipeline.stats()
-        return from_native(native, self._dataset.settings(native, self._columns))
+        measured = self._measured if pipeline is None else pipeline.stats()
+        return self._options.described(measured or Stats(), self._columns)
 
     def verdict(self) -> Verdict:
         """What limits this iterator and what would help, from its `stats()`; print it."""
@@ -265,19 +239,19 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                 self._assert_not_closed()
                 pipeline = self._running()
                 pipeline.wait_open()
-                opened = self._learned(pipeline)
+                opened = self._learn(pipeline)
             if opened is None:
                 raise ValueError(
                     "the index of a state in a later epoch takes the number of rows, but the "
                     "shards could not be opened; the next `next` says why"
                 )
             rows += state["epoch"] * opened.rows_per_epoch
-        return -(-self._part.n_before(rows) // self._dataset.rows_per_element)
+        return -(-self._partition.n_before(rows) // self._options.rows_per_element)
 
     def _set_next_index(self, index: int) -> None:
-        rows = index * self._dataset.rows_per_element * self._part.stream_stride
-        start = Position.start_of(self._part)
-        # It fits any data: what there is, is not known before the first `next`.
+        rows = index * self._options.rows_per_element * self._partition.stream_stride
+        start = Position.start_of(self._partition)
+        # It fits any data: how much there is, is not known before the first `next`.
         position = start._replace(next_index=rows, fingerprint=ANY_DATA) if rows else start
         self.set_state(position.to_state())
 
@@ -286,3 +260,12 @@ class ArrowIterator(grain.DatasetIterator[Element]):
 
     def __repr__(self) -> str:
         return f"ArrowIterator({self._dataset!r})"
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value is Python objects, rather than an array of numbers."""
+    if isinstance(value, dict):
+        children = cast("dict[str, Any]", value)
+        return any(map(_is_object, children.values()))
+    dtype = getattr(value, "dtype", None)
+    return dtype is None or dtype.kind == "O"

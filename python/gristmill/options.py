@@ -1,4 +1,4 @@
-"""What a user asks of a data set. Plain, frozen, picklable values; nothing is opened here."""
+"""The options that users write. Plain, frozen, picklable values; nothing is opened here."""
 
 from __future__ import annotations
 
@@ -7,48 +7,55 @@ import math
 import os
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from gristmill import checks
+from gristmill import _core, checks
 
 Resampler: TypeAlias = Literal["hq", "fast", "torchaudio", "best"]
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16", "int16"]
+Channels: TypeAlias = Literal["mono", "keep"] | int
+
+MAX_THREADS = 65_536
+MAX_REQUESTS = 256
+"""More requests at a time are a slip: each has a thread of its own."""
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_LIMITS = _core.Limits.defaults()
 
-
-_MOST_SECONDS = 86_400
-"""Of a crop, here as in the core."""
+SAMPLE_RATE = checks.within(1, _core.MAX_SAMPLE_RATE, "sample_rate=32_000, in Hz", none=True)
 
 
 @dataclass(frozen=True)
 class _Crop:
     """A part of each recording, `seconds` long, rounded to whole frames at the target rate."""
 
-    place: ClassVar[str]
     seconds: float
 
     def __post_init__(self) -> None:
-        name = f"{type(self).__name__}(seconds)"
-        example = f"gm.{type(self).__name__}(seconds=5)"
-        seconds = checks.number(name, self.seconds, 0, _MOST_SECONDS, above=True, write=example)
+        name = type(self).__name__
+        seconds = check_crop_seconds(f"{name}(seconds)", self.seconds, f"gm.{name}(seconds=5)")
         object.__setattr__(self, "seconds", seconds)
 
 
 @dataclass(frozen=True)
 class StartCrop(_Crop):
-    """The first `seconds` of each recording."""
+    """The first `seconds` of each recording.
 
-    place: ClassVar[str] = "start"
+    Args:
+        seconds: Length of the crop, above 0.
+    """
 
 
 @dataclass(frozen=True)
 class CenterCrop(_Crop):
-    """The middle `seconds` of each recording."""
+    """The middle `seconds` of each recording.
 
-    place: ClassVar[str] = "center"
+    Args:
+        seconds: Length of the crop, above 0.
+    """
 
 
 @dataclass(frozen=True)
@@ -64,18 +71,16 @@ class RandomCrop(_Crop):
             of one epoch, draw it anew for each epoch; see "Crops that differ" in the guide.
     """
 
-    place: ClassVar[str] = "random"
     seed: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        seed = _seed(self.seed, "gm.RandomCrop(seconds=5, seed=0)", none=True)
-        object.__setattr__(self, "seed", seed)
+        checks.settle(self, seed=_seed("gm.RandomCrop(seconds=5, seed=0)", none=True))
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a recording may ask for before `LimitError` refuses it. Nothing is decoded by then.
+    """What a recording may ask for before `LimitError` refuses it, with nothing decoded yet.
 
     Args:
         max_bytes: Bytes of the encoded recording. A data set does not read longer ones.
@@ -89,43 +94,34 @@ class Limits:
             samples, and where the rate changes those that they are resampled from. The default is
             6.2 hours of stereo at 48 kHz, or 3.7 hours resampled to 32 kHz. In a data set the
             memory budget is a limit as well. Probing and scanning keep no samples.
-        max_decode_seconds: Time that decoding one recording may take, looked at between packets.
-            `None` is any: a limit makes what comes out depend on how fast and how busy a machine
-            is, so there is none unless it is asked for.
+        max_decode_seconds: Time that decoding one recording may take, checked between packets.
+            `None` is any: with a limit, results depend on how fast and how busy a machine is, so
+            there is none unless it is asked for.
     """
 
-    max_bytes: int = 1 << 30
-    max_sample_rate: int = 768_000
-    max_channels: int = 8
-    max_seconds: float = 86_400.0
-    max_frames_per_byte: int = 1_000
-    max_decoded_bytes: int = 8 << 30
-    max_decode_seconds: float | None = None
+    max_bytes: int = _LIMITS.max_bytes
+    max_sample_rate: int = _LIMITS.max_sample_rate
+    max_channels: int = _LIMITS.max_channels
+    max_seconds: float = _LIMITS.max_seconds
+    max_frames_per_byte: int = _LIMITS.max_frames_per_byte
+    max_decoded_bytes: int = _LIMITS.max_decoded_bytes
+    max_decode_seconds: float | None = _LIMITS.max_decode_seconds
 
     def __post_init__(self) -> None:
-        for name, most in (
-            ("max_bytes", 2**64 - 1),
-            ("max_sample_rate", 768_000),
-            ("max_channels", 8),
-            ("max_frames_per_byte", 2**64 - 1),
-            ("max_decoded_bytes", 2**64 - 1),
-        ):
-            value = checks.integer(name, getattr(self, name), 1, most, write=f"{name}={most}")
-            object.__setattr__(self, name, value)
-        for name, most, example in (
-            ("max_seconds", 2_592_000, 3600),
-            ("max_decode_seconds", 1e9, 60),
-        ):
-            value = checks.number(
-                name,
-                getattr(self, name),
-                0,
-                most,
-                above=True,
-                write=f"{name}={example}",
-                none=name == "max_decode_seconds",
-            )
-            object.__setattr__(self, name, value)
+        most = {
+            "max_bytes": 2**64 - 1,
+            "max_sample_rate": _core.MAX_SAMPLE_RATE,
+            "max_channels": _core.MAX_CHANNELS,
+            "max_frames_per_byte": 2**64 - 1,
+            "max_decoded_bytes": 2**64 - 1,
+        }
+        for name, high in most.items():
+            checks.settle(self, **{name: checks.within(1, high, f"{name}={high}")})
+        checks.settle(
+            self,
+            max_seconds=checks.above_0(_core.MAX_RECORDING_SECONDS, "max_seconds=3600"),
+            max_decode_seconds=checks.above_0(1e9, "max_decode_seconds=60", none=True),
+        )
 
 
 @dataclass(frozen=True)
@@ -146,18 +142,18 @@ class Audio:
             which is librosa's default; `"fast"` takes a third of its time and passes less of the
             top; `"best"` takes twice its time and passes more; `"torchaudio"` is torchaudio's
             default filter, for models trained with it.
-        dtype: What samples are stored as: `"float32"`; `"float16"` or `"bfloat16"`, rounded to
-            the nearest; `"int16"`, times 32,768, rounded to the nearest and held within its range,
-            so that 16-bit files keep their numbers. `"bfloat16"` needs the package `ml_dtypes`,
-            which comes with JAX.
-        strict: Whether a damaged recording raises `DecodeError`. If not, zeros stand where nothing
-            could be decoded, its length is what its headers promise, and `damaged_rows()` of the
-            iterator tells what was wrong. What is in no known format is an error either way.
+        dtype: How samples are stored: `"float32"`; `"float16"` or `"bfloat16"`, rounded to the
+            nearest; `"int16"`, times 32,768, rounded to the nearest and clipped to its range, so
+            that 16-bit files keep their numbers. `"bfloat16"` needs the package `ml_dtypes`, which
+            comes with JAX.
+        strict: Whether a damaged recording raises `DecodeError`. If not, what cannot be decoded is
+            zeros, the length is what the headers promise, and `damaged_rows()` of the iterator
+            tells what was wrong. A recording in an unknown format is an error either way.
         limits: What a recording may ask for before it is refused.
-        max_missing: With `strict=False`, the share of a row's frames that may be missing, 0 to 1:
-            a row of which more is zeros, because it could not be decoded, is a bad row, with which
-            `on_error=` deals (its reason is `"missing"`). Of a crop, the crop's frames count.
-            `None` is any: even a recording of nothing but zeros.
+        max_missing: With `strict=False`, the share of a row's frames that may be missing, 0 to 1. A
+            row with more zeros, where nothing could be decoded, is a bad row, which `on_error=`
+            handles (its reason is `"missing"`). Of a crop, the crop's frames count. `None` accepts
+            any share, even a recording of nothing but zeros.
 
     Whatever the dtype, everything is computed in float32. A crop equals the same slice of the
     whole decoded and resampled recording, bit for bit.
@@ -165,7 +161,7 @@ class Audio:
 
     column: str | None = None
     sample_rate: int | None = None
-    channels: Literal["mono", "keep"] | int = "mono"
+    channels: Channels = "mono"
     crop: RandomCrop | CenterCrop | StartCrop | None = None
     pad: Literal["zero", "repeat"] | None = "zero"
     resampler: Resampler = "hq"
@@ -175,32 +171,20 @@ class Audio:
     max_missing: float | None = None
 
     def __post_init__(self) -> None:
-        text, pads = checks.text, ("zero", "repeat", None)
-        settle(
+        checks.settle(
             self,
-            column=text("column", self.column, write='gm.Audio("audio")', none=True),
-            sample_rate=checks.integer(
-                "sample_rate",
-                self.sample_rate,
-                1,
-                768_000,
-                write="sample_rate=32_000, in Hz",
-                none=True,
+            column=partial(checks.text, write='gm.Audio("audio")', none=True),
+            sample_rate=SAMPLE_RATE,
+            channels=check_channels,
+            crop=partial(
+                checks.instance, kind=_Crop, write="crop=gm.RandomCrop(seconds=5)", none=True
             ),
-            channels=check_channels(self.channels),
-            crop=checks.instance(
-                "crop", self.crop, _Crop, write="crop=gm.RandomCrop(seconds=5)", none=True
-            ),
-            pad=checks.choice("pad", self.pad, pads),
-            resampler=checks.choice("resampler", self.resampler, get_args(Resampler)),
-            dtype=check_dtype(self.dtype),
-            strict=checks.flag("strict", self.strict),
-            limits=checks.instance(
-                "limits", self.limits, Limits, write="limits=gm.Limits(max_seconds=3600)"
-            ),
-            max_missing=checks.number(
-                "max_missing", self.max_missing, 0, 1, write="max_missing=0.1", none=True
-            ),
+            pad=partial(checks.choice, choices=("zero", "repeat", None)),
+            resampler=partial(checks.choice, choices=get_args(Resampler)),
+            dtype=check_dtype,
+            strict=checks.flag,
+            limits=partial(checks.instance, kind=Limits, write=_WRITE_LIMITS),
+            max_missing=partial(checks.number, low=0, high=1, write="max_missing=0.1", none=True),
         )
         if self.max_missing is not None and self.strict:
             raise ValueError(
@@ -210,19 +194,20 @@ class Audio:
 
 @dataclass(frozen=True)
 class Shuffle:
-    """A shuffle: global, where every row is equally likely to come at any position, or windowed.
+    """A shuffle: global, where every row is equally likely at any position, or windowed.
 
     The order is a pure function of the seed, the epoch and the position (`docs/order.md`).
 
     A windowed shuffle reads forward only, each byte about once an epoch: for rows so small that
     reading them one by one costs more than the rows, and for storage that must be read in
-    sequence. The shards come in a drawn order; that sequence is cut into `streams` equal runs,
-    which take turns; and each run is shuffled in blocks of `window / streams` rows, rounded up.
+    sequence. The shards come in a random order; that sequence is cut into `streams` equal runs,
+    which are read alternately; and each run is shuffled in blocks of `window / streams` rows,
+    rounded up.
 
     Args:
         seed: 0 to 2**64 - 1.
         window: Rows that are shuffled among each other, at least 1; `None` is all of them.
-        streams: Runs that are read side by side, at least 1: neighbours in a batch come from as
+        streams: Runs that are read concurrently, at least 1: neighbours in a batch come from as
             many places of the data. Only for a windowed shuffle. Where the number of hosts
             divides it, each host reads its own runs only.
         reshuffle_each_epoch: Whether each epoch has an order of its own. Otherwise all have that
@@ -236,20 +221,18 @@ class Shuffle:
 
     def __post_init__(self) -> None:
         most = 2**63 - 1
-        settle(
+        checks.settle(
             self,
-            seed=_seed(self.seed, "gm.Shuffle(seed=42)"),
-            window=checks.integer(
-                "window", self.window, 1, most, write="window=100_000, in rows", none=True
-            ),
-            streams=checks.integer("streams", self.streams, 1, most, write="streams=16"),
-            reshuffle_each_epoch=checks.flag("reshuffle_each_epoch", self.reshuffle_each_epoch),
+            seed=_seed("gm.Shuffle(seed=42)"),
+            window=checks.within(1, most, "window=100_000, in rows", none=True),
+            streams=checks.within(1, most, "streams=16"),
+            reshuffle_each_epoch=checks.flag,
         )
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How much the machine may spend on reading and decoding.
+    """How much of the machine may be used for reading and decoding.
 
     Args:
         num_threads: Threads that decode at a time for an iterator; `None` takes one for each CPU
@@ -257,21 +240,21 @@ class ReadOptions:
             process share these threads, evenly while they all have rows to decode.
         memory_budget: Bytes in flight at most: encoded rows, batches and cached columns.
             An int, or a string such as `"512MB"` or `"2GiB"`. A batch counts until its arrays are
-            gone, so that holding on to batches leaves less for reading ahead.
+            gone, so holding on to batches leaves less for readahead.
         prefetch_batches: Batches that may be under way or waiting, at least 1.
         num_requests: Requests to the storage at a time, 1 to 256; `None` takes two for each thread
             that decodes, at least 8 and at most 32. Storage with long round trips may need
             more: bandwidth times round trip, over the size of a row.
-        index_dir: Where the sidecars are kept that save reading the shards' headers again: a
+        index_dir: Where sidecars are kept, which save reading the shards' headers again: a
             folder; `"beside"` for each shard's own folder; `"auto"` for `index` in
             `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder
             (`$XDG_CACHE_HOME` or `~/.cache`); `None` for nowhere. They may be deleted at any time.
-        retries: How often a failed request is sent again where that may help (I/O errors, stale
+        retries: How often a failed request is retried where that may help (I/O errors, stale
             handles, lost connections, a mount that is gone), after 0.1 s, 0.2 s, 0.4 s and so on to
             10 s. Then `OSError` names the shard, the byte and the cause.
         page_cache: Whether what was read stays in the operating system's page cache. `False` for
             data sets larger than memory on machines where others need it.
-        log_every_seconds: How often the logger `gristmill` gets a line with the rate and the
+        log_every_seconds: How often the logger `gristmill` gets a line with the throughput and the
             verdict, at level INFO; `None` is once a minute at level DEBUG.
     """
 
@@ -285,33 +268,15 @@ class ReadOptions:
     log_every_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        integer, is_text = checks.integer, isinstance(self.memory_budget, str)
-        budget: Any = self.memory_budget
-        if not is_text and checks.as_int(budget) is not None:
-            budget = checks.as_int(budget)
-        settle(
+        checks.settle(
             self,
-            num_threads=integer(
-                "num_threads", self.num_threads, 1, 65_536, write="num_threads=8", none=True
-            ),
-            memory_budget=budget,
-            prefetch_batches=integer(
-                "prefetch_batches", self.prefetch_batches, 1, 2**31, write="prefetch_batches=4"
-            ),
-            num_requests=integer(
-                "num_requests", self.num_requests, 1, 256, write="num_requests=32", none=True
-            ),
-            retries=integer("retries", self.retries, 0, 1000, write="retries=5"),
-            page_cache=checks.flag("page_cache", self.page_cache),
-            log_every_seconds=checks.number(
-                "log_every_seconds",
-                self.log_every_seconds,
-                0,
-                math.inf,
-                above=True,
-                write="log_every_seconds=60",
-                none=True,
-            ),
+            num_threads=checks.within(1, MAX_THREADS, "num_threads=8", none=True),
+            memory_budget=lambda _, budget: checks.as_int(budget) or budget,
+            prefetch_batches=checks.within(1, 2**31, "prefetch_batches=4"),
+            num_requests=checks.within(1, MAX_REQUESTS, "num_requests=32", none=True),
+            retries=checks.within(0, 1000, "retries=5"),
+            page_cache=checks.flag,
+            log_every_seconds=checks.above_0(math.inf, "log_every_seconds=60", none=True),
         )
         checks.file_path("index_dir", self.index_dir, none=True)
         if not 1 <= self.memory_budget_bytes < 2**63:
@@ -349,21 +314,31 @@ class ReadOptions:
         return int(float(match[1]) * factor)
 
 
+_PLACES: Final = ((StartCrop, "start"), (CenterCrop, "center"), (RandomCrop, "random"))
+_WRITE_LIMITS: Final = "limits=gm.Limits(max_seconds=3600)"
+
+
 def read_options(read: Any) -> ReadOptions:
     """What was given for `read=`, or the defaults for `None`."""
     write = "read=gm.ReadOptions(num_threads=8)"
     return checks.instance("read", read, ReadOptions, write=write, none=True) or ReadOptions()
 
 
-def settle(options: object, **values: object) -> None:
-    """Sets attributes of a frozen class to what was checked: NumPy's integers as integers."""
-    for name, value in values.items():
-        object.__setattr__(options, name, value)
+def check_limits(limits: Any) -> Limits:
+    """What was given for `limits=`, or the defaults for `None`."""
+    return (
+        checks.instance("limits", limits, Limits, write=_WRITE_LIMITS, none=True) or _DEFAULT_LIMITS
+    )
 
 
-def check_dtype(dtype: Any) -> Any:
+def check_crop_seconds(name: str, seconds: Any, write: str) -> float:
+    """The length of a crop."""
+    return checks.number(name, seconds, 0, _core.MAX_CROP_SECONDS, above=True, write=write)
+
+
+def check_dtype(name: str, dtype: Any) -> Any:
     """Refuses what samples cannot be stored as, here or without a package that is missing."""
-    checks.choice("dtype", dtype, get_args(Dtype), write='dtype="float32"')
+    checks.choice(name, dtype, get_args(Dtype), write='dtype="float32"')
     if dtype == "bfloat16" and importlib.util.find_spec("ml_dtypes") is None:
         raise ImportError(
             "dtype='bfloat16' needs the package ml_dtypes, which comes with JAX: "
@@ -372,7 +347,7 @@ def check_dtype(dtype: Any) -> Any:
     return dtype
 
 
-def check_channels(channels: Any) -> Any:
+def check_channels(name: str, channels: Any) -> Any:
     """`"mono"`, `"keep"` or a number of channels."""
     count = checks.as_int(channels)
     if count is not None and 1 <= count <= 65_535:
@@ -380,12 +355,40 @@ def check_channels(channels: Any) -> Any:
     if isinstance(channels, str) and channels in ("mono", "keep"):
         return channels
     raise ValueError(
-        f"channels is 'mono', 'keep' or a number of at least 1, not {checks.shown(channels)}"
+        f"{name} is 'mono', 'keep' or a number of at least 1, not {checks.shown(channels)}"
     )
 
 
-def _seed(seed: object, example: str, *, none: bool = False) -> Any:
-    return checks.integer("seed", seed, 0, 2**64 - 1, write=example, none=none)
+def native_limits(limits: Limits) -> _core.Limits:
+    """The limits as the core takes them."""
+    return _core.Limits(**vars(limits))
+
+
+def native_shuffle(shuffle: Shuffle | None) -> _core.Shuffle | None:
+    """The shuffle as the core takes it."""
+    return None if shuffle is None else _core.Shuffle(**vars(shuffle))
+
+
+def native_audio(audio: Audio) -> _core.AudioOptions:
+    """What is decoded as the core takes it."""
+    crop = audio.crop
+    places = (place for kind, place in _PLACES if isinstance(crop, kind))
+    return _core.AudioOptions(
+        column=audio.column,
+        sample_rate=audio.sample_rate,
+        channels=audio.channels,
+        crop=next(places, None),
+        crop_seconds=crop.seconds if crop else 0.0,
+        pad=audio.pad,
+        resampler=audio.resampler,
+        dtype=audio.dtype,
+        strict=audio.strict,
+        limits=native_limits(audio.limits),
+    )
+
+
+def _seed(example: str, *, none: bool = False) -> checks.Rule:
+    return checks.within(0, 2**64 - 1, example, none=none)
 
 
 def _no_budget(value: object) -> ValueError:
@@ -393,3 +396,6 @@ def _no_budget(value: object) -> ValueError:
         "memory_budget is a number of bytes, at least 1, or a string of one with a unit, not "
         f"{checks.shown(value)}: write memory_budget='2GiB' or '500MB'"
     )
+
+
+_DEFAULT_LIMITS: Final = Limits()

@@ -1,17 +1,18 @@
-"""Any part of an order, without reading data."""
+"""Any part of an order, without reading the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gristmill import _core, checks
-from gristmill.dataset import ArrowIterDataset
+from gristmill.dataset import ArrowIterDataset, check_epochs, options_of
+from gristmill.dataset_options import native_plan
 from gristmill.options import Shuffle
-from gristmill.partition import Part
-from gristmill.state import Position
+from gristmill.partition import Partition
 
 _Array = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -75,7 +76,8 @@ def global_order(
         if start >= total and step < 0:
             start -= -(-(start - total + 1) // -step) * -step
     positions = range(start, end or 0, step)
-    return GlobalOrder(*order.take(start if positions else 0, step, len(positions)))
+    rows_there = order.take(start if positions else 0, step, len(positions))
+    return GlobalOrder(rows_there.epoch, rows_there.shard, rows_there.row)
 
 
 def _open(
@@ -88,20 +90,16 @@ def _open(
     if isinstance(rows, ArrowIterDataset):
         if shuffle is not None or epochs != 1:
             raise ValueError("shuffle and epochs are the data set's own; give them for row counts")
-        options = rows.native_options(start=Position())
+        options = options_of(rows)
         if not of_this_host:
-            options["lane"] = Part().lane
-        return _core.Order(**options)
+            slices = options.partition.slices
+            options = replace(options, partition=Partition(slices=slices))
+        return _core.Order(options.native())
     write = "global_order([1000, 1000], shuffle=gm.Shuffle(seed=42))"
     listed = None if isinstance(rows, (str, bytes)) else checks.items(rows)
     if listed is None:
         raise checks.wrong("rows", "a data set, or a list of row counts", rows, write)
     counts = [checks.integer("a row count", count, 0, 2**63 - 1, write=write) for count in listed]
-    epochs = checks.integer(
-        "epochs", epochs, 1, 2**63 - 1, write="epochs=10, or None for ever", none=True
-    )
+    epochs = check_epochs(epochs)
     checks.instance("shuffle", shuffle, Shuffle, write="shuffle=gm.Shuffle(seed=42)", none=True)
-    part = Part()
-    return _core.Order(
-        counts=counts, shuffle=shuffle, epochs=epochs, slices=list(part.slices), lane=part.lane
-    )
+    return _core.Order.of_counts(counts, native_plan(shuffle, epochs, Partition()))

@@ -1,4 +1,4 @@
-"""Which part of the order a host, and a worker of it, delivers."""
+"""Which part of the order one host, and one worker of it, delivers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Slice = tuple[int | None, int | None, int | None, bool]
 
 
 @dataclass(frozen=True)
-class Part:
-    """Hosts take turns in the stream of all epochs, then the workers of a host do.
+class Partition:
+    """Hosts take alternate rows of the stream of all epochs, and so do the workers of a host.
 
     Attributes:
         host: Number of this host.
@@ -29,12 +29,12 @@ class Part:
     offset: int = 0
     stride: int = 1
 
-    def narrow(self, sl: slice, sequential: bool) -> Part:
-        """The part of this part that `sl` takes.
+    def narrow(self, sl: slice, sequential: bool) -> Partition:
+        """The part of this partition that `sl` takes.
 
-        `slice(k, None, n)` with k below n is one of n workers taking turns, in the stream of all
-        epochs, so that their union is in order across the ends of epochs. Any other slice is one
-        of each epoch's rows.
+        `slice(k, None, n)` with k below n is one of n workers: it takes every n-th row of the
+        stream of all epochs, so that the workers' union is in order across the ends of epochs. Any
+        other slice is one of each epoch's rows.
         """
         most, write = 2**62, "set_slice(slice(0, None, 2))"
         first, stop, by = (
@@ -43,30 +43,27 @@ class Part:
         )
         if by == 0:
             raise ValueError(f"the slice's step is not 0: write {write}")
-        sl = slice(first, stop, by)
         start = 0 if first is None else first
         step = 1 if by is None else by
-        if sl.stop is None and 0 <= start < step and not sequential:
+        if stop is None and 0 <= start < step and not sequential:
             offset, stride = self.offset + self.stride * start, self.stride * step
             return replace(self, offset=offset, stride=stride)
         before = self.slices
         if self.stride > 1:
             before = (*before, (self.offset, None, self.stride, False))
-        slices = (*before, (sl.start, sl.stop, sl.step, sequential))
+        slices = (*before, (first, stop, by, sequential))
         return replace(self, slices=slices, offset=0, stride=1)
 
     @property
-    def stream_stride(self) -> int:
-        """Rows of the stream for each one that is delivered here."""
-        return self.hosts * self.stride
+    def stream_offset(self) -> int:
+        """The first row of the stream that is delivered here."""
+        return self.host + self.hosts * self.offset
 
     @property
-    def lane(self) -> tuple[int, int, int]:
-        """`(offset, stride, even)` in the stream, as the native core takes them."""
-        offset = self.host + self.hosts * self.offset
-        return offset, self.stream_stride, self.hosts if self.is_even else 1
+    def stream_stride(self) -> int:
+        """Distance in the stream of the rows that are delivered here."""
+        return self.hosts * self.stride
 
     def n_before(self, index: int) -> int:
         """How many of the stream's first `index` rows are delivered here."""
-        offset, stride, _ = self.lane
-        return -(-max(index - offset, 0) // stride)
+        return -(-max(index - self.stream_offset, 0) // self.stream_stride)

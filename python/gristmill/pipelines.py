@@ -1,9 +1,9 @@
-"""The Gristmill sources inside a Grain pipeline, and what they say of themselves."""
+"""The Gristmill sources inside a Grain pipeline: their statistics and verdicts."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import grain
@@ -15,45 +15,35 @@ from gristmill.iterator import ArrowIterator
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.verdict import Verdict
 
-_Told = TypeVar("_Told", bound="Stats | Verdict")
+_Result = TypeVar("_Result", bound="Stats | Verdict")
 
 _MOST_VISITED = 10_000
 """Iterators that are looked into: a pipeline has tens."""
 
 
-class PerSource(tuple[_Told, ...]):
-    """What each source of a pipeline says, in the order of the pipeline; print it.
+class PerSource(tuple[_Result, ...]):
+    """The result of each source of a pipeline, in the order of the pipeline; print it.
 
     Attributes:
-        sources: The iterators that say it.
+        sources: The iterators that the results are of.
     """
 
     sources: tuple[ArrowIterator, ...]
-
-    @classmethod
-    def of(
-        cls, sources: Iterable[ArrowIterator], tell: Callable[[ArrowIterator], _Told]
-    ) -> PerSource[_Told]:
-        """Asks each of them."""
-        asked = tuple(sources)
-        told = cls(map(tell, asked))
-        told.sources = asked
-        return told
 
     def __str__(self) -> str:
         if len(self) == 1:
             return str(self[0])
         named = zip(self.sources, self, strict=True)
-        return "\n\n".join(f"{source}:\n{told}" for source, told in named)
+        return "\n\n".join(f"{source}:\n{result}" for source, result in named)
 
 
 def stats(iterator: Iterator[Any]) -> PerSource[Stats]:
     """What has been measured of the sources inside a Grain pipeline.
 
     Args:
-        iterator: What training takes its batches from: a Grain iterator of any transformations
+        iterator: The iterator that training takes its batches from: of any Grain transformations
             (`batch`, `mix`, `InterleaveIterDataset`, shuffles, prefetching threads, `device_put`),
-            or an iterator over an `ArrowIterDataset` itself.
+            or over an `ArrowIterDataset` itself.
 
     Returns:
         The `Stats` of each source, a tuple that prints as text.
@@ -62,14 +52,14 @@ def stats(iterator: Iterator[Any]) -> PerSource[Stats]:
         SourceNotFoundError: There is none, or they are in worker processes.
         ValueError: `iterator` is no iterator.
     """
-    return PerSource[Stats].of(sources(iterator), ArrowIterator.stats)
+    return _ask(iterator, ArrowIterator.stats)
 
 
 def verdict(iterator: Iterator[Any]) -> PerSource[Verdict]:
     """What limits the sources inside a Grain pipeline, and what would help; print it.
 
-    A source behind prefetching threads is asked for as fast as these take, so that "the training
-    loop is the limit" means that all of what is prefetched is waiting.
+    The consumer of a source behind prefetching threads are these threads, so that "the training
+    loop is the limit" means that their buffers are full.
 
     Args:
         iterator: As in `stats`.
@@ -81,10 +71,17 @@ def verdict(iterator: Iterator[Any]) -> PerSource[Verdict]:
         SourceNotFoundError: There is none, or they are in worker processes.
         ValueError: `iterator` is no iterator.
     """
-    return PerSource[Verdict].of(sources(iterator), ArrowIterator.verdict)
+    return _ask(iterator, ArrowIterator.verdict)
 
 
-def sources(iterator: Any) -> list[ArrowIterator]:
+def _ask(iterator: Any, question: Callable[[ArrowIterator], _Result]) -> PerSource[_Result]:
+    sources = tuple(_sources(iterator))
+    results = PerSource(map(question, sources))
+    results.sources = sources
+    return results
+
+
+def _sources(iterator: Any) -> list[ArrowIterator]:
     """The sources, nearest first."""
     if isinstance(iterator, (grain.IterDataset, grain.MapDataset)):
         raise ValueError(
@@ -123,7 +120,7 @@ def sources(iterator: Any) -> list[ArrowIterator]:
 
 
 def _inside(iterator: Any) -> Iterator[Any]:
-    """The iterators that it holds, in lists and pairs too."""
+    """The iterators that it holds, also in lists and pairs."""
     attributes: dict[str, Any] = getattr(iterator, "__dict__", {})
     parents: tuple[Any, ...] = tuple(attributes.get("_parents", ()))
     for value in (*parents, *attributes.values()):

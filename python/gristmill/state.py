@@ -1,35 +1,18 @@
-"""Where an iterator stands, and the dictionary that says so. Format version 1."""
+"""The position of an iterator, and the dictionary that stores it. Format version 1."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from gristmill import _core
 from gristmill.checks import as_int
-from gristmill.partition import Part
+from gristmill.partition import Partition
 
 VERSION = 1
 ANY_DATA = "any"
 """The fingerprint of an index that was set before the data was opened."""
 _COUNTS = ("epoch", "next_index", "hosts", "stride")
-
-
-@dataclass(frozen=True)
-class Opened:
-    """What is known of the data set once its shards are open.
-
-    Attributes:
-        rows_per_epoch: Rows in an epoch, for all hosts and workers together.
-        stream_rows: Rows in all epochs likewise; `None` without end.
-        fingerprint: What the order depends on, in parts.
-        start: Epoch and row at which the stream was taken up.
-    """
-
-    rows_per_epoch: int
-    stream_rows: int | None
-    fingerprint: str
-    start: tuple[int, int]
 
 
 class Position(NamedTuple):
@@ -63,13 +46,13 @@ class Position(NamedTuple):
         }
 
     @classmethod
-    def start_of(cls, part: Part) -> Position:
+    def start_of(cls, partition: Partition) -> Position:
         """The very start."""
-        return cls(hosts=part.hosts, stride=part.stride)
+        return cls(hosts=partition.hosts, stride=partition.stride)
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], *, part: Part) -> Position:
-        """The position that `state` says, for `part` of the stream.
+    def from_state(cls, state: Mapping[str, Any], *, partition: Partition) -> Position:
+        """The position that `state` stores, for `partition` of the stream.
 
         The very start fits every data set and slice: Grain hands the initial state of a whole
         pipeline to each of its workers. A state without workers fits any number of hosts, since
@@ -91,49 +74,51 @@ class Position(NamedTuple):
             if fields[name] < 1:
                 raise ValueError(f"the state's {name} is 0, and is 1 at least; start afresh")
         if not fields["epoch"] and not fields["next_index"]:
-            return cls.start_of(part)
+            return cls.start_of(partition)
         if not fingerprint:
             raise ValueError(
                 "the state has a position and no fingerprint, so that nobody can tell which data "
                 "it is of; restore a state as get_state() gave it"
             )
         fingerprint = "" if fingerprint == ANY_DATA else fingerprint
-        if fields["stride"] != part.stride:
+        if fields["stride"] != partition.stride:
             raise ValueError(
                 f"the state was saved by one of {fields['stride']} workers or slices, but this is "
-                f"one of {part.stride}; restore with the same number (hosts that are told apart "
-                "by shard_options=, and have no workers, may change theirs)"
+                f"one of {partition.stride}; restore with the same number (hosts that are told "
+                "apart by shard_options=, and have no workers, may change theirs)"
             )
-        if part.stride > 1 and fields["hosts"] != part.hosts:
+        if partition.stride > 1 and fields["hosts"] != partition.hosts:
             raise ValueError(
-                f"the state was saved on one of {fields['hosts']} hosts, each with {part.stride} "
-                f"workers, but this is one of {part.hosts}; with workers, restore on the same "
-                "number of hosts"
+                f"the state was saved on one of {fields['hosts']} hosts, each with "
+                f"{partition.stride} workers, but this is one of {partition.hosts}; with workers, "
+                "restore on the same number of hosts"
             )
-        fields.update(hosts=part.hosts)
+        fields.update(hosts=partition.hosts)
         return cls(**fields, fingerprint=fingerprint)
 
-    def after(self, n_rows: int, opened: Opened, part: Part) -> Position:
-        """The position after `part` has delivered `n_rows` more."""
+    def after(self, n_rows: int, opened: _core.Opened, partition: Partition) -> Position:
+        """The position after `partition` has delivered `n_rows` more."""
         rows_per_epoch = opened.rows_per_epoch or 1
-        index = self.next_index + n_rows * part.stream_stride
+        index = self.next_index + n_rows * partition.stream_stride
         if opened.stream_rows is not None:
             index = min(index, max(opened.stream_rows - self.epoch * rows_per_epoch, 0))
         epochs, next_index = divmod(index, rows_per_epoch)
         # Once a batch: `_replace` takes three times as long as the constructor.
         return Position(self.epoch + epochs, next_index, self.hosts, self.stride, self.fingerprint)
 
-    def ended(self, opened: Opened) -> Position:
-        """The position at the end: those hosts that have a row less are there too."""
-        epochs = (opened.stream_rows or 0) // (opened.rows_per_epoch or 1)
-        next_index = (opened.stream_rows or 0) % (opened.rows_per_epoch or 1)
+    def ended(self, opened: _core.Opened) -> Position:
+        """The position at the end, also for hosts that have a row less."""
+        epochs, next_index = divmod(opened.stream_rows or 0, opened.rows_per_epoch or 1)
         return self._replace(epoch=epochs, next_index=next_index)
 
-    def normalized(self, opened: Opened, part: Part) -> Position:
-        """The same position, knowing the data set."""
-        epoch, next_index = opened.start
-        known = self._replace(epoch=epoch, next_index=next_index, fingerprint=opened.fingerprint)
-        return known.after(0, opened, part)
+    def normalized(self, opened: _core.Opened, partition: Partition) -> Position:
+        """The position at which the core took the stream up, with the data's fingerprint."""
+        known = self._replace(
+            epoch=opened.start_epoch,
+            next_index=opened.start_index,
+            fingerprint=opened.fingerprint,
+        )
+        return known.after(0, opened, partition)
 
 
 def _count(name: str, value: Any) -> int:

@@ -1,5 +1,5 @@
-"""Rows whose audio cannot be used: what is done about them, and what is remembered of them.
+"""Rows whose audio cannot be used: what is done about them, and how they are remembered.
 
-`tracker` is what an iterator keeps; `quarantine` is the file that passes rows on to later runs, and
-`exclude` reads it; `unusable` notices where nothing is left.
+`policy` holds the options; `tracker` is what an iterator keeps; `quarantine` is the file that
+passes rows on to later runs, and `exclude` reads it; `unusable` notices where no row is left.
 """

@@ -1,4 +1,4 @@
-"""From what a user names for exclusion to rows by number."""
+"""The option `exclude`: from quarantine files and pairs to rows by number."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from gristmill.checks import as_int, is_path, items, shown
 
 Pair: TypeAlias = tuple[int | str | os.PathLike[str], int]
 File: TypeAlias = str | os.PathLike[str]
-Exclude: TypeAlias = File | Iterable[Pair | File]
+Item: TypeAlias = Pair | File
+Exclude: TypeAlias = File | Iterable[Item]
 """A quarantine file, `(shard, row)` pairs, or several of both."""
 
 
 @dataclass(frozen=True)
 class Exclusions:
-    """What the native core is told.
+    """The excluded rows, and what must hold for them to be about this data.
 
     Attributes:
         rows: By the number of the shard: eight bytes a row, for there may be millions.
-        counts: `(number of the shard, rows that it must have)`, where a file says so.
+        counts: `(number of the shard, rows that it must have)`, where a file tells.
     """
 
     rows: dict[int, array[int]]
@@ -42,8 +43,8 @@ class Exclusions:
         rows.append(row)
 
 
-def as_items(exclude: Exclude) -> tuple[Pair | File, ...]:
-    """What was given, one after the other, without a look at the file system."""
+def as_items(exclude: Exclude) -> tuple[Item, ...]:
+    """The items as given, without access to the file system."""
     what = "(shard, row) pairs and paths of quarantine files"
     is_one = isinstance(exclude, (str, os.PathLike))
     given = (exclude,) if is_one else items(exclude)
@@ -58,7 +59,7 @@ def as_items(exclude: Exclude) -> tuple[Pair | File, ...]:
     return given
 
 
-def resolve(exclude: Iterable[Pair | File], shards: Sequence[str]) -> Exclusions:
+def resolve(exclude: Iterable[Item], shards: Sequence[str]) -> Exclusions:
     """The excluded rows by the numbers of their shards.
 
     Raises:
@@ -109,7 +110,7 @@ def _add_file(path: str, by_name: dict[str, list[int]], found: Exclusions) -> No
     another = None
     for fields in read_fields(path):
         shard, n_rows = base_name(fields["shard"]), fields["rows"]
-        # Shards that are not there are of a part of the data that is not wanted now.
+        # Shards that are missing here belong to a part of the data that is not wanted now.
         numbers = by_name.get(shard)
         if numbers is None:
             another = another or shard

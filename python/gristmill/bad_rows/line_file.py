@@ -1,4 +1,4 @@
-"""Files that whole lines are added to, and nothing else."""
+"""Files to which whole lines are appended."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import BinaryIO, Self
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Opens a file for reading, without waiting for what may never come.
+    """Opens a file for reading, without blocking on a pipe.
 
     Raises:
         OSError: It cannot be opened.
         ValueError: It is a pipe, a device or a folder.
     """
-    # Opening a named pipe would wait for somebody who writes to it.
+    # Opening a named pipe would wait for a writer.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -24,7 +24,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 class LineFile:
-    """An open file whose last line is whole, whatever becomes of the disk.
+    """An open file whose last line stays whole, also on a full disk.
 
     Raises:
         OSError: The file cannot be opened.
@@ -52,7 +52,7 @@ class LineFile:
         self.close()
 
     def _add(self, lines: bytes, end: int) -> None:
-        """Writes behind byte `end`, which is the end of what is whole: all of it or nothing.
+        """Appends at byte `end`, where the last whole line ends: all of the lines or nothing.
 
         Raises:
             OSError: It could not be written, and names the file.
@@ -63,6 +63,6 @@ class LineFile:
             error.filename = self._path
             raise
         if written < len(lines):
-            # What comes next must not stand behind half a line.
+            # The next line must not follow half a line.
             os.ftruncate(self._fd, end)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)

@@ -1,12 +1,12 @@
-"""Rows whose audio cannot be used, and the file that remembers them from run to run.
+"""The quarantine file, which keeps bad rows from run to run.
 
-The file is JSON Lines. Its first line is `{"gristmill_quarantine": 1}`; every other one is a row:
+It is JSON Lines. Its first line is `{"gristmill_quarantine": 1}`; every other one is a row:
 
     {"shard": "train-0003.arrow", "rows": 2855, "row": 812, "path": "XC1.ogg", "codec": "vorbis",
      "reason": "truncated", "message": "...", "bytes": 40113}
 
-`rows` is how many the shard has, so that a shard of the same name in another data set is noticed.
-The same row may stand in it more than once, and files may be joined with `cat`.
+`rows` is the number of rows in the shard, so that a shard of the same name in another data set is
+noticed. The same row may occur more than once, and files may be joined with `cat`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import fcntl
 import json
 import os
 from collections.abc import Generator, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, cast
 
 from gristmill.bad_rows.line_file import LineFile, open_regular
+from gristmill.bad_rows.rows import BadRow
 from gristmill.checks import file_path, items, wrong
 
 VERSION = 1
@@ -29,41 +30,15 @@ _LONGEST = 1 << 20
 _HEADER = (json.dumps({_MARK: VERSION}) + "\n").encode()
 
 
-@dataclass(frozen=True)
-class BadRow:
-    """A row whose audio could not be used.
-
-    Attributes:
-        shard: Path of the shard; its base name alone where the row was read from a file.
-        row: Index of the row in its shard.
-        path: What the row itself calls its audio: `path` beside the bytes; `None` without one.
-        codec: As in `AudioInfo`; `None` if the bytes are none that is known.
-        reason: In a word that programs can compare: `DecodeError.reason`, `LimitError.limit` where
-            a limit was exceeded, or `"missing"` where more was missing than `max_missing` allows.
-        message: The same for people, with the place and what to do.
-        bytes: Size of the encoded audio; `None` if it is null.
-        shard_rows: Rows that the shard has.
-    """
-
-    shard: str
-    row: int
-    path: str | None
-    codec: str | None
-    reason: str
-    message: str
-    bytes: int | None
-    shard_rows: int
-
-
 class QuarantineFile(LineFile):
     """Appends bad rows to a quarantine file, whole lines only.
 
     Several processes may append to one file. A last line that was cut short, by a full disk or a
-    kill, is taken away before the next one is written. Nothing else is ever changed.
+    kill, is removed before the next one is written. Nothing else is ever changed.
 
     Raises:
         OSError: The file cannot be opened or written; what it held is still there.
-        ValueError: The file is there, and no quarantine file.
+        ValueError: The file exists and is no quarantine file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -79,8 +54,8 @@ class QuarantineFile(LineFile):
         """Adds these rows, each with one write.
 
         Raises:
-            OSError: A row could not be written: it and those behind it are not in the file.
-            ValueError: What was given are no rows.
+            OSError: A row could not be written: it and those after it are not in the file.
+            ValueError: The argument is no list of rows.
         """
         given = items(rows)
         if given is None or not all(isinstance(row, BadRow) for row in given):
@@ -106,14 +81,14 @@ class QuarantineFile(LineFile):
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def _write(self, line: bytes) -> None:
-        """Writes a line behind the last whole one, and the header before the first."""
-        end = self._mend()
+        """Writes a line after the last whole one, and the header before the first."""
+        end = self._repair()
         if end == 0:
             line = _HEADER + line
         self._add(line, end)
 
-    def _mend(self) -> int:
-        """Takes a torn last line away; the length of what is whole."""
+    def _repair(self) -> int:
+        """Removes an incomplete last line; the length of what is left."""
         end = os.fstat(self._fd).st_size
         if end == 0:
             return 0
@@ -134,9 +109,9 @@ class QuarantineFile(LineFile):
 
 
 def read_quarantine(path: str | os.PathLike[str]) -> list[BadRow]:
-    """The rows in a quarantine file, in its order; the same row may come more than once.
+    """The rows in a quarantine file, in its order; the same row may occur more than once.
 
-    A last line without its end is left out: somebody is writing it, or was stopped while he did.
+    A last line without its end is ignored: a writer is at work, or was stopped.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -147,11 +122,11 @@ def read_quarantine(path: str | os.PathLike[str]) -> list[BadRow]:
 
 
 def read_fields(path: str | os.PathLike[str]) -> Generator[dict[str, Any]]:
-    """What each line says of a row, checked, in the names of the file; one line at a time."""
+    """The fields of each row, checked, by their names in the file; one line at a time."""
     path = str(file_path("path", path))
     with open_regular(path) as file:
         number = 0
-        # Nobody writes longer lines: a file without any end of line is not read as a whole.
+        # No writer makes longer lines: a file without any end of line is not read as a whole.
         while line := file.readline(_LONGEST):
             number += 1
             if not line.endswith(b"\n") and len(line) < _LONGEST:
@@ -229,7 +204,7 @@ def _bad_row(fields: dict[str, Any]) -> BadRow:
 
 
 def base_name(shard: str) -> str:
-    """What a shard is called in a quarantine file."""
+    """The name of a shard in a quarantine file."""
     return shard.rsplit("/", 1)[-1]
 
 

@@ -1,63 +1,35 @@
-"""What is done about rows whose audio cannot be used, and what an iterator remembers of them."""
+"""The bad rows that one iterator has met: counted, logged, remembered and written to a file."""
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TypeVar
 
-from gristmill import checks
-from gristmill.bad_rows.exclude import File, Pair
-from gristmill.bad_rows.quarantine import BadRow, QuarantineFile
+from gristmill import _core
+from gristmill.bad_rows.policy import BadRowPolicy
+from gristmill.bad_rows.quarantine import QuarantineFile
+from gristmill.bad_rows.rows import BadRow
 from gristmill.bad_rows.unusable import UnusableRows
 from gristmill.errors import LimitError
 
-OnError: TypeAlias = Literal["raise", "substitute", "mask", "skip"]
-
 MAX_KEPT_ROWS = 10_000
-"""Bad rows that an iterator remembers: some megabytes."""
+"""Bad rows that an iterator remembers, and damaged ones: some megabytes."""
 _N_LOGGED = 5
 _FIRST_ROWS = 1_000
-"""A share is judged as if at least so many rows had come: of a few, one bad row is a large part."""
+"""A share is judged as if at least this many rows had been seen: of a few, one is a large part."""
 
 logger = logging.getLogger("gristmill")
 
-
-@dataclass(frozen=True)
-class Policy:
-    """The options of `ArrowIterDataset` of the same names."""
-
-    on_error: OnError = "raise"
-    max_bad_rows: float | None = None
-    quarantine: str | None = None
-
-    def __post_init__(self) -> None:
-        checks.choice("on_error", self.on_error, get_args(OnError))
-        most = self.max_bad_rows
-        count, share = checks.as_int(most), checks.as_float(most)
-        is_share = count is None and share is not None and 0 <= share <= 1
-        if not (most is None or is_share or (count is not None and count >= 0)):
-            raise ValueError(
-                f"max_bad_rows is a number of rows, or a share of 0.0 to 1.0, or None, not "
-                f"{checks.shown(most)}: write max_bad_rows=100, or 0.01"
-            )
-        object.__setattr__(self, "max_bad_rows", share if count is None else count)
-        if self.on_error == "raise" and not (most is None and self.quarantine is None):
-            raise ValueError(
-                "with on_error='raise' the first bad row is the end; max_bad_rows= and quarantine= "
-                "go with 'substitute', 'mask' or 'skip' (max_bad_rows=0 raises at the first, too)"
-            )
+_Row = TypeVar("_Row")
 
 
-class BadRows:
+class BadRowTracker:
     """Belongs to one iterator, and is told of each element."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: BadRowPolicy) -> None:
         """Touches no file yet."""
         self.counts: tuple[int, int] = (0, 0)
-        """Rows whose turn has come, and the bad ones among them."""
+        """Rows of the stream that were delivered, and the bad ones among them."""
         self._policy = policy
         self._kept: dict[tuple[str, int], BadRow] = {}
         self._n_logged = 0
@@ -81,45 +53,34 @@ class BadRows:
         if self._policy.quarantine is not None:
             QuarantineFile(self._policy.quarantine).close()
 
-    def delivered(
-        self,
-        n_rows: int,
-        found: Iterable[tuple[tuple[Any, ...], bool]],
-        rows_per_epoch: int,
-        *,
-        is_empty: bool,
-    ) -> tuple[int, int]:
-        """The turn of `n_rows` rows has come; `found` is what the native core tells of the bad.
-
-        `is_empty` says that all of them are left out.
-
-        Returns:
-            What `counts` is once they have been handed over.
-
-        Raises:
-            LimitError: They are more than `max_bad_rows` allows. The rows do not count then.
-            NoUsableRowsError: No row of a whole epoch could be used.
-        """
-        n_bad = 0
-        bad: list[BadRow] = []
-        for fields, is_substitute in found:
-            bad.append(BadRow(*fields))
-            n_bad += not is_substitute
-            self._remember(bad[-1])
-        if bad:
-            self._write()
-            self._check(bad[-1], n_rows, n_bad, min(_FIRST_ROWS, rows_per_epoch))
-        if is_empty:
-            self._unusable.left_out(n_rows, bad, rows_per_epoch)
-        else:
-            self._unusable.delivered()
-        return self.counts[0] + n_rows, self.counts[1] + n_bad
-
     def opened(self, *, at_start: bool) -> None:
-        """The stream is taken up, at its start or anywhere else."""
+        """The stream was opened, at its start or anywhere else."""
         if at_start:
             self._unusable = UnusableRows()
             self._unusable.is_whole = True
+
+    def delivered(self, element: _core.Element, rows_per_epoch: int) -> tuple[int, int]:
+        """An element is about to be handed over.
+
+        Returns:
+            The value of `counts` once it has been.
+
+        Raises:
+            LimitError: More rows are bad than `max_bad_rows` allows. The element does not count.
+            NoUsableRowsError: No row of a whole epoch could be used.
+        """
+        bad = element.bad_rows
+        n_rows, n_bad = self.counts[0] + element.n_rows, self.counts[1] + element.n_bad
+        for row in bad:
+            self._remember(row)
+        if bad:
+            self._write()
+            self._check(bad[-1], n_rows, n_bad, min(_FIRST_ROWS, rows_per_epoch))
+        if element.columns is None:
+            self._unusable.left_out(element.n_rows, bad, rows_per_epoch)
+        else:
+            self._unusable.delivered()
+        return n_rows, n_bad
 
     def ended(self) -> None:
         """The stream has ended.
@@ -135,13 +96,11 @@ class BadRows:
 
     def _remember(self, row: BadRow) -> None:
         key = (row.shard, row.row)
-        if self._kept.pop(key, None) is None:
+        if key not in self._kept:
             self._log(row)
             if self._policy.quarantine is not None:
                 self._unwritten.append(row)
-        self._kept[key] = row
-        if len(self._kept) > MAX_KEPT_ROWS:
-            del self._kept[next(iter(self._kept))]
+        keep_latest(self._kept, key, row)
         most = self._policy.max_bad_rows
         if isinstance(most, int) and len(self._counted) <= most:
             self._counted.add(key)
@@ -176,8 +135,6 @@ class BadRows:
         most = self._policy.max_bad_rows
         if most is None:
             return
-        n_rows += self.counts[0]
-        n_bad += self.counts[1]
         if isinstance(most, int):
             is_too_many = len(self._counted) > most
             what = f"more than {most} rows"
@@ -195,22 +152,9 @@ class BadRows:
             )
 
 
-def quarantine_path(
-    quarantine: str | os.PathLike[str] | None, exclude: Iterable[Pair | File]
-) -> str | None:
-    """Where bad rows are written, as an absolute path.
-
-    Raises:
-        ValueError: It is read by `exclude=` at the same time.
-    """
-    named = checks.file_path("quarantine", quarantine, none=True)
-    if named is None:
-        return None
-    path = os.path.abspath(named)  # noqa: PTH100 (a worker may have another folder)
-    files = [os.fspath(item) for item in exclude if not isinstance(item, tuple)]
-    if path in map(os.path.abspath, files):
-        raise ValueError(
-            f"{path} is both quarantine= and exclude=: rows that are found would change the order "
-            "under the states of this run; write to another file, and exclude that in the next run"
-        )
-    return path
+def keep_latest(kept: dict[tuple[str, int], _Row], key: tuple[str, int], row: _Row) -> None:
+    """Adds a row as the latest, and forgets the oldest beyond `MAX_KEPT_ROWS`."""
+    kept.pop(key, None)
+    kept[key] = row
+    if len(kept) > MAX_KEPT_ROWS:
+        del kept[next(iter(kept))]

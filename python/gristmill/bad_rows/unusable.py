@@ -1,11 +1,11 @@
-"""When not one row of a whole epoch can be used, there is an error and no endless search."""
+"""Raises where not one row of a whole epoch can be used, instead of searching for ever."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from gristmill.bad_rows.quarantine import BadRow
+from gristmill.bad_rows.rows import BadRow
 from gristmill.errors import NoUsableRowsError
 
 
@@ -28,7 +28,7 @@ class UnusableRows:
             self._reasons.clear()
 
     def left_out(self, n_rows: int, found: Iterable[BadRow], rows_per_epoch: int) -> None:
-        """The turn of `n_rows` rows has come, and none of them could be used.
+        """The next `n_rows` rows were left out, since none of them could be used.
 
         Raises:
             NoUsableRowsError: Nor could any of the whole epoch before them.
@@ -37,8 +37,8 @@ class UnusableRows:
             self._first = self._first or row
             self._reasons[row.reason] += 1
         self._n_rows += n_rows
-        # Twice as many hold a whole epoch wherever they begin: of two shuffled ones the first may
-        # begin with its usable row and the second end with it.
+        # Twice as many contain a whole epoch wherever they begin. Fewer may miss the usable row, as
+        # the first of one epoch and the last of the next.
         if self._n_rows >= 2 * rows_per_epoch:
             raise self._error("a whole epoch and more")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gristmill.cli.common import failures_told
+from gristmill.cli.common import failures_reported
 from gristmill.cli.demo import demo
 from gristmill.cli.doctor import bench, doctor
 from gristmill.cli.inspect import index, inspect
@@ -16,10 +16,10 @@ _DOCS = Path(__file__).parents[1] / "docs"
 
 
 class _Commands(click.Group):
-    """A group whose own output may fail, too: help and version on a full disk."""
+    """A group whose own output may fail too: help and version on a full disk."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        with failures_told():
+        with failures_reported():
             return super().main(*args, **extra)
 
 
@@ -34,13 +34,9 @@ def main() -> None:
 
     Exit status: 0 all is well, 1 something bad was found, 2 bad usage, 3 it could not be done.
     """
-    # What is found is told as a result; warnings in between would say it twice.
+    # What is found is reported as a result; warnings in between would say it twice.
     logging.getLogger("gristmill").addHandler(logging.NullHandler())
 
 
-main.add_command(inspect)
-main.add_command(scan)
-main.add_command(doctor)
-main.add_command(index)
-main.add_command(bench)
-main.add_command(demo)
+for _command in (inspect, scan, doctor, index, bench, demo):
+    main.add_command(_command)

@@ -1,4 +1,4 @@
-"""What the commands have in common: exit codes, options, and how failures are told."""
+"""What the commands share: exit codes, options, and how failures are reported."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-WIDTH = 80
-"""Columns that text is kept within."""
+from gristmill.errors import GristmillError
+
 FINDINGS = 1
 """Exit status of a command that did its work and found something bad; 0 is all well."""
 FAILED = 3
@@ -19,7 +19,7 @@ FAILED = 3
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 READER_GONE = 141
-"""Exit status where standard output is a pipe that nobody reads any more, as shells have it."""
+"""Exit status where standard output is a pipe whose reader has gone, as shells have it."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -32,6 +32,14 @@ column_option = click.option(
 )
 
 
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    show_default="as many as this process may use",
+    help="Threads that decode.",
+)
+
+
 def output_options(command: _Command) -> _Command:
     """Adds `--json` and `--quiet`."""
     command = click.option("--quiet", is_flag=True, help="Show no progress.")(command)
@@ -39,18 +47,16 @@ def output_options(command: _Command) -> _Command:
 
 
 @contextmanager
-def failures_told(command: str = "") -> Generator[None]:
-    """Turns what may go wrong into a sentence and an exit status."""
+def failures_reported(command: str = "") -> Generator[None]:
+    """Turns an exception into a sentence and an exit status."""
     name = f"gristmill {command}".strip()
-    from gristmill.errors import GristmillError
-
     try:
         yield
     except KeyboardInterrupt:
         click.echo(f"{name}: stopped", err=True)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # Whoever reads has seen enough, as `head` has.
+        # The reader has seen enough, as `head` has.
         _drop_output()
         sys.exit(READER_GONE)
     except OSError as error:
@@ -65,18 +71,13 @@ def failures_told(command: str = "") -> Generator[None]:
         sys.exit(FAILED)
 
 
-def cut(text: str, width: int) -> str:
-    """The text, or its beginning and three dots where it is wider."""
-    return text if len(text) <= width else text[: width - 3] + "..."
-
-
 def _drop_output() -> None:
-    """What standard output still holds is tried no more at exit, which would change the status."""
+    """Discards what standard output still holds: a failure at exit would change the status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _os_error(error: OSError) -> str:
-    """Without the number, which says nothing to most."""
+    """The message without the number, which means little to most."""
     if error.strerror is None:
         return str(error)
     if error.filename is None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from gristmill.cli.common import failures_told, output_options
+from gristmill.cli.common import failures_reported, output_options
+from gristmill.cli.console import Console, Progress
+from gristmill.options import ReadOptions
+from gristmill.tools.demo.report import DemoTraining, page_of
 
-if TYPE_CHECKING:
-    from gristmill.cli.console import Console, Progress
-    from gristmill.tools.demo import DemoReport, DemoTraining
+_NEEDED = ("jax", "optax", "pyarrow", "soundfile")
 
 
 @click.command(short_help="Makes shards, trains a small model, stops it and resumes.")
@@ -55,29 +55,19 @@ def demo(
     The shards are like those of Hugging Face datasets: bird-like calls in four classes, 5 to 120
     seconds long, as Ogg Vorbis, MP3, FLAC and WAV. They are kept and found again by the next run.
     """
-    with failures_told("demo"):
-        import gristmill as gm
-        from gristmill.cli.console import Console
-        from gristmill.tools.demo.run import demo as run_demo
-        from gristmill.tools.demo.run import what_is_missing
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        raise click.UsageError(
+            f"The demo needs {' and '.join(missing)}: pip install 'gristmill[demo]'"
+        )
+    with failures_reported("demo"):
+        from gristmill.tools.demo.training import Job, train_and_resume
 
-        if missing := what_is_missing():
-            raise click.UsageError(missing)
         console = Console(as_json=as_json, quiet=quiet)
+        job = Job(data, rows, steps, batch_size, seed, ReadOptions(num_threads=threads))
         with ExitStack() as stack:
             bars = _Bars(console, stack, steps)
-            report = run_demo(
-                data,
-                rows=rows,
-                steps=steps,
-                batch_size=batch_size,
-                seed=seed,
-                read=gm.ReadOptions(num_threads=threads),
-                on_row=bars.on_row,
-                on_step=bars.on_step,
-            )
-        _show(report, data, console)
-        console.summary(report.to_dict())
+            report = train_and_resume(job, bars.on_row, bars.on_step)
+        console.show(page_of(report, data), report)
 
 
 class _Bars:
@@ -108,37 +98,3 @@ class _Bars:
 
     def _open(self, what: str, total: int, unit: str) -> Progress:
         return self._stack.enter_context(self._console.progress(what, total, unit))
-
-
-def _show(report: DemoReport, data: Path, console: Console) -> None:
-    from gristmill.cli.console import bytes_text
-
-    training = report.training
-    console.say(
-        f"{'Made' if report.made else 'Found'} {report.shards} shards of {report.rows} recordings, "
-        f"and one of {report.held_out_rows} that is held out:"
-    )
-    console.say(f"{bytes_text(report.dataset_bytes)} in {data}")
-    console.table(
-        "Training on random five-second crops at 32 kHz",
-        [
-            ("samples/s", f"{training.samples_per_second:.0f}"),
-            ("first batch after", f"{training.first_batch_seconds:.2f} s"),
-            ("waiting for data after it", f"{training.wait_share:.1%}"),
-            ("loss at the end", f"{training.loss:.3f}"),
-            (
-                "accuracy, held out",
-                f"{report.accuracy:.1%} of {report.held_out_rows} (chance: {report.chance:.0%})",
-            ),
-        ],
-    )
-    console.table(
-        f"Stopped after step {report.stop_step}, in mid-epoch, and resumed",
-        [
-            ("state", f"{len(json.dumps(report.state))} bytes of JSON"),
-            ("next batches", f"{report.batches_compared} compared, equal bit for bit"),
-        ],
-    )
-    console.say()
-    console.paragraph(f"Of the steps after it was resumed: {report.verdict}")
-    console.say(f"\nDone in {report.seconds:.0f} s.")

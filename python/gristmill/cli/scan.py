@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from gristmill.cli.common import FINDINGS, WIDTH, column_option, cut, failures_told, output_options
-
-if TYPE_CHECKING:  # `--help` needs no codecs
-    from gristmill.cli.console import Console, Page, Progress
-    from gristmill.tools.scan import Finding, Scan, ScanReport
-
-_MOST_LISTED = 20
+from gristmill.cli.common import (
+    FINDINGS,
+    column_option,
+    failures_reported,
+    output_options,
+    threads_option,
+)
+from gristmill.cli.console import Console, Progress
+from gristmill.options import ReadOptions
+from gristmill.tools.page import MOST_LISTED
+from gristmill.tools.scan.merge import merge_scans
+from gristmill.tools.scan.report import ScanReport, finding_line, page_of
+from gristmill.tools.scan.run import Scan
 
 
 def _part(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, int]:
@@ -47,12 +51,7 @@ def _part(_context: click.Context, _option: click.Parameter, value: str) -> tupl
 )
 @click.option("--merge", is_flag=True, help="Join the parts that lie beside --quarantine.")
 @click.option("--fast", is_flag=True, help="Look at headers and checksums; decode nothing.")
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    show_default="as many as this process may use",
-    help="Threads that decode.",
-)
+@threads_option
 @click.option("--restart", is_flag=True, help="Forget what an earlier scan left.")
 @output_options
 def scan(
@@ -79,32 +78,28 @@ def scan(
         raise click.UsageError("Missing argument 'PATHS...'.")
     if quarantine is None and (merge or part[1] > 1):
         raise click.UsageError("--part and --merge need --quarantine")
-    with failures_told("scan"):
-        import gristmill as gm
-        from gristmill.cli.console import Console
-
+    with failures_reported("scan"):
         console = Console(as_json=as_json, quiet=quiet)
         if merge and quarantine is not None:
-            report, written = gm.merge_scans(quarantine), quarantine
+            report, written = merge_scans(quarantine), quarantine
         else:
-            one = gm.Scan(
+            one = Scan(
                 paths,
                 quarantine=quarantine,
                 column=column,
                 part=part,
                 fast=fast,
-                read=gm.ReadOptions(num_threads=threads),
+                read=ReadOptions(num_threads=threads),
                 restart=restart,
             )
             report, written = _run(one, console), one.quarantine
-        show_scan(report, written, console)
-        console.summary(report.to_dict())
+        console.show(page_of(report, written), report.to_dict())
         if not report.is_clean:
             sys.exit(FINDINGS)
 
 
 def _run(one: Scan, console: Console) -> ScanReport:
-    """Scans; what was found so far is told also where that fails or is stopped."""
+    """Scans, and reports what was found so far where that fails or is stopped."""
     progress: Progress | None = None
     with contextlib.ExitStack() as bars:
         headers = bars.enter_context(console.progress("headers", 0, "shards"))
@@ -122,11 +117,11 @@ def _run(one: Scan, console: Console) -> ScanReport:
         except BaseException:
             bars.close()
             if progress is not None:
-                _say_so_far(one, console)
+                _report_so_far(one, console)
             raise
 
 
-def _say_so_far(one: Scan, console: Console) -> None:
+def _report_so_far(one: Scan, console: Console) -> None:
     report = one.report()
     console.warn(
         f"{report.rows:,} of {report.rows_to_scan:,} rows were looked at: {len(report.findings):,} "
@@ -135,62 +130,5 @@ def _say_so_far(one: Scan, console: Console) -> None:
     if one.quarantine is not None:
         console.warn(f"Start it again in the same way to go on; found so far: {one.quarantine}")
     else:
-        for finding in report.findings[:_MOST_LISTED]:
-            console.warn(_line(finding))
-
-
-def show_scan(report: ScanReport, written: str | None, console: Page) -> None:
-    """Prints what was found; `written` is where to, `None` if nowhere, empty if not known."""
-    from gristmill.cli.console import bytes_text, time_text
-    from gristmill.cli.inspect import show_unreadable
-
-    number, count = report.part
-    part = f"Part {number} of {count}: " if count > 1 else ""
-    hours = report.audio_seconds / 3600
-    how = "headers and checksums of " if report.fast else ""
-    console.say(
-        f"{part}{how}{report.rows:,} rows of {report.shards:,} shards, "
-        f"{bytes_text(report.bytes)}, {hours:,.1f} hours of audio"
-    )
-    console.say(f"in {time_text(report.seconds)}, {report.rows_per_second:,.0f} rows/s")
-    sound = report.rows - len(report.findings)
-    notes = f"; {report.marked:,} of them end inside a frame" if report.marked else ""
-    console.table(
-        "Rows",
-        [
-            ("sound", f"{sound:,}{notes}"),
-            ("damaged", f"{report.damaged:,} of which a part can be decoded"),
-            ("undecodable", f"{report.undecodable:,}"),
-        ],
-    )
-    if report.reasons:
-        console.table("Reasons", [(reason, f"{n:,}") for reason, n in report.reasons.items()])
-        console.say()
-        console.say("Bad rows")
-        for finding in report.findings[:_MOST_LISTED]:
-            console.say(_line(finding))
-        if (more := len(report.findings) - _MOST_LISTED) > 0:
-            console.say(f"  and {more:,} more")
-    show_unreadable(report.unreadable, console)
-    if written is None:
-        if report.findings:
-            console.say()
-            console.say("Scan with --quarantine FILE to keep them, for exclude=FILE.")
-    elif written and report.findings:
-        console.say()
-        console.say(f"The bad rows are in {written}, for exclude=.")
-    if report.unreadable:
-        console.say()
-        console.paragraph(
-            "No exclude= helps against a broken shard: write it again, or give the other shards."
-        )
-
-
-def _line(finding: Finding) -> str:
-    row = finding.row
-    parts = [f"{Path(row.shard).name} row {row.row:,}", row.codec or "no codec", row.reason]
-    if finding.frames_missing:
-        parts.append(f"{finding.frames_missing / finding.frames_promised:.1%} missing")
-    if row.path:
-        parts.append(row.path)
-    return cut("  " + "  ".join(parts), WIDTH)
+        for finding in report.findings[:MOST_LISTED]:
+            console.warn(finding_line(finding))

@@ -1,4 +1,4 @@
-"""Single rows are taken in runs, with pauses between, in which little can be made ahead."""
+"""Sentences about single rows that are taken in bursts, with pauses between them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gristmill.metrics.text import seconds_text
 from gristmill.metrics.verdict import Advice, Case, Verdict
 
 
-def in_runs(stats: Stats, run: int, look_ahead_share: float) -> Verdict:
-    """The verdict where the loop takes more rows in a run than the look-ahead has room for.
+def in_bursts(stats: Stats, burst: int, look_ahead_share: float) -> Verdict:
+    """The verdict where the loop takes more rows in a burst than the readahead has room for.
 
     Grain's shuffle window is one cause: it takes as many rows as it holds, gives them all away,
     and only then takes the next.
     """
     settings = stats.settings
     n, pause = settings.prefetch_batches, stats.pauses.seconds / stats.pauses.count
-    to = math.ceil(run / max(settings.num_threads, 1))
+    to = math.ceil(burst / max(settings.num_threads, 1))
     runs = (
-        f"takes rows in runs of about {run:,} and then none for {seconds_text(pause)}, in "
+        f"takes rows in runs of about {burst:,} and then none for {seconds_text(pause)}, in "
         f"which prefetch_batches={n} lets few of the next run be made; the decode threads idle "
         f"{1 - decoders_taken(stats):.0%} of the time"
     )
@@ -28,17 +28,17 @@ def in_runs(stats: Stats, run: int, look_ahead_share: float) -> Verdict:
         stats,
         look_ahead_wait_share=look_ahead_share,
         prefetch_batches=n,
-        run_rows=run,
+        run_rows=burst,
         pauses=stats.pauses.count,
         pause_seconds=pause,
     )
     ahead = Advice("prefetch_batches", n, to, "the next run is made in the pause before it")
-    if run < WINDOW_ROWS:
+    if burst < WINDOW_ROWS:
         text = (
             f"The look-ahead is the limit: what joins batches or shuffles behind this iterator "
             f"{runs}. Try prefetch_batches={to}, or batch_size here."
         )
-        batch = Advice("batch_size", None, run, "batches are joined by native threads, ahead")
+        batch = Advice("batch_size", None, burst, "batches are joined by native threads, ahead")
         return Verdict(Case.LOOK_AHEAD, text, figures, (ahead, batch))
     text = (
         f"A shuffle window is the limit: it {runs}. Leave the window out and shuffle here: "

@@ -1,4 +1,4 @@
-"""One shard holds far more bad rows than the others."""
+"""Sentences about a shard with far more bad rows than the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gristmill.metrics.verdict import Advice, Case, Verdict
 _FILE = "bad.jsonl"
 
 
-def blame_bad(stats: Stats, bad: ShardStats) -> Verdict:
+def damaged_shard(stats: Stats, bad: ShardStats) -> Verdict:
     """The verdict where the bad rows of `bad` take the decode threads' time."""
     work = share_of(bad.bad_busy_seconds, stats.decoders.alive_seconds)
     text = (
@@ -23,17 +23,17 @@ def blame_bad(stats: Stats, bad: ShardStats) -> Verdict:
     return Verdict(Case.BAD_SHARD, text, figures, _advice(bad))
 
 
-def mention_bad(verdict: Verdict, stats: Stats, bad: ShardStats) -> Verdict:
-    """A verdict on something else, which tells of the shard as well."""
+def mention_damaged_shard(verdict: Verdict, stats: Stats, bad: ShardStats) -> Verdict:
+    """A verdict on something else, with the damaged shard at its end."""
     text = f"{verdict.text} Besides, one shard is damaged: {_what(stats, bad)}. {_remedy(bad)}"
     figures = {**verdict.figures, **_figures(stats, bad)}
-    # What is read of a slow shard is about that shard.
+    # A verdict on a slow shard keeps the name of that shard.
     figures = {**figures, "shard": verdict.figures.get("shard", bad.path)}
     return replace(verdict, text=text, figures=figures, advice=(*verdict.advice, *_advice(bad)))
 
 
-def lead_with_bad(verdict: Verdict, stats: Stats) -> Verdict:
-    """A verdict that tells first how large a part of the rows cannot be used."""
+def lead_with_bad_rows(verdict: Verdict, stats: Stats) -> Verdict:
+    """The verdict, after the share of rows that cannot be used."""
     bad = sum(shard.bad_rows for shard in stats.shards)
     rows = sum(shard.decoded_rows for shard in stats.shards)
     text = (

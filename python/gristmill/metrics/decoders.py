@@ -1,4 +1,4 @@
-"""The decode threads are the limit: by what they do, or by the CPUs that they have."""
+"""Sentences about decode threads that are the bottleneck: by their work, or for lack of CPUs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _reading_waits(stats: Stats) -> float:
 
 
 def _more_threads(stats: Stats) -> tuple[str, tuple[Advice, ...]]:
-    """What more decode threads would bring, if there are CPUs for them."""
+    """The gain by more decode threads, if there are CPUs for them."""
     n, cpus = stats.settings.num_threads, stats.settings.usable_cpus
     to = min(math.ceil(n * needed_speedup(stats)), cpus)
     if to <= n:
@@ -104,7 +104,7 @@ def _resample(stats: Stats, share: float) -> Verdict:
 
 
 def assemble(stats: Stats, what: str, share: float) -> Verdict:
-    """The verdict where `what` is done with other columns, `share` of the work, 0 to 1."""
+    """The verdict where the other columns are the bottleneck: `what` is `share` of the work."""
     settings = stats.settings
     text = f"The columns are the limit, not the audio: {share:.0%} of the work is {what}."
     advice: tuple[Advice, ...] = ()
@@ -153,7 +153,7 @@ def _oversubscribed(stats: Stats) -> Verdict:
         why = "native threads use all CPUs from one process, without copies between processes"
         advice.append(Advice("workers", None, 0, why))
     else:
-        # Fewer threads get no more of a busy machine, and less where another process pauses.
+        # Fewer threads get no more CPU time of a busy machine, and less once it is free.
         text += (
             " Other processes, or the training step itself, take the rest: see top. Another "
             "num_threads would not change that."

@@ -1,4 +1,4 @@
-"""What the questions are decided by: measures of a snapshot, and their thresholds.
+"""Measures of a snapshot, and the thresholds that they are compared with.
 
 Every threshold is a constant here with its reason.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from statistics import median
 
+from gristmill import _core
 from gristmill.metrics.stats import ShardStats, Stats
 
 ENOUGH_ELEMENTS = 5
@@ -15,61 +16,61 @@ ENOUGH_ELEMENTS = 5
 ENOUGH_SECONDS = 1.0
 """Seconds of the consumer's loop before anything is said, for the same reason."""
 KEEPS_UP = 0.05
-"""A loop that waits for less of its time would gain less by any change of the input."""
+"""A loop that waits for a smaller part of its time would gain less by any change of the input."""
 DELIVERING = 0.25
-"""Elements that take more of the loop than this to be made are worth a word even if the rest is
-the step: it is the one part of the input that the step cannot overlap."""
+"""A larger part of the loop for making elements is a bottleneck even if the rest is the step: it is
+the one part of the input that the step cannot overlap."""
 SATURATED = 0.8
-"""Decode threads that work more of their time than this are the limit; the rest is what handing
-rows over costs when they come in bursts."""
+"""Decode threads that work a larger part of their time are the bottleneck; the rest is the overhead
+of handing rows over when they arrive in bursts."""
 QUEUED = 0.25
-"""Share of the time in which decode threads could run and had no CPU. A quarter is more than the
-consumer's own thread takes from them when each CPU has one decode thread and some are two."""
+"""Share of the time in which decode threads could run and had no CPU. The consumer's own thread
+takes less than a quarter from them when each CPU has one decode thread and some have two."""
 CONTENDED = 0.5
-"""With that much waiting for CPUs, decode threads need not be saturated: one that has no CPU holds
-up the row that all wait for, and the look-ahead fills behind it."""
+"""With that much waiting for CPUs, decode threads need not be saturated: one that has no CPU delays
+the row that all wait for, and the readahead fills up behind it."""
 SHARED = 0.05
-"""Decode threads that worked less of the time for other iterators, while rows waited here, are not
-worth a word: as much waiting counts as keeping up."""
+"""A smaller part of the decode threads' time for other iterators, while rows were ready here, is
+not mentioned: as much waiting counts as keeping up."""
 MAJOR = 0.5
 """A part of the decode threads' work that is more than half of it gives the case its name."""
 SLOW_FACTOR = 4.0
 """A shard this many times slower than the median one, by request and by byte, is not chance."""
 SLOW_SHARE = 0.25
-"""And it matters when it takes this much of all reading time."""
+"""And it matters when it takes this part of all reading time."""
 SLOW_REQUESTS = 3
 """Requests to a shard before its mean is worth comparing."""
 BAD_ROWS = 5
-"""Bad rows of a shard before it is looked at: fewer are what any large collection has."""
+"""Bad rows of a shard before it is considered: any large collection has some."""
 BAD_SHARE = 0.05
-"""A shard that surely has a smaller share of bad rows is not damaged: it holds some bad files. One
-that was cut or overwritten loses far more."""
+"""A shard whose share of bad rows may be smaller is not called damaged: it holds a few bad files.
+One that was cut or overwritten loses far more."""
 BAD_FACTOR = 4.0
-"""And its share is surely so many times that of the other shards together, as for slow ones: where
-all are alike, no shard is to blame."""
+"""Its share must be this many times that of the other shards together, as for slow ones: where all
+are alike, no shard is to blame."""
 SURE_SIGMAS = 3.0
-""""Surely" is the lower end of an interval of so many standard deviations: of a hundred shards that
-are alike, hardly one would be blamed by chance, however few rows were seen."""
+"""Shares are taken at the lower end of an interval of this many standard deviations: of a hundred
+shards that are alike, hardly one is blamed by chance, however few rows were seen."""
 MANY_BAD = 0.1
 """A larger share of bad rows in all is told first: training on what is left of the data, or on
-masked zeros, is what the run will be about, however fast it is."""
+masked zeros, matters more than speed."""
 BAD_WORK = 0.2
-"""Bad rows of a shard that take this much of the decode threads' time limit the loop: without them
-the same threads would do a quarter more."""
+"""Bad rows of a shard that take this part of the decode threads' time are the bottleneck: without
+them the same threads would do a quarter more."""
 PAUSES = 2
-"""Pauses of the consumer before it is said to take rows in runs."""
+"""Pauses of the consumer before its rows are said to be taken in bursts."""
 PAUSING = 0.5
-"""And they are so much of its own time: otherwise what it does between them is the larger part."""
+"""And they are this part of its own time: otherwise its work between them is the larger part."""
 WINDOW_ROWS = 256
-"""Runs longer than this are a shuffle window's: batches that are put together behind single rows
-are shorter, and windows that are worth having are longer."""
+"""Longer bursts are a shuffle window's: batches assembled from single rows are shorter, and windows
+that are worth having are longer."""
 SMALL_REQUEST_BYTES = 256 << 10
-"""Where the fit cannot tell: mean requests below this are latency on every network file system
-that we know of (at 20 MB/s and more, and a millisecond or more)."""
+"""Without a fit, a smaller mean request is latency-bound on every network file system that we know
+of (at 20 MB/s and more, and a millisecond or more)."""
 MOST_READERS = 128
 """More waiting threads than this are not advised."""
 TWICE = 2
-"""What is doubled when nothing tells how much is needed."""
+"""The factor where nothing tells how much more is needed."""
 
 
 def decodes(stats: Stats) -> bool:
@@ -87,10 +88,7 @@ def decoders_busy(stats: Stats) -> float:
 
 
 def elsewhere(stats: Stats) -> float:
-    """The part of the decode threads' time in which they were wanted here and worked elsewhere.
-
-    For other iterators of the process, that is; 0 to 1.
-    """
+    """The part of the decode threads' time that other iterators had while rows were ready here."""
     return share_of(stats.decoders.elsewhere_seconds, stats.decoders.alive_seconds)
 
 
@@ -106,7 +104,7 @@ def cpu_queued(stats: Stats) -> float:
 
 
 def slow_shard(stats: Stats) -> ShardStats | None:
-    """The shard that is far slower than the others and takes much of the reading, if one is."""
+    """The shard that is far slower than the others and takes much of the reading time, if any."""
     shards = [s for s in stats.shards if s.requests >= SLOW_REQUESTS and s.bytes > 0]
     if len(shards) < 3:
         return None
@@ -123,14 +121,14 @@ def slow_shard(stats: Stats) -> ShardStats | None:
 
 
 def bad_shard(stats: Stats) -> ShardStats | None:
-    """The shard whose share of bad rows is far above that of the others, if one is."""
+    """The shard whose share of bad rows is far above that of the others, if any."""
     shards = [shard for shard in stats.shards if shard.decoded_rows]
     suspects = [shard for shard in shards if shard.bad_rows >= BAD_ROWS]
     if len(shards) < 2 or not suspects:
         return None
-    worst = max(suspects, key=_surely_bad)
+    worst = max(suspects, key=_least_bad_share)
     floor = max(BAD_SHARE, BAD_FACTOR * usual_bad_share(stats, worst))
-    return worst if _surely_bad(worst) >= floor else None
+    return worst if _least_bad_share(worst) >= floor else None
 
 
 def bad_share(stats: Stats) -> float:
@@ -148,8 +146,8 @@ def usual_bad_share(stats: Stats, but: ShardStats) -> float:
     return share_of(bad, rows)
 
 
-def _surely_bad(shard: ShardStats) -> float:
-    """What share of its rows is bad at least, from those that came.
+def _least_bad_share(shard: ShardStats) -> float:
+    """A lower bound of the share of the shard's rows that are bad, from those that were decoded.
 
     The lower end of Wilson's interval (Journal of the American Statistical Association 22, 1927),
     which holds for few rows too.
@@ -160,23 +158,24 @@ def _surely_bad(shard: ShardStats) -> float:
     return max((share + z * z / (2 * n) - spread) / (1 + z * z / n), 0.0)
 
 
-def run_rows(stats: Stats) -> int | None:
-    """Rows that the consumer takes from one pause to the next; `None` where it has no such habit.
+def burst_rows(stats: Stats) -> int | None:
+    """Rows that the consumer takes from one pause to the next; `None` where it takes no bursts.
 
-    Of single rows only: between batches there are steps, and pauses are what comes now and then.
+    Of single rows only: between batches there are steps, and pauses are exceptions.
     """
     pauses = stats.pauses
     if stats.settings.batch_size is not None or pauses.count < PAUSES:
         return None
     if pauses.seconds < PAUSING * stats.stages.consumer.busy_seconds:
         return None
-    # The loop is in a pause now, or in what comes before it, which is not counted yet.
+    # The burst or the pause that is going on now has not been counted yet.
     return round(stats.elements / (pauses.count + 1))
 
 
 def rows_ahead(stats: Stats) -> int:
-    """Single rows that may be under way or waiting: `prefetch_batches` for each decode thread."""
-    return stats.settings.prefetch_batches * max(stats.settings.num_threads, 1) + 1
+    """Single rows that may be under way or waiting."""
+    settings = stats.settings
+    return _core.max_open_rows(settings.prefetch_batches, max(settings.num_threads, 1))
 
 
 def request_seconds(shard: ShardStats) -> float:

@@ -1,8 +1,8 @@
-"""The questions, in their order."""
+"""The questions that lead to a verdict, in their order."""
 
 from __future__ import annotations
 
-from gristmill.metrics.damaged_shard import blame_bad, lead_with_bad, mention_bad
+from gristmill.metrics.damaged_shard import damaged_shard, lead_with_bad_rows, mention_damaged_shard
 from gristmill.metrics.decoders import saturated
 from gristmill.metrics.measures import (
     BAD_WORK,
@@ -23,7 +23,7 @@ from gristmill.metrics.measures import (
     figures_of,
     slow_shard,
 )
-from gristmill.metrics.readers import blame_shard, idle
+from gristmill.metrics.readers import idle, slow_storage
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.text import count_text, ms_text, rate_text
 from gristmill.metrics.verdict import Advice, Case, Verdict
@@ -32,21 +32,21 @@ from gristmill.metrics.verdict import Advice, Case, Verdict
 def decide(stats: Stats) -> Verdict:
     """The verdict on these figures. Pure: the same figures give the same verdict.
 
-    The questions are asked in this order, and the first yes decides: is it too early; does making
-    elements hold up the loop; does the loop wait at all; do the bad rows of one shard take the
-    decode threads' time; are these saturated, and then by what; is one shard slow; what are the
-    readers doing. A shard that stands out by its bad rows and is not what limits is told besides,
-    and a large share of bad rows before all else.
+    The questions are asked in this order, and the first yes decides: is it too early; is making
+    elements the bottleneck; does the loop wait at all; do the bad rows of one shard take the decode
+    threads' time; are these saturated, and then by what; is one shard slow; what are the readers
+    doing. A damaged shard that is not the bottleneck is mentioned last, and a large share of bad
+    rows first.
     """
     if stats.elements < ENOUGH_ELEMENTS or stats.loop_seconds < ENOUGH_SECONDS:
         return _too_early(stats)
-    verdict, bad = _limit(stats), bad_shard(stats)
+    verdict, bad = _bottleneck(stats), bad_shard(stats)
     if bad is not None and verdict.case is not Case.BAD_SHARD:
-        verdict = mention_bad(verdict, stats, bad)
-    return lead_with_bad(verdict, stats) if bad_share(stats) > MANY_BAD else verdict
+        verdict = mention_damaged_shard(verdict, stats, bad)
+    return lead_with_bad_rows(verdict, stats) if bad_share(stats) > MANY_BAD else verdict
 
 
-def _limit(stats: Stats) -> Verdict:
+def _bottleneck(stats: Stats) -> Verdict:
     """What limits the loop."""
     loop = stats.loop_seconds
     if stats.stages.deliver.busy_seconds >= DELIVERING * loop:
@@ -55,13 +55,13 @@ def _limit(stats: Stats) -> Verdict:
         return _consumer(stats)
     bad = bad_shard(stats)
     if bad is not None and bad.bad_busy_seconds >= BAD_WORK * stats.decoders.alive_seconds:
-        return blame_bad(stats, bad)
+        return damaged_shard(stats, bad)
     taken = decoders_taken(stats)
     if taken >= SATURATED or (taken >= CONTENDED and cpu_queued(stats) >= QUEUED):
         return saturated(stats)
     slow = slow_shard(stats)
     if slow is not None:
-        return blame_shard(stats, slow)
+        return slow_storage(stats, slow)
     return idle(stats)
 
 

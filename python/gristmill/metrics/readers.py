@@ -1,4 +1,4 @@
-"""The decode threads idle: what holds the readers up, or what they are busy with."""
+"""Sentences for idle decode threads: what the readers wait for, or what they are busy with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from pathlib import PurePath
 from statistics import median
 
-from gristmill.metrics.bursts import in_runs
+from gristmill.metrics.bursts import in_bursts
 from gristmill.metrics.decoders import assemble
 from gristmill.metrics.measures import (
     MAJOR,
@@ -14,13 +14,13 @@ from gristmill.metrics.measures import (
     SLOW_REQUESTS,
     SMALL_REQUEST_BYTES,
     TWICE,
+    burst_rows,
     decoders_taken,
     decodes,
     figures_of,
     needed_speedup,
     request_seconds,
     rows_ahead,
-    run_rows,
     share_of,
 )
 from gristmill.metrics.stats import ShardStats, Stats
@@ -28,8 +28,8 @@ from gristmill.metrics.text import count_text, mb_text, ms_text
 from gristmill.metrics.verdict import Advice, Case, Verdict
 
 
-def blame_shard(stats: Stats, slow: ShardStats) -> Verdict:
-    """The verdict where reading `slow` takes the time."""
+def slow_storage(stats: Stats, slow: ShardStats) -> Verdict:
+    """The verdict where reading the shard `slow` takes the time."""
     others = [s for s in stats.shards if s is not slow and s.requests >= SLOW_REQUESTS]
     usual = median(map(request_seconds, others))
     share = share_of(slow.busy_seconds, sum(s.busy_seconds for s in stats.shards))
@@ -55,7 +55,7 @@ def blame_shard(stats: Stats, slow: ShardStats) -> Verdict:
 
 
 def idle(stats: Stats) -> Verdict:
-    """The decode threads idle: what do the readers do?"""
+    """The verdict where the decode threads idle, by what the readers do."""
     waits, alive = stats.reader_waits, stats.readers.alive_seconds
     look_ahead = share_of(waits.look_ahead_seconds, alive)
     budget = share_of(waits.memory_budget_seconds, alive)
@@ -96,9 +96,9 @@ def _memory(stats: Stats, share: float) -> Verdict:
 
 
 def _look_ahead(stats: Stats, share: float) -> Verdict:
-    run, n = run_rows(stats), stats.settings.prefetch_batches
-    if run is not None and run > rows_ahead(stats):
-        return in_runs(stats, run, share)
+    burst, n = burst_rows(stats), stats.settings.prefetch_batches
+    if burst is not None and burst > rows_ahead(stats):
+        return in_bursts(stats, burst, share)
     to = max(n * TWICE, 4)
     if not decodes(stats):
         # Each reader makes a batch at a time: more of them than CPUs make no more.

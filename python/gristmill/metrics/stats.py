@@ -1,9 +1,10 @@
-"""What an iterator has measured of itself, `it.stats()`: plain, frozen values."""
+"""What an iterator has measured of itself, `it.stats()`: plain, frozen values.
+
+The native core makes them.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ class StageStats:
         count: Rows, requests, batches or elements that went through it.
         busy_seconds: At work.
         waiting_seconds: Asleep.
-        p50_seconds: Half of the rows (requests, ...) took less; to within a sixteenth, as the next.
+        p50_seconds: Half of the rows (requests, ...) took less; exact to a sixteenth, as the next.
         p90_seconds: 90 % took less.
         p99_seconds: 99 % took less.
     """
@@ -33,29 +34,24 @@ class StageStats:
 
 @dataclass(frozen=True)
 class Stages:
-    """The way of the data.
-
-    What takes less than 200 us on average is sampled, so that measuring it costs little: the
-    percentiles of `plan`, `decode` and `assemble` are then of one in 61 (`plan` of one row in 127
-    where batches are read as a whole), `busy_seconds` of `assemble` is their mean times the count,
-    and of a loop whose rounds take so little, one delivery in 17 is timed and stands for the
-    others. Where readers sleep for less than that, `waiting_seconds` of `read` is an estimate
-    within a few percent. Counts, rows and the consumer's waits are exact.
+    """The stages of the data's path.
 
     Attributes:
-        plan: Rows: which one is next, and where its bytes are; loading its record batch's columns
-            (without the reads); where nothing is decoded, also what readers do with the rows then.
-            It waits for tables that another reader is loading.
-        read: Requests to the storage. It waits for the look-ahead and the memory budget.
-        decode: Rows, from encoded bytes to samples at their own rate; with the reading of those
-            that are substituted for bad ones. It waits for rows to be read.
+        plan: Rows: finding the next one, and its bytes in a record batch. Busy is the readers' time
+            outside requests and waits, so where nothing is decoded it is also the work on rows;
+            waiting is for record batches that other readers are loading. The percentiles are of
+            loading a record batch's columns.
+        read: Requests to the storage, after the shards were opened. Readers wait for the readahead
+            limit and the memory budget.
+        decode: Rows, from encoded bytes to samples at their own rate, and reading substitutes for
+            bad ones. The threads wait for rows to be read.
         resample: Rows that were resampled, in the decode threads.
-        assemble: Batches, joined by the thread that has their last row: a reader's where nothing is
-            decoded.
+        assemble: Batches, assembled by the thread that finishes their last row: a reader where
+            nothing is decoded.
         deliver: Elements made of batches for Python. Waiting for the GIL counts as work.
         consumer: Elements taken. Busy is what the caller does between two calls of `next`, waiting
-            is what those calls slept for data, and the percentiles are of these waits. The first
-            element's is told apart, in `Stats.first_element_seconds`.
+            is how long those calls waited for data, and the percentiles are of these waits. The
+            first wait is not among them; it is `Stats.first_element_seconds`.
     """
 
     plan: StageStats = field(default_factory=StageStats)
@@ -71,13 +67,14 @@ class Stages:
 class StorageStats:
     """Positional reads of the shards, those that opened them included.
 
-    Of files whose requests take less than 200 us on average one request in 32 is timed, and stands
-    for the others in `busy_seconds`. Requests and bytes are exact.
-
-    `latency_seconds` and `seconds_per_byte` are a least-squares fit of what a request takes over
-    the bytes that all readers have in flight: the bytes share the storage's bandwidth,
-    `1 / seconds_per_byte`, and the latency is what more readers would hide. Both are `None` while
-    requests are few or all alike.
+    Attributes:
+        requests: Number of requests.
+        bytes: Bytes read.
+        busy_seconds: Thread seconds inside requests.
+        latency_seconds: Time of a request apart from its bytes, which more readers would hide. From
+            a least-squares fit of a request's time over the bytes that all readers have in flight,
+            since these share the bandwidth. `None` while requests are few or all alike.
+        seconds_per_byte: The inverse of the bandwidth, from the same fit.
     """
 
     requests: int = 0
@@ -89,7 +86,15 @@ class StorageStats:
 
 @dataclass(frozen=True)
 class CacheStats:
-    """Record batches' columns that were in memory (tables), and files that were open."""
+    """Caches of record batches' columns (tables), and of open files.
+
+    Attributes:
+        table_hits: Rows whose table was in memory.
+        table_loads: Tables that were loaded.
+        table_bytes: Bytes of tables in memory now.
+        file_hits: Requests that found their file open.
+        file_opens: Files that were opened.
+    """
 
     table_hits: int = 0
     table_loads: int = 0
@@ -100,11 +105,11 @@ class CacheStats:
 
 @dataclass(frozen=True)
 class QueueStats:
-    """What lies between the stages now, and its mean over the elements taken.
+    """The queues between the stages now, and their mean depth over the elements taken.
 
     Attributes:
-        unfinished_rows: Rows that are claimed and not yet decoded.
-        read_rows: Rows among them that are read and wait for a decoder.
+        unfinished_rows: Rows that a reader has taken on and that are not decoded yet.
+        read_rows: Rows among them that are read and wait for a decode thread.
         read_bytes: Bytes charged to the budget for these.
         open_batches: Batches under way or waiting for the consumer.
         ready_batches: Batches among them that wait for the consumer.
@@ -123,7 +128,13 @@ class QueueStats:
 
 @dataclass(frozen=True)
 class MemoryStats:
-    """Bytes in flight, as they count for the budget: now, at the most, and allowed."""
+    """Bytes in flight, as they count for the budget.
+
+    Attributes:
+        used_bytes: Now.
+        peak_bytes: The most so far.
+        budget_bytes: The most allowed.
+    """
 
     used_bytes: int = 0
     peak_bytes: int = 0
@@ -135,7 +146,7 @@ class ReaderWaitStats:
     """Why reader threads were asleep, in thread seconds.
 
     Attributes:
-        look_ahead_seconds: As many batches were open as `prefetch_batches` allows.
+        look_ahead_seconds: The readahead limit: `prefetch_batches` were under way.
         memory_budget_seconds: The next batch or row did not fit into `memory_budget`.
         tables_seconds: Another reader was loading the same record batch's columns, or large ones.
     """
@@ -147,14 +158,14 @@ class ReaderWaitStats:
 
 @dataclass(frozen=True)
 class PauseStats:
-    """When the consumer did something else for ten times as long as it does on average, or longer.
+    """Pauses of the consumer: ten times as long between two elements as on average, or longer.
 
     A loop that takes a step for each element has none. One that fills a shuffle window or a batch
-    takes elements in runs, and pauses behind each; so does one that evaluates now and then.
+    takes elements in bursts, and pauses after each; so does one that evaluates now and then.
 
     Attributes:
-        count: How often. The last one counts when the consumer is back.
-        seconds: How long in all, to within a sixteenth.
+        count: Number of pauses. The last one counts once it has ended.
+        seconds: All of them together, exact to a sixteenth.
     """
 
     count: int = 0
@@ -166,13 +177,13 @@ class ThreadStats:
     """One kind of threads. Decode threads are shared by all iterators of a process.
 
     Attributes:
-        count: How many; of the decode threads, those that may work for this iterator at a time.
-        alive_seconds: Thread seconds since they started.
-        cpu_seconds: On a CPU; `None` where the system does not tell. Of shared threads, the part
-            that this iterator had of their time at work.
+        count: Number of threads; of decode threads, those that may work here at a time.
+        alive_seconds: Thread seconds since the shards were opened.
+        cpu_seconds: On a CPU; `None` where the system does not tell. Of shared threads, this
+            iterator's part by the time that they worked for it.
         cpu_queue_seconds: Ready to run, and no CPU was free; `None` as above.
-        elsewhere_seconds: Decode threads only: rows waited here, and the threads worked for other
-            iterators. Neither busy nor waiting in `Stages.decode`.
+        elsewhere_seconds: Decode threads only: rows were ready here, and the threads worked for
+            other iterators. Neither busy nor waiting in `Stages.decode`.
     """
 
     count: int = 0
@@ -186,18 +197,18 @@ class ThreadStats:
 class ShardStats:
     """One shard: the requests to it, and its rows where they are decoded.
 
-    A row counts each time that it is decoded, also those read ahead or in the place of bad ones.
+    A row counts each time that it is decoded, also if it is read ahead or a substitute.
 
     Attributes:
         path: As it was given.
         requests: To the storage.
-        bytes: That they brought.
+        bytes: Bytes read.
         busy_seconds: Thread seconds inside requests.
-        decoded_rows: Rows that the decode threads took up.
+        decoded_rows: Rows that were decoded, or tried.
         bad_rows: Those that could not be used.
-        damaged_rows: Those that were used though something is wrong with them.
-        bad_busy_seconds: Decode threads' time that went to bad rows: until that was known, and for
-            reading others in their place.
+        damaged_rows: Those that were used although something is wrong with them.
+        bad_busy_seconds: Decode threads' time for bad rows: finding that they are, and reading
+            substitutes.
     """
 
     path: str
@@ -212,7 +223,7 @@ class ShardStats:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the figures were measured with.
+    """The options and the machine that the figures were measured with.
 
     Attributes:
         num_threads: Decode threads that may work for this iterator at a time.
@@ -243,17 +254,28 @@ class Settings:
 
 @dataclass(frozen=True)
 class Stats:
-    """Everything, since the native threads started; a restored iterator begins anew.
+    """All figures since the native threads started; a restored iterator begins anew.
 
     `str()` gives a table. `to_dict()` is safe for JSON.
 
     Attributes:
         elapsed_seconds: Since the threads were started.
-        opening_seconds: What opening the shards took; `None` while they are not open.
+        opening_seconds: Time for opening the shards; `None` while they are not open.
         first_element_seconds: How long the first `next` waited; `None` before it returned.
         elements: Elements delivered.
         rows: Rows delivered.
-        bad_rows: Rows that could not be used, in the places of these, each time that they came.
+        bad_rows: Rows that could not be used, in the places of these, each time that one was met.
+        stages: Each stage of the data's path.
+        storage: Reads of the shards.
+        caches: Cache hits and loads.
+        queues: What waits between the stages.
+        memory: Bytes in flight.
+        reader_waits: Why readers waited.
+        pauses: Pauses of the consumer.
+        readers: The threads that read.
+        decoders: The threads that decode.
+        shards: The shards that were read from, in their order.
+        settings: The options and the machine that all of this was measured with.
     """
 
     elapsed_seconds: float = 0.0
@@ -276,13 +298,13 @@ class Stats:
 
     @property
     def loop_seconds(self) -> float:
-        """The consumer's time since the first element: its work, its waiting, and delivery."""
+        """The consumer's time since the first element: its own work, waiting, and delivery."""
         consumer = self.stages.consumer
         return consumer.busy_seconds + consumer.waiting_seconds + self.stages.deliver.busy_seconds
 
     @property
     def rows_per_second(self) -> float:
-        """Rows delivered after the first element, by the time that they took."""
+        """Throughput after the first element."""
         if self.elements < 2 or self.loop_seconds <= 0:
             return 0.0
         return self.rows * (self.elements - 1) / self.elements / self.loop_seconds
@@ -301,36 +323,6 @@ class Stats:
         return "\n".join(_table(self))
 
 
-def from_native(native: Mapping[str, Any] | None, settings: Settings) -> Stats:
-    """Makes `Stats` of what the native core tells; of nothing, the stats of what never ran."""
-    if native is None:
-        return Stats(settings=settings)
-    parts: dict[str, Any] = dict(native)
-    parts["stages"] = Stages(**{name: StageStats(**s) for name, s in parts["stages"].items()})
-    for name, kind in _PARTS.items():
-        parts[name] = kind(**parts[name])
-    parts["shards"] = tuple(ShardStats(**shard) for shard in parts["shards"])
-    del parts["usable_cpus"]
-    return Stats(**parts, settings=settings)
-
-
-def machine_cpus() -> int:
-    """CPUs of the machine, whoever may use them."""
-    return os.cpu_count() or 1
-
-
-_PARTS: dict[str, type] = {
-    "storage": StorageStats,
-    "caches": CacheStats,
-    "queues": QueueStats,
-    "memory": MemoryStats,
-    "reader_waits": ReaderWaitStats,
-    "pauses": PauseStats,
-    "readers": ThreadStats,
-    "decoders": ThreadStats,
-}
-
-
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
@@ -340,7 +332,7 @@ def _plain(value: Any) -> Any:
 
 
 def _table(stats: Stats) -> list[str]:
-    """The figures that tell most, within 80 columns."""
+    """The most important figures, within 80 columns."""
     memory, storage, queues = stats.memory, stats.storage, stats.queues
     lines = [
         f"{stats.rows:,} rows in {stats.elements:,} elements, {stats.elapsed_seconds:.1f} s",

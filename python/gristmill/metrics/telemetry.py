@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from gristmill import _core
 from gristmill._grain import record_reads
-
-if TYPE_CHECKING:  # the iterator has one of these, and this one speaks of the iterator
-    from gristmill.iterator import ArrowIterator
+from gristmill.metrics.stats import Stats
+from gristmill.metrics.verdict import Verdict
 
 logger = logging.getLogger("gristmill")
 
 _LOOK_SECONDS = 1.0
-"""How often anything is passed on at most: an element more costs one look at the clock."""
+"""How often anything is passed on at most: other elements cost one reading of the clock."""
 _DEBUG_SECONDS = 60.0
-"""How often a line is logged where nobody asked for another interval."""
+"""How often a line is logged where no other interval was asked for."""
 
 
-class Reporter:
+class _Source(Protocol):
+    """The iterator."""
+
+    def stats(self) -> Stats: ...
+    def verdict(self) -> Verdict: ...
+
+
+class Telemetry:
     """Belongs to one iterator and is told of each element."""
 
     def __init__(self, log_every_seconds: float | None) -> None:
@@ -38,34 +44,31 @@ class Reporter:
         self._next_look, self._next_line = now + self._pause, now + self._every
         self._reads = (0, 0, 0.0)
 
-    def element(self, iterator: ArrowIterator, pipeline: _core.Pipeline) -> None:
+    def element(self, source: _Source, pipeline: _core.Pipeline) -> None:
         """An element was delivered."""
         now = time.monotonic()
         if now < self._next_look:
             return
         self._next_look = now + self._pause
-        before = self._reads
-        self._reads = (*pipeline.reads(), pipeline.read_seconds())
-        requests, n_bytes, seconds = (b - a for a, b in zip(before, self._reads, strict=True))
-        # Requests that take microseconds are sampled: there may be none that was timed.
-        seconds = seconds or requests * self._reads[2] / max(self._reads[0], 1)
-        record_reads(int(requests), int(n_bytes), seconds)
+        (requests, n_bytes, seconds), reads = self._reads, pipeline.reads()
+        self._reads = (reads.requests, reads.bytes, reads.seconds)
+        record_reads(reads.requests - requests, reads.bytes - n_bytes, reads.seconds - seconds)
         if now >= self._next_line:
             self._next_line = now + self._every
-            self.line(iterator)
+            self._log(source)
 
-    def line(self, iterator: ArrowIterator) -> None:
-        """Logs the rate and the verdict, if anybody listens."""
+    def _log(self, source: _Source) -> None:
+        """Logs the throughput and the verdict, if the level is enabled."""
         if not logger.isEnabledFor(self._level):
             return
-        stats = iterator.stats()
+        stats = source.stats()
         logger.log(
             self._level,
             "%s: %d rows%s, %.0f rows/s, waiting %.1f %%. %s",
-            iterator,
+            source,
             stats.rows,
             f" ({stats.bad_rows} bad)" if stats.bad_rows else "",
             stats.rows_per_second,
             100 * stats.waiting_share,
-            iterator.verdict(),
+            source.verdict(),
         )

@@ -1,4 +1,4 @@
-"""What a verdict consists of."""
+"""The parts of a verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,25 @@ from typing import Any
 
 
 class Case(enum.StrEnum):
-    """What limits the pipeline."""
+    """What limits the pipeline; `docs/diagnosis.md` explains each.
+
+    Attributes:
+        CONSUMER: The training loop: all is well.
+        DECODE: Decoding.
+        RESAMPLE: Resampling.
+        STORAGE_BANDWIDTH: The storage's bandwidth.
+        STORAGE_LATENCY: The storage's latency.
+        MEMORY_BUDGET: The memory budget.
+        SHUFFLE_WINDOW: A shuffle window after the iterator, which takes rows in bursts.
+        LOOK_AHEAD: The readahead limit, `prefetch_batches`.
+        SLOW_SHARD: One shard that is slow to read.
+        BAD_SHARD: One shard with many bad rows.
+        CPU_QUOTA: The CPUs that this process may use.
+        OVERSUBSCRIBED: More threads than CPUs.
+        ASSEMBLE: Columns other than the audio.
+        PYTHON: Making elements for Python.
+        TOO_EARLY: Not known yet.
+    """
 
     CONSUMER = "consumer"
     DECODE = "decode"
@@ -33,10 +51,10 @@ class Advice:
 
     Attributes:
         option: What to change: an option of `ReadOptions`, `Audio` or `ArrowIterDataset` by name,
-            or `"cpus"`, `"workers"`, `"iterators"`, `"files"` for what lies outside.
-        now: Its value; `None` where there is no one value.
-        to: The value to try; `None` where `why` says more than a value could.
-        why: What it does.
+            or `"cpus"`, `"workers"`, `"iterators"`, `"files"` for what is no option.
+        now: Its value; `None` where there is no single value.
+        to: The value to try; `None` where `why` explains it.
+        why: The effect.
     """
 
     option: str
@@ -55,9 +73,9 @@ class Verdict:
     """A sentence, and the figures behind it. `str()` gives the sentence.
 
     Attributes:
-        case: What limits.
+        case: The bottleneck.
         text: A sentence or two for people.
-        figures: What the sentence rests on: shares are 0 to 1, units are in the names.
+        figures: The figures behind the sentence: shares are 0 to 1, units are in the names.
         advice: What to change, the most promising first.
     """
 

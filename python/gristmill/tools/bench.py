@@ -1,4 +1,4 @@
-"""The crop job on a user's own shards, beside the bare decode loop: `gristmill bench`."""
+"""`gristmill bench`: crops from a user's own shards, compared with a bare decode loop."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ import numpy as np
 
 from gristmill import _core, checks
 from gristmill.errors import SchemaError
+from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.verdict import Verdict
-from gristmill.options import Audio, Limits, RandomCrop, ReadOptions, read_options
+from gristmill.options import Audio, ReadOptions, native_audio, read_options
 from gristmill.paths import Paths
-from gristmill.tools.crops import OnBatch, take
-from gristmill.tools.doctor.loops import decode_crop
-from gristmill.tools.headers import audio_column, read_headers
-from gristmill.tools.inspect import draw
+from gristmill.report import AudioInfo
+from gristmill.tools.crops import CropJob, OnBatch, decode_crop, take
+from gristmill.tools.headers import read_headers
+from gristmill.tools.page import Page
+from gristmill.tools.sample import draw
+from gristmill.tools.shards import audio_column
 
 _SAMPLE_ROWS = 64
-_SAMPLE_SHARE = 0.25
-"""Of the time that goes to the bare loop."""
+SAMPLE_SHARE = 0.25
+"""The part of the time that goes to the bare loop."""
 
 
 @dataclass(frozen=True)
 class BenchReport:
-    """How fast batches of crops come when nothing else is done.
+    """Throughput of batches of crops when nothing else is done.
 
     Attributes:
         batches: Measured, after the first.
         batch_size: Rows in each.
         seconds: In this time.
-        first_batch_seconds: What the first one took, opening the shards included.
+        first_batch_seconds: Time for the first batch, opening the shards included.
         wait_p50_seconds: Half of the batches were waited for less.
         wait_p90_seconds: 90 % of them.
         wait_p99_seconds: 99 % of them.
@@ -43,7 +46,7 @@ class BenchReport:
         bare_rows_per_second: The same decode calls on rows of a sample in memory, on as many
             threads, and nothing else.
         rows: In these batches, without those that could not be decoded.
-        bad_rows: Those, each time that one came.
+        bad_rows: Rows that could not be decoded, each time that one was delivered.
         verdict: What limits it.
         stats: Everything that was measured.
     """
@@ -69,13 +72,11 @@ class BenchReport:
 
     @property
     def bytes_per_second(self) -> float:
-        """What was read of the storage a second."""
+        """Bytes read from the storage a second."""
         return self.read_bytes / self.seconds
 
     def __str__(self) -> str:
-        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
-
-        return pages.bench(self)
+        return str(page_of(self))
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
@@ -86,6 +87,30 @@ class BenchReport:
             "verdict": self.verdict.to_dict(),
             "stats": self.stats.to_dict(),
         }
+
+
+def page_of(report: BenchReport) -> Page:
+    """The page that `gristmill bench` prints."""
+    page = Page()
+    waits = (report.wait_p50_seconds, report.wait_p90_seconds, report.wait_p99_seconds)
+    share = report.rows_per_second / max(report.bare_rows_per_second, 1e-9)
+    page.table(
+        f"{report.batches:,} batches of {report.batch_size} crops in {report.seconds:.1f} s",
+        [
+            ("rows/s", f"{report.rows_per_second:,.0f}"),
+            ("read", f"{report.bytes_per_second / 1e6:,.1f} MB/s"),
+            ("first batch after", f"{report.first_batch_seconds:.2f} s"),
+            ("a batch takes", " / ".join(f"{1e3 * wait:,.1f}" for wait in waits) + " ms"),
+            ("", "(half, 90 % and 99 % of the batches take less)"),
+            ("bare decode loop", f"{report.bare_rows_per_second:,.0f} rows/s; this is {share:.2f}"),
+        ],
+    )
+    if report.bad_rows:
+        share = report.bad_rows / max(report.stats.rows, 1)
+        page.say(f"  {share:.1%} of the rows cannot be decoded; gristmill scan names them")
+    page.say()
+    page.paragraph(str(report.verdict))
+    return page
 
 
 def bench(
@@ -99,7 +124,7 @@ def bench(
     read: ReadOptions | None = None,
     on_batch: OnBatch | None = None,
 ) -> BenchReport:
-    """Takes shuffled batches of random crops as fast as they come.
+    """Takes shuffled batches of random crops as fast as they are delivered.
 
     Args:
         paths: As in `ArrowIterDataset`.
@@ -107,39 +132,31 @@ def bench(
         crop_seconds: Length of the crops.
         sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
         column: The audio column; `None` takes the one that the Hugging Face features call audio.
-        seconds: What measuring takes, about.
-        read: Threads, memory and look-ahead.
-        on_batch: Is told how far it is, after each batch.
+        seconds: How long to measure, about.
+        read: Threads, memory and readahead.
+        on_batch: Is told the progress after each batch.
 
     Raises:
         OSError: A shard cannot be read.
         SchemaError: There is no audio column, or nothing in it can be decoded.
         ValueError: A number is out of range.
     """
-    batch_size = checks.integer("batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64")
-    crop_seconds = checks.number(
-        "crop_seconds", crop_seconds, 0, 86_400, above=True, write="crop_seconds=5"
-    )
-    sample_rate = checks.integer(
-        "sample_rate", sample_rate, 1, 768_000, write="sample_rate=32_000, in Hz", none=True
-    )
-    column = checks.text("column", column, write='column="audio"', none=True)
-    seconds = checks.number("seconds", seconds, 0, 1e9, above=True, write="seconds=10")
+    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds)
     checks.function("on_batch", on_batch)
     options = read_options(read)
     headers, _ = read_headers(paths, options)
-    name = audio_column(headers, column)
+    name = audio_column(headers, job.column)
     sample, rows = draw(headers, name, _SAMPLE_ROWS, options)
     if not rows:
         raise SchemaError(f"nothing in a sample of column {name!r} can be decoded", column=name)
-    rate = sample_rate or next(iter(sample.sample_rates))
-    audio = Audio(name, rate, crop=RandomCrop(crop_seconds), strict=False)
-    bare = _bare(rows, audio, options, _SAMPLE_SHARE * seconds)
-    crops = take(headers, audio, batch_size, options, (1 - _SAMPLE_SHARE) * seconds, on_batch)
+    audio = job.audio(name, sample)
+    bare = _bare(rows, audio, job.crop_seconds, options, SAMPLE_SHARE * job.seconds)
+    rest = (1 - SAMPLE_SHARE) * job.seconds
+    crops = take(headers, audio, job.batch_size, options, rest, on_batch)
     p50, p90, p99 = np.percentile(crops.waits, [50, 90, 99])
     return BenchReport(
         batches=len(crops.waits),
-        batch_size=batch_size,
+        batch_size=job.batch_size,
         seconds=crops.seconds,
         first_batch_seconds=crops.first_seconds,
         wait_p50_seconds=float(p50),
@@ -149,17 +166,22 @@ def bench(
         bare_rows_per_second=bare,
         rows=crops.rows,
         bad_rows=crops.stats.bad_rows,
-        verdict=crops.verdict,
+        verdict=decide(crops.stats),
         stats=crops.stats,
     )
 
 
-def _bare(rows: Sequence[bytes], audio: Audio, read: ReadOptions, seconds: float) -> float:
+def _bare(
+    rows: Sequence[tuple[bytes, AudioInfo]],
+    audio: Audio,
+    crop_seconds: float,
+    read: ReadOptions,
+    seconds: float,
+) -> float:
     """Crops a second of threads that do nothing but decode rows in memory."""
+    native = native_audio(audio)
     n_threads = read.num_threads or _core.usable_cpus()
-    crop = audio.crop.seconds if audio.crop else 0.0
-    infos = [_core.probe(data, limits=Limits()) for data in rows]
-    last = [max(frames / rate - crop, 0.0) for _, rate, _, frames in infos]
+    last_starts = [max(info.duration - crop_seconds, 0.0) for _, info in rows]
     counts = [0] * n_threads
     end = time.perf_counter() + seconds
 
@@ -167,7 +189,7 @@ def _bare(rows: Sequence[bytes], audio: Audio, read: ReadOptions, seconds: float
         draw = random.Random(thread)
         while time.perf_counter() < end:
             k = draw.randrange(len(rows))
-            decode_crop(rows[k], draw.random() * last[k], crop, audio.sample_rate)
+            decode_crop(rows[k][0], native, draw.random() * last_starts[k], crop_seconds)
             counts[thread] += 1
 
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Takes batches of random crops as fast as they come, past rows that cannot be decoded."""
+"""The job that `gristmill bench` and `gristmill doctor` measure: shuffled batches of crops."""
 
 from __future__ import annotations
 
@@ -6,29 +6,63 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
+from gristmill import _core, checks
 from gristmill.dataset import ArrowIterDataset
-from gristmill.errors import SchemaError
-from gristmill.metrics.questions import decide
+from gristmill.errors import DecodeError, LimitError, SchemaError
 from gristmill.metrics.stats import Stats
-from gristmill.metrics.verdict import Verdict
-from gristmill.options import Audio, ReadOptions, Shuffle
-from gristmill.tools.headers import ShardHeader
+from gristmill.options import (
+    SAMPLE_RATE,
+    Audio,
+    RandomCrop,
+    ReadOptions,
+    Shuffle,
+    check_crop_seconds,
+)
+from gristmill.tools.sample import AudioSample
+from gristmill.tools.shards import ShardHeader
 
 OnBatch = Callable[[float, int], None]
-"""Called after each batch with the seconds that have passed, and the rows that have come."""
+"""Called after each batch with the seconds that have passed, and the rows delivered."""
+
+
+@dataclass(frozen=True)
+class CropJob:
+    """The options that both tools take, checked. `sample_rate` is `None` for that of most rows."""
+
+    batch_size: int
+    crop_seconds: float
+    sample_rate: int | None
+    column: str | None
+    seconds: float
+
+    def __post_init__(self) -> None:
+        checks.settle(
+            self,
+            batch_size=checks.within(1, 2**31 - 1, "batch_size=64"),
+            crop_seconds=partial(check_crop_seconds, write="crop_seconds=5"),
+            sample_rate=SAMPLE_RATE,
+            column=partial(checks.text, write='column="audio"', none=True),
+            seconds=checks.above_0(1e9, "seconds=10"),
+        )
+
+    def audio(self, column: str, sample: AudioSample) -> Audio:
+        """The crops, at the rate that was asked for or that most rows of the sample have."""
+        rate = self.sample_rate or next(iter(sample.sample_rates))
+        return Audio(column, rate, crop=RandomCrop(self.crop_seconds), strict=False)
 
 
 @dataclass
 class Crops:
-    """What came, and how long each batch was waited for.
+    """What was delivered, and how long each batch was waited for.
 
     Attributes:
         waits: Seconds of each batch, the first left out.
         rows: In these batches, without those that could not be decoded.
-        first_seconds: What the first batch took, opening the shards included.
+        first_seconds: Time for the first batch, opening the shards included.
         read_bytes: Read from the storage for the batches in `waits`.
         stats: Of the iterator.
     """
@@ -44,11 +78,6 @@ class Crops:
         """Of all batches together."""
         return sum(self.waits)
 
-    @property
-    def verdict(self) -> Verdict:
-        """What limited the iterator."""
-        return decide(self.stats)
-
 
 def take(
     headers: Sequence[ShardHeader],
@@ -58,12 +87,12 @@ def take(
     seconds: float,
     on_batch: OnBatch | None = None,
 ) -> Crops:
-    """Takes shuffled batches for so long, after the first.
+    """Takes shuffled batches as fast as they are delivered, for `seconds` after the first.
 
-    Rows that cannot be decoded take their places in batches, as zeros, and do not count.
+    Rows that cannot be decoded are delivered as zeros, and do not count.
 
     Raises:
-        SchemaError: None of the rows that came can be decoded.
+        SchemaError: None of the rows can be decoded.
     """
     crops = Crops()
     dataset = ArrowIterDataset(
@@ -98,3 +127,9 @@ def take(
                 column=audio.column or "",
             )
     return crops
+
+
+def decode_crop(data: bytes, audio: _core.AudioOptions, start: float, seconds: float) -> None:
+    """Decodes a crop as a training pipeline does; of a damaged recording what is left."""
+    with contextlib.suppress(DecodeError, LimitError):
+        _core.decode(data, audio, start=start, seconds=seconds)

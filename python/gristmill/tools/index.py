@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gristmill import _core
 from gristmill.options import ReadOptions, read_options
 from gristmill.paths import Paths
-from gristmill.tools.headers import OnShard, UnreadableShard, read_headers
+from gristmill.tools.headers import OnShard, OnShards, read_headers
+from gristmill.tools.inspection import list_unreadable
+from gristmill.tools.page import Page
+from gristmill.tools.shards import UnreadableShard
+
+_PROBE_BYTES = 1 << 16
+_SETTLED_SECONDS = _core.SETTLED_SECONDS + 0.1
 
 
 @dataclass(frozen=True)
@@ -20,13 +26,13 @@ class IndexReport:
 
     Attributes:
         shards: Shards that have been opened.
-        written: Those among them that had no sidecar that fits, and have one now.
+        written: Those among them that had no valid sidecar, and have one now.
         not_written: Those that have none now either, since nothing can be written there.
         rows: In all of them.
         requests: To the storage.
         index_dir: Where the sidecars are: a folder, or `"beside"`.
-        unreadable: Shards that are no sound Arrow IPC.
-        why_not_written: What the system says of writing there, where it says something.
+        unreadable: Shards that are not valid Arrow IPC.
+        why_not_written: Why the system refuses to write there, if it does.
     """
 
     shards: int
@@ -39,25 +45,43 @@ class IndexReport:
     why_not_written: str = ""
 
     def __str__(self) -> str:
-        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
-
-        return pages.index(self)
+        page = page_of(self)
+        if self.not_written:
+            page.say(not_written(self))
+        return str(page)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
         return asdict(self)
 
 
-_PROBE_BYTES = 1 << 16
-_SETTLED_SECONDS = 2.1
-"""A shard that changed less than two seconds ago gets no sidecar."""
+def page_of(report: IndexReport) -> Page:
+    """The page that `gristmill index` prints."""
+    page = Page()
+    n_there = report.shards - report.written - report.not_written
+    page.say(
+        f"{report.shards} shards of {report.rows:,} rows: {report.written} indexes are new, "
+        f"{n_there} were there"
+    )
+    if report.written or n_there:
+        is_beside = report.index_dir == "beside"
+        page.say(f"They are {'beside the shards.' if is_beside else f'in {report.index_dir}'}")
+    list_unreadable(report.unreadable, page)
+    return page
+
+
+def not_written(report: IndexReport) -> str:
+    """Why some shards have no index."""
+    place = "beside the shards" if report.index_dir == "beside" else f"in {report.index_dir}"
+    why = report.why_not_written or "nothing keeps them from it now; try again"
+    return f"{report.not_written} indexes could not be written {place}: {why}"
 
 
 def build_indexes(
     paths: Paths,
     *,
     read: ReadOptions | None = None,
-    on_shards: Callable[[int], None] | None = None,
+    on_shards: OnShards | None = None,
     on_shard: OnShard | None = None,
 ) -> IndexReport:
     """Reads the headers of all shards and keeps them in sidecars, which later runs find.

@@ -1,4 +1,4 @@
-"""How well an order shuffles, measured against an ideal shuffle."""
+"""How well an order shuffles, compared with an ideal shuffle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gristmill import checks
-from gristmill.dataset import ArrowIterDataset
+from gristmill.dataset import ArrowIterDataset, options_of
 from gristmill.order import global_order
 
 _Array = np.ndarray[Any, np.dtype[Any]]
@@ -17,14 +17,14 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class ShuffleQuality:
-    """What an epoch's order looks like in batches. An ideal shuffle has 1.0 everywhere.
+    """How well an epoch's order mixes rows in batches. An ideal shuffle has 1.0 everywhere.
 
     Attributes:
-        score: Share of a batch's rows that count: a batch of 64 with a score of 0.25 varies as
-            much from the whole as 16 rows drawn at random. 1 over the largest of 1, `shards` and
+        score: Effective share of a batch's rows: a batch of 64 with a score of 0.25 varies as much
+            from the whole as 16 rows drawn at random. 1 over the largest of 1, `shards` and
             `labels`.
-        shards: How far the batches' rows clump by shard: the mean of chi-squared over its degrees
-            of freedom. Above 1 is clumped, below 1 is more even than chance.
+        shards: How far the batches' rows cluster by shard: the mean of chi-squared over its degrees
+            of freedom. Above 1 is clustered, below 1 is more even than chance.
         labels: Likewise by label; `None` where no label was asked for.
         neighbours: Pairs of rows that are neighbours in a shard and in one batch, over what
             chance gives.
@@ -65,9 +65,9 @@ class ShuffleQuality:
             labels = _coded(labels)
         if len(row) != n or (labels is not None and len(labels) != n):
             raise ValueError("shard, row and labels have one entry for each row of the epoch")
-        by_shard = _clumping(shard, batch_rows)
+        by_shard = _clustering(shard, batch_rows)
         if labels is not None:
-            by_label = _clumping(labels, batch_rows)
+            by_label = _clustering(labels, batch_rows)
         neighbours, distance = _neighbours(shard, row, batch_rows)
         return cls(
             score=1 / max(1.0, by_shard, by_label or 0.0),
@@ -97,7 +97,7 @@ def shuffle_quality(
     batch_rows: int | None = None,
     epoch: int = 0,
 ) -> ShuffleQuality:
-    """How well the data set's own settings shuffle one epoch, without reading audio.
+    """How well the data set's own options shuffle one epoch, without reading audio.
 
     Reads the shards' headers and, with `label`, that column. Takes about 60 bytes of memory and
     under 2 microseconds a row.
@@ -118,13 +118,12 @@ def shuffle_quality(
     epoch = checks.integer("epoch", epoch, 0, 2**31, write="epoch=0")
     batch_rows = checks.integer("batch_rows", batch_rows, 2, write="batch_rows=64", none=True)
     whole = dataset.rows_per_epoch()
-    shard, row = global_order(dataset, epoch * whole, (epoch + 1) * whole)[1:]
+    _, shard, row = global_order(dataset, epoch * whole, (epoch + 1) * whole)
     if batch_rows is None:
-        batch_rows = dataset.rows_per_element * dataset.part.hosts
+        options = options_of(dataset)
+        batch_rows = options.rows_per_element * options.partition.hosts
         batch_rows = batch_rows if batch_rows > 1 else 64
-    labels = None
-    if label is not None:
-        labels = _look_up(dataset.column_in_file_order(label), shard, row)
+    labels = None if label is None else _labels(dataset, label, shard, row)
     return ShuffleQuality.of(shard, row, batch_rows=batch_rows, labels=labels)
 
 
@@ -167,13 +166,33 @@ def _checked_rows(batch_rows: Any, n: int) -> int:
     return count
 
 
-def _look_up(column: tuple[_Array, _Array, _Array], shard: _Array, row: _Array) -> _Array:
-    of_shard, of_row, values = column
+def _labels(dataset: ArrowIterDataset, column: str, shard: _Array, row: _Array) -> _Array:
+    """The label of each row of the order; reads the column in file order."""
+    options = options_of(dataset)
+    once = ArrowIterDataset(
+        options.paths,
+        columns=[column],
+        audio=None,
+        batch_size=4096,
+        exclude=options.exclude,
+        with_row_id=True,
+        read=options.read,
+    )
+    with contextlib.closing(iter(once)) as batches:
+        parts = [(b["shard"], b["row"], b[column]) for b in batches]
+    if parts and isinstance(parts[0][2], dict):
+        raise ValueError(
+            f"labels are one value a row, and no structs; name another column than {column!r}"
+        )
+    if not parts:
+        return np.empty(0)
+    of_shard, of_row, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     width = int(max(of_row.max(initial=0), row.max(initial=0))) + 1
-    return values[np.searchsorted(of_shard * width + of_row, shard * width + row)]
+    place = of_shard.astype(np.int64) * width + of_row
+    return values[np.searchsorted(place, shard * width + row)]
 
 
-def _clumping(kind: _Array, batch_rows: int) -> float:
+def _clustering(kind: _Array, batch_rows: int) -> float:
     """The mean over batches of chi-squared by its degrees of freedom, against the whole epoch.
 
     Drawn without replacement, counts vary less by `(n - b) / (n - 1)`, which is taken out.

@@ -4,8 +4,8 @@
 use std::{cell::RefCell, path::PathBuf};
 
 use gristmill_audio::{
-    AudioInfo, AudioSpec, Channels, Checked, Codec, Crop, DecodeError, DecodeReport, Decoder,
-    Depth, Limits, Pad, Reason, Resampler, SampleType,
+    AudioInfo, AudioSpec, Channels, Codec, Crop, DecodeError, DecodeReport, Decoder, Depth, Pad,
+    Reason,
 };
 use gristmill_core::{
     Error,
@@ -15,10 +15,11 @@ use gristmill_core::{
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyDict};
 
 use crate::{
+    classes::make,
     convert::samples_to_array,
     detach::Detach,
     errors::into_py_err,
-    options::{self, ChannelsArg, LimitsArg},
+    options::{AudioOptions, Limits},
 };
 
 thread_local! {
@@ -26,101 +27,77 @@ thread_local! {
     static DECODER: RefCell<Decoder> = RefCell::default();
 }
 
-/// `(codec, frames promised, wanted and decoded, {damage: count})`.
-pub(crate) type Report<'py> = (&'static str, u64, u64, u64, Bound<'py, PyDict>);
-
-/// The report as Python's constructors take it.
+/// The report as `gristmill.DecodeReport`.
 pub(crate) fn report_to_py(
     py: Python<'_>,
     codec: Codec,
     report: DecodeReport,
-) -> PyResult<Report<'_>> {
+) -> PyResult<Bound<'_, PyAny>> {
     let damage = PyDict::new(py);
     for (kind, count) in report.damage.iter() {
         damage.set_item(kind, count)?;
     }
-    let DecodeReport { frames_promised, frames_wanted, frames_decoded, .. } = report;
-    Ok((codec.key(), frames_promised, frames_wanted, frames_decoded, damage))
+    make!(DECODE_REPORT {
+        py,
+        codec: codec.key(),
+        frames_promised: report.frames_promised,
+        frames_wanted: report.frames_wanted,
+        frames_decoded: report.frames_decoded,
+        damage: damage,
+    })
 }
 
-/// Decodes one recording, or the part from `start` on for `seconds`; with what came of it.
+/// Decodes one recording, or the part from `start` on for `seconds`.
 #[pyfunction]
-#[pyo3(signature = (
-    data, *, sample_rate, channels, start, seconds, resampler, dtype, strict, limits
-))]
-#[expect(clippy::too_many_arguments, reason = "keyword arguments, one an option")]
-pub(crate) fn decode(
-    py: Python<'_>,
+#[pyo3(signature = (data, audio, *, start, seconds))]
+pub(crate) fn decode<'py>(
+    py: Python<'py>,
     data: PyBackedBytes,
-    sample_rate: Option<u32>,
-    #[pyo3(from_py_with = channels_arg)] channels: Channels,
+    audio: &AudioOptions,
     start: f64,
     seconds: Option<f64>,
-    #[pyo3(from_py_with = resampler_arg)] resampler: Resampler,
-    #[pyo3(from_py_with = dtype_arg)] dtype: SampleType,
-    strict: bool,
-    #[pyo3(from_py_with = limits_arg)] limits: Limits,
-) -> PyResult<(Bound<'_, PyAny>, Report<'_>)> {
-    let crop = Crop::At { start, seconds };
-    let spec = AudioSpec {
-        rate_hz: sample_rate,
-        channels,
-        crop,
-        pad: Pad::None,
-        resampler,
-        sample_type: dtype,
-        strict,
-        limits,
-    };
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let spec = AudioSpec { crop: Crop::At { start, seconds }, pad: Pad::None, ..audio.spec()? };
     let (buf, shape, codec, report) = py.detach_core(|| {
         spec.validate().map_err(Error::config)?;
         DECODER.with_borrow_mut(|decoder| {
             let plan = decoder.plan(&data, &spec, 0)?;
             let mut buf = AlignedBuf::zeroed(plan.n_bytes())?;
             let report = decoder.render_bytes(&data, &plan, buf.as_bytes_mut())?;
-            let shape = match channels {
+            let shape = match spec.channels {
                 Channels::Mono => vec![plan.n_frames()],
                 _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
             };
             Ok((buf, shape, plan.info().codec, report))
         })
     })?;
-    let samples = samples_to_array(py, Buffer::unpooled(buf), dtype, &shape)?;
+    let samples = samples_to_array(py, Buffer::unpooled(buf), spec.sample_type, &shape)?;
     Ok((samples, report_to_py(py, codec, report)?))
 }
 
-fn channels_arg(arg: &Bound<'_, PyAny>) -> PyResult<Channels> {
-    arg.extract::<ChannelsArg>()?.parse()
+/// What checking a recording found.
+#[pyclass(frozen, get_all, module = "gristmill._core")]
+#[derive(Debug)]
+pub(crate) struct Checked {
+    info: Py<PyAny>,
+    report: Py<PyAny>,
+    /// What decoding would raise where damage is an error.
+    error: Option<Py<PyAny>>,
 }
 
-fn resampler_arg(arg: &Bound<'_, PyAny>) -> PyResult<Resampler> {
-    options::resampler(&arg.extract::<String>()?)
-}
-
-fn limits_arg(arg: &Bound<'_, PyAny>) -> PyResult<Limits> {
-    arg.extract::<LimitsArg>()?.parse()
-}
-
-fn dtype_arg(arg: &Bound<'_, PyAny>) -> PyResult<SampleType> {
-    options::sample_type(&arg.extract::<String>()?)
-}
-
-/// `(codec, sample_rate, channels, frames)`.
-type Info = (&'static str, u32, u16, u64);
-
-/// Decodes a whole recording, or looks at its checksums alone, and keeps nothing of it:
-/// `(info, report, exception where damage is an error or None)`. Exceptions name the place.
+/// Decodes a whole recording, or looks at its checksums alone, and keeps nothing of it. Exceptions
+/// name the place.
 #[pyfunction]
 #[pyo3(signature = (data, *, decode, limits, shard=None, row=None))]
 pub(crate) fn check(
     py: Python<'_>,
     data: Option<PyBackedBytes>,
     decode: bool,
-    #[pyo3(from_py_with = limits_arg)] limits: Limits,
+    limits: &Limits,
     shard: Option<PathBuf>,
     row: Option<u64>,
-) -> PyResult<(Info, Report<'_>, Option<PyErr>)> {
-    let shard = shard.as_deref().map(path_text);
+) -> PyResult<Checked> {
+    let (limits, shard) = (limits.parse()?, shard.as_deref().map(path_text));
     let depth = if decode { Depth::Decode } else { Depth::Checksums };
     let place = |error: DecodeError| {
         let error = match row {
@@ -132,27 +109,39 @@ pub(crate) fn check(
             None => error,
         }
     };
-    let Checked { info, report, error } = py.detach_core(|| {
+    let checked = py.detach_core(|| {
         let Some(data) = &data else {
             return Err(place(DecodeError { codec: None, reason: Reason::Null }));
         };
         DECODER.with_borrow_mut(|decoder| decoder.check(data, limits, depth)).map_err(place)
     })?;
-    let error = error.map(|error| into_py_err(py, &place(error)));
-    Ok((info_to_py(info), report_to_py(py, info.codec, report)?, error))
+    let error = checked.error.map(|error| into_py_err(py, &place(error)).into_value(py).into_any());
+    Ok(Checked {
+        report: report_to_py(py, checked.info.codec, checked.report)?.unbind(),
+        info: info_to_py(py, checked.info)?.unbind(),
+        error,
+    })
 }
 
-fn info_to_py(info: AudioInfo) -> Info {
-    (info.codec.key(), info.rate_hz, info.n_channels, info.n_frames)
+fn info_to_py(py: Python<'_>, info: AudioInfo) -> PyResult<Bound<'_, PyAny>> {
+    make!(AUDIO_INFO {
+        py,
+        codec: info.codec.key(),
+        sample_rate: info.rate_hz,
+        channels: info.n_channels,
+        frames: info.n_frames,
+    })
 }
 
-/// `(codec, sample_rate, channels, frames)` from the headers alone.
+/// What the headers say, as `gristmill.AudioInfo`.
 #[pyfunction]
 #[pyo3(signature = (data, *, limits))]
-pub(crate) fn probe(
-    py: Python<'_>,
+pub(crate) fn probe<'py>(
+    py: Python<'py>,
     data: PyBackedBytes,
-    #[pyo3(from_py_with = limits_arg)] limits: Limits,
-) -> PyResult<Info> {
-    py.detach_core(|| Ok(gristmill_audio::probe_within(&data, limits)?)).map(info_to_py)
+    limits: &Limits,
+) -> PyResult<Bound<'py, PyAny>> {
+    let limits = limits.parse()?;
+    let info = py.detach_core(|| Ok(gristmill_audio::probe_within(&data, limits)?))?;
+    info_to_py(py, info)
 }

@@ -2,7 +2,7 @@
 
 use gristmill_audio::SampleType;
 use gristmill_core::{
-    batch::{Batch, Binary, Column, ColumnSpec, Dtype, Value},
+    batch::{self, Batch, Binary, Column, Dtype, Value},
     memory::{self, AlignedBuf},
 };
 use pyo3::{
@@ -111,7 +111,10 @@ fn value_to_py(py: Python<'_>, value: Value, how: Handing) -> PyResult<Bound<'_,
             Ok(PyBytes::new_with(py, bytes.len(), fill)?.into_any())
         }
         Value::Blob(bytes) => Ok(PyBytes::new(py, bytes.as_ref()).into_any()),
-        Value::Decimal(text) => decimal(py)?.call1((text,)),
+        Value::Decimal(text) => {
+            static DECIMAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            DECIMAL.import(py, "decimal", "Decimal")?.call1((text,))
+        }
         Value::Array(column) => column_to_py(py, *column, how),
         Value::Pairs(pairs) => {
             let list = PyList::empty(py);
@@ -130,14 +133,6 @@ fn value_to_py(py: Python<'_>, value: Value, how: Handing) -> PyResult<Bound<'_,
     }
 }
 
-fn decimal(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    static DECIMAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let found = DECIMAL.get_or_try_init(py, || {
-        Ok::<_, PyErr>(py.import("decimal")?.getattr("Decimal")?.unbind())
-    })?;
-    Ok(found.bind(py).clone())
-}
-
 /// An array of samples over memory of the core.
 pub(crate) fn samples_to_array<'py>(
     py: Python<'py>,
@@ -145,19 +140,16 @@ pub(crate) fn samples_to_array<'py>(
     sample_type: SampleType,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
-    match sample_type {
-        SampleType::Bf16 => from_buffer(py, buf, bfloat16(py)?, shape),
-        other => from_buffer(py, buf, other.name(), shape),
-    }
+    from_buffer(py, buf, samples_dtype(py, sample_type)?, shape)
 }
 
-/// `ml_dtypes.bfloat16`: NumPy has no such type of its own.
-fn bfloat16(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+/// The dtype as NumPy takes it: it has no `bfloat16` of its own.
+fn samples_dtype(py: Python<'_>, sample_type: SampleType) -> PyResult<Bound<'_, PyAny>> {
     static BFLOAT16: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let found = BFLOAT16.get_or_try_init(py, || {
-        Ok::<_, PyErr>(py.import("ml_dtypes")?.getattr("bfloat16")?.unbind())
-    })?;
-    Ok(found.bind(py).clone())
+    match sample_type {
+        SampleType::Bf16 => Ok(BFLOAT16.import(py, "ml_dtypes", "bfloat16")?.clone()),
+        other => Ok(PyString::new(py, other.name()).into_any()),
+    }
 }
 
 fn numpy<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -252,29 +244,37 @@ fn object_array<'py>(
     }
 }
 
-/// `{column: (shape, dtype)}` of elements with these columns; `batch` is the batch axis, if any.
-pub(crate) fn described_to_py<'py>(
+/// What a column's arrays look like.
+#[pyclass(frozen, get_all, module = "gristmill._core")]
+#[derive(Debug)]
+pub(crate) struct ColumnSpec {
+    /// `None` for an axis whose length is not known.
+    shape: Vec<Option<usize>>,
+    /// As NumPy takes it.
+    dtype: Py<PyAny>,
+}
+
+/// `{column: ColumnSpec}`, nested for structs; `batch_shape` is the batch axis, if any.
+pub(crate) fn element_spec_to_py<'py>(
     py: Python<'py>,
-    columns: &[(String, ColumnSpec)],
-    batch: &[Option<usize>],
+    columns: &[(String, batch::ColumnSpec)],
+    batch_shape: &[Option<usize>],
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = PyDict::new(py);
     for (name, column) in columns {
-        let leaf = match column {
-            ColumnSpec::Samples(shape, sample_type) => {
-                let shape = [batch, shape].concat();
-                match sample_type {
-                    SampleType::Bf16 => (shape, bfloat16(py)?).into_pyobject(py)?.into_any(),
-                    other => (shape, other.name()).into_pyobject(py)?.into_any(),
-                }
+        let (shape, dtype) = match column {
+            batch::ColumnSpec::Samples(shape, sample_type) => (shape, samples_dtype(py, *sample_type)?),
+            batch::ColumnSpec::Array(shape, dtype) => {
+                let name = dtype.map_or("object", |dtype| dtype.name);
+                (shape, PyString::new(py, name).into_any())
             }
-            ColumnSpec::Array(shape, dtype) => {
-                let dtype = dtype.map_or("object", |dtype| dtype.name);
-                ([batch, shape].concat(), dtype).into_pyobject(py)?.into_any()
+            batch::ColumnSpec::Struct(fields) => {
+                spec.set_item(name, element_spec_to_py(py, fields, batch_shape)?)?;
+                continue;
             }
-            ColumnSpec::Struct(fields) => described_to_py(py, fields, batch)?.into_any(),
         };
-        spec.set_item(name, leaf)?;
+        let shape = [batch_shape, shape].concat();
+        spec.set_item(name, ColumnSpec { shape, dtype: dtype.unbind() })?;
     }
     Ok(spec)
 }

@@ -12,6 +12,8 @@ use pyo3::{
 
 use crate::text::text;
 
+pyo3::import_exception!(gristmill.errors, InternalError);
+
 /// The exception for `error`. Classes of our own come from `gristmill.errors`.
 pub(crate) fn into_py_err(py: Python<'_>, error: &Error) -> PyErr {
     match error.kind() {

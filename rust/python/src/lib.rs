@@ -6,7 +6,9 @@
 mod audio;
 mod buffer;
 mod bytes;
+mod classes;
 mod convert;
+mod defaults;
 mod detach;
 mod errors;
 mod options;
@@ -24,16 +26,39 @@ use pyo3::pymodule;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::audio::{check, decode, probe};
+    use super::audio::{Checked, check, decode, probe};
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
-    use super::order::Order;
+    use super::convert::ColumnSpec;
     #[pymodule_export]
-    use super::pipeline::{Pipeline, element_spec};
+    use super::defaults::{default_requests, max_open_rows, usable_cpus};
     #[pymodule_export]
-    use super::shards::{path_kinds, read_header, usable_cpus};
+    use super::options::{AudioOptions, Limits, Options, Plan, Shuffle, Start};
+    #[pymodule_export]
+    use super::order::{Order, Positions};
+    #[pymodule_export]
+    use super::pipeline::{Element, Opened, Pipeline, Reads, element_spec};
+    #[pymodule_export]
+    use super::shards::{path_kinds, read_header};
+    use gristmill_core::shard::SETTLED;
     use pyo3::prelude::*;
+
+    /// In Hz, of files and of what is asked for.
+    #[pymodule_export]
+    const MAX_SAMPLE_RATE: u32 = *gristmill_audio::RATES_HZ.end();
+    /// Of a file, and of what is asked for.
+    #[pymodule_export]
+    const MAX_CHANNELS: u16 = gristmill_audio::MAX_CHANNELS;
+    /// Of a crop.
+    #[pymodule_export]
+    const MAX_CROP_SECONDS: f64 = gristmill_audio::MAX_SECONDS;
+    /// The most that `Limits.max_seconds` can be.
+    #[pymodule_export]
+    const MAX_RECORDING_SECONDS: f64 = gristmill_audio::Limits::LONGEST_S;
+    /// A shard that changed less than this ago gets no sidecar.
+    #[pymodule_export]
+    const SETTLED_SECONDS: u64 = SETTLED.as_secs();
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

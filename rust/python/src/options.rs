@@ -1,59 +1,103 @@
-//! The keyword arguments of `_core.Pipeline` become the core's options.
+//! The options as they come from Python: classes of `_core`, which the core's own are made of.
+//!
+//! They are classes and no keyword arguments, so that the stub names each field with its type, and
+//! `stubtest` and the type checker hold both sides against it. Python has checked the values where
+//! users give them; what is still wrong here is a bug of ours.
+#![expect(clippy::too_many_arguments, reason = "one a field, and all of them by name")]
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use gristmill_audio::{AudioSpec, Budget, Channels, Crop, Limits, Pad, Resampler, SampleType};
+use gristmill_audio::{self as audio, AudioSpec, Channels, Crop, Pad, Resampler, SampleType};
 use gristmill_core::{
     batch::{Binary, FillValue, Ragged, Style, Styles},
-    engine::{AudioRequest, OnError, Options, Start},
-    order::{Fingerprint, OrderSpec, Partition, Shuffle, Slice, Window},
+    engine::{self, AudioRequest, OnError},
+    order::{self, Fingerprint, Partition, Slice, Window},
+    shard::IndexDir,
 };
-use pyo3::{
-    exceptions::{PyKeyError, PyValueError},
-    prelude::*,
-    pybacked::PyBackedBytes,
-    types::PyDict,
-};
+use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
-use crate::shards::index_dir;
+use crate::errors::InternalError;
 
 /// `(start, stop, step, sequential)` of a slice.
 type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
 
-/// The shuffle, by the attributes of `gristmill.Shuffle`.
-#[derive(Debug, FromPyObject)]
-struct ShuffleArg {
+/// What a data set is asked for.
+#[pyclass(frozen, new = "from_fields", module = "gristmill._core")]
+#[derive(Debug)]
+pub(crate) struct Options {
+    paths: Vec<PathBuf>,
+    columns: Option<Vec<String>>,
+    audio: Option<AudioArg>,
+    plan: Plan,
+    crop_seed: u64,
+    /// Of each shard 64-bit integers, for there may be millions of rows.
+    exclude: Vec<(u32, PyBackedBytes)>,
+    expected_rows: Vec<(u32, u64)>,
+    on_error: String,
+    max_missing: Option<f64>,
+    batch_size: Option<usize>,
+    drop_remainder: bool,
+    binary: String,
+    ragged: String,
+    ragged_columns: Vec<(String, String)>,
+    fill_value: Option<FillArg>,
+    fill_values: Vec<(String, FillArg)>,
+    with_row_id: bool,
+    num_threads: Option<usize>,
+    num_requests: Option<usize>,
+    memory_budget: usize,
+    prefetch_batches: usize,
+    index_dir: Option<PathBuf>,
+    retries: u32,
+    page_cache: bool,
+}
+
+/// The order, and the part of it that is delivered here.
+#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    shuffle: Option<Shuffle>,
+    slices: Vec<SliceArg>,
+    epochs: Option<u64>,
+    offset: u64,
+    stride: u64,
+    even: u64,
+}
+
+/// As `gristmill.Shuffle`.
+#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
+#[derive(Clone, Debug)]
+pub(crate) struct Shuffle {
     seed: u64,
     window: Option<u64>,
     streams: u64,
     reshuffle_each_epoch: bool,
 }
 
-impl ShuffleArg {
-    fn parse(self) -> Shuffle {
-        let Self { seed, window, streams, reshuffle_each_epoch: reshuffle } = self;
-        Shuffle { seed, window: window.map(|rows| Window { rows, streams }), reshuffle }
-    }
-}
-
-/// The audio options, by the attributes of `gristmill.Audio`.
-#[derive(Debug, FromPyObject)]
-struct AudioArg {
+/// As `gristmill.Audio`.
+#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
+#[derive(Clone, Debug)]
+pub(crate) struct AudioOptions {
     column: Option<String>,
     sample_rate: Option<u32>,
     channels: ChannelsArg,
-    crop: Option<CropArg>,
+    crop: Option<String>,
+    crop_seconds: f64,
     pad: Option<String>,
     resampler: String,
     dtype: String,
     strict: bool,
-    limits: LimitsArg,
+    limits: Limits,
 }
 
-/// The limits, by the attributes of `gristmill.Limits`.
-#[derive(Debug, FromPyObject)]
+/// As `gristmill.Limits`.
+#[pyclass(frozen, from_py_object, get_all, new = "from_fields", module = "gristmill._core")]
+#[derive(Clone, Debug)]
 #[expect(clippy::struct_field_names, reason = "they are the attributes' names in Python")]
-pub(crate) struct LimitsArg {
+pub(crate) struct Limits {
     max_bytes: u64,
     max_sample_rate: u32,
     max_channels: u16,
@@ -63,154 +107,32 @@ pub(crate) struct LimitsArg {
     max_decode_seconds: Option<f64>,
 }
 
-impl LimitsArg {
-    /// The limits that it names.
-    pub(crate) fn parse(self) -> PyResult<Limits> {
-        let max_decode_time = match self.max_decode_seconds.map(Duration::try_from_secs_f64) {
-            Some(Err(_)) => {
-                return Err(PyValueError::new_err("max_decode_seconds is no time"));
-            }
-            Some(Ok(time)) => Some(time),
-            None => None,
-        };
-        let limits = Limits {
-            max_bytes: self.max_bytes,
-            max_sample_rate: self.max_sample_rate,
-            max_channels: self.max_channels,
-            max_seconds: self.max_seconds,
-            max_frames_per_byte: self.max_frames_per_byte,
-            max_decoded_bytes: self.max_decoded_bytes,
-            budget: Budget::NONE,
-            max_decode_time,
-        };
-        limits.validate().map_err(PyValueError::new_err)?;
-        Ok(limits)
-    }
+/// Where the stream is taken up.
+#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    epoch: u64,
+    next_index: u64,
+    fingerprint: Option<String>,
+    allow_changed: bool,
 }
 
+/// What is decoded, or `"auto"`.
 #[derive(Debug, FromPyObject)]
-struct CropArg {
-    place: String,
-    seconds: f64,
-}
-
-/// The resampler of this name.
-pub(crate) fn resampler(name: &str) -> PyResult<Resampler> {
-    let names = || Resampler::ALL.map(|(name, _)| name).join("', '");
-    Resampler::from_name(name).ok_or_else(|| {
-        PyValueError::new_err(format!("resampler is one of '{}', not {name:?}", names()))
-    })
-}
-
-/// The sample type of this name.
-pub(crate) fn sample_type(name: &str) -> PyResult<SampleType> {
-    let names = || SampleType::ALL.map(|(name, _)| name).join("', '");
-    SampleType::from_name(name).ok_or_else(|| {
-        PyValueError::new_err(format!("dtype is one of '{}', not {name:?}", names()))
-    })
+enum AudioArg {
+    Decode(AudioOptions),
+    Auto(#[expect(dead_code, reason = "it is the only name")] String),
 }
 
 /// `"mono"`, `"keep"` or a number.
-#[derive(Debug, FromPyObject)]
-pub(crate) enum ChannelsArg {
+#[derive(Clone, Debug, FromPyObject)]
+enum ChannelsArg {
     Count(u16),
     Name(String),
 }
 
-impl ChannelsArg {
-    /// The channels that it names.
-    pub(crate) fn parse(self) -> PyResult<Channels> {
-        match self {
-            Self::Count(n) => Ok(Channels::Exact(n)),
-            Self::Name(name) => match name.as_str() {
-                "mono" => Ok(Channels::Mono),
-                "keep" => Ok(Channels::Keep),
-                other => Err(PyValueError::new_err(format!(
-                    "channels is 'mono', 'keep' or a number, not {other:?}"
-                ))),
-            },
-        }
-    }
-}
-
-/// Takes the options apart; every one must be there, as `ArrowIterDataset` gives them.
-pub(crate) fn parse(kwargs: &Bound<'_, PyDict>) -> PyResult<(Options, Start)> {
-    let audio = item(kwargs, "audio")?;
-    let audio = if audio.is_none() {
-        AudioRequest::Encoded
-    } else if audio.extract::<String>().is_ok() {
-        AudioRequest::Auto
-    } else {
-        audio.extract::<AudioArg>()?.parse()?
-    };
-    let options = Options {
-        paths: get::<Vec<PathBuf>>(kwargs, "paths")?,
-        columns: get(kwargs, "columns")?,
-        audio,
-        order: order_spec(kwargs)?,
-        crop_seed: get(kwargs, "crop_seed")?,
-        exclude: exclude(kwargs)?,
-        expected_rows: get(kwargs, "expected_rows")?,
-        on_error: on_error(kwargs)?,
-        max_missing: get(kwargs, "max_missing")?,
-        batch_size: get(kwargs, "batch_size")?,
-        drop_remainder: get(kwargs, "drop_remainder")?,
-        styles: styles(kwargs)?,
-        binary: binary(kwargs)?,
-        with_row_id: get(kwargs, "with_row_id")?,
-        n_threads: get(kwargs, "num_threads")?,
-        n_requests: get(kwargs, "num_requests")?,
-        memory_budget: get(kwargs, "memory_budget")?,
-        prefetch_batches: get(kwargs, "prefetch_batches")?,
-        index_dir: index_dir(get(kwargs, "index_dir")?),
-        retries: get(kwargs, "retries")?,
-        page_cache: get(kwargs, "page_cache")?,
-    };
-    let fingerprint = match get::<Option<String>>(kwargs, "fingerprint")? {
-        Some(text) => Some(Fingerprint::parse(&text).ok_or_else(|| {
-            let shown: String = text.chars().take(80).collect();
-            PyValueError::new_err(format!("the state's fingerprint {shown:?} is not one"))
-        })?),
-        None => None,
-    };
-    let start = Start {
-        epoch: get(kwargs, "start_epoch")?,
-        next_index: get(kwargs, "start_index")?,
-        fingerprint,
-        allow_changed: get(kwargs, "allow_changed")?,
-    };
-    Ok((options, start))
-}
-
-/// The excluded rows: of each shard 64-bit integers, for there may be millions.
-fn exclude(kwargs: &Bound<'_, PyDict>) -> PyResult<Vec<(u32, u64)>> {
-    let by_shard = get::<Vec<(u32, PyBackedBytes)>>(kwargs, "exclude")?;
-    let rows = by_shard.iter().flat_map(|(shard, rows)| {
-        rows.as_chunks().0.iter().map(|row| (*shard, u64::from_ne_bytes(*row)))
-    });
-    Ok(rows.collect())
-}
-
-fn on_error(kwargs: &Bound<'_, PyDict>) -> PyResult<OnError> {
-    let name: String = get(kwargs, "on_error")?;
-    let found = OnError::ALL.iter().find(|(known, _)| *known == name);
-    found.map(|(_, policy)| *policy).ok_or_else(|| {
-        let names = OnError::ALL.map(|(name, _)| name).join("', '");
-        PyValueError::new_err(format!("on_error is one of '{names}', not {name:?}"))
-    })
-}
-
-fn binary(kwargs: &Bound<'_, PyDict>) -> PyResult<Binary> {
-    let name: String = get(kwargs, "binary")?;
-    let found = Binary::ALL.iter().find(|(known, _)| *known == name);
-    found.map(|(_, binary)| *binary).ok_or_else(|| {
-        let names = Binary::ALL.map(|(name, _)| name).join("', '");
-        PyValueError::new_err(format!("binary is one of '{names}', not {name:?}"))
-    })
-}
-
 /// A number for `fill_value`; the order tells `True` from 1, and 1 from 1.0.
-#[derive(Debug, FromPyObject)]
+#[derive(Clone, Copy, Debug, FromPyObject)]
 enum FillArg {
     Bool(bool),
     Signed(i64),
@@ -218,84 +140,202 @@ enum FillArg {
     Float(f64),
 }
 
-/// The options for nulls and ragged columns: `(default, [(column, value)])` each.
-fn styles(kwargs: &Bound<'_, PyDict>) -> PyResult<Styles> {
-    let ragged = |name: String| {
-        let found = Ragged::ALL.iter().find(|(known, _)| *known == name).map(|(_, ragged)| *ragged);
-        found.ok_or_else(|| {
-            let names = Ragged::ALL.map(|(name, _)| name).join("', '");
-            PyValueError::new_err(format!("ragged is one of '{names}', not {name:?}"))
+impl Options {
+    /// The core's options.
+    pub(crate) fn parse(&self) -> PyResult<engine::Options> {
+        let audio = match &self.audio {
+            None => AudioRequest::Encoded,
+            Some(AudioArg::Auto(_)) => AudioRequest::Auto,
+            Some(AudioArg::Decode(audio)) => {
+                AudioRequest::Decode { column: audio.column.clone(), spec: audio.spec()? }
+            }
+        };
+        let exclude = self.exclude.iter().flat_map(|(shard, rows)| {
+            rows.as_chunks().0.iter().map(|row| (*shard, u64::from_ne_bytes(*row)))
+        });
+        Ok(engine::Options {
+            paths: self.paths.clone(),
+            columns: self.columns.clone(),
+            audio,
+            order: self.plan.parse(),
+            crop_seed: self.crop_seed,
+            exclude: exclude.collect(),
+            expected_rows: self.expected_rows.clone(),
+            on_error: named("on_error", &OnError::ALL, &self.on_error)?,
+            max_missing: self.max_missing,
+            batch_size: self.batch_size,
+            drop_remainder: self.drop_remainder,
+            styles: self.styles()?,
+            binary: named("binary", &Binary::ALL, &self.binary)?,
+            with_row_id: self.with_row_id,
+            n_threads: self.num_threads,
+            n_requests: self.num_requests,
+            memory_budget: self.memory_budget,
+            prefetch_batches: self.prefetch_batches,
+            index_dir: index_dir(self.index_dir.clone()),
+            retries: self.retries,
+            page_cache: self.page_cache,
         })
-    };
-    let fill = |value: FillArg| match value {
-        FillArg::Bool(value) => FillValue::Bool(value),
-        FillArg::Signed(value) => FillValue::Int(value.into()),
-        FillArg::Unsigned(value) => FillValue::Int(value.into()),
-        FillArg::Float(value) => FillValue::Float(value),
-    };
-    let (all, by_name) = get::<(String, Vec<(String, String)>)>(kwargs, "ragged")?;
-    let (all_filled, filled) =
-        get::<(Option<FillArg>, Vec<(String, FillArg)>)>(kwargs, "fill_value")?;
-    let by_name = by_name.into_iter().map(|(name, value)| Ok((name, ragged(value)?)));
-    Ok(Styles {
-        default: Style { ragged: ragged(all)?, fill: all_filled.map(fill) },
-        ragged: by_name.collect::<PyResult<_>>()?,
-        fill: filled.into_iter().map(|(name, value)| (name, fill(value))).collect(),
-    })
-}
+    }
 
-/// The order's part of the options.
-pub(crate) fn order_spec(kwargs: &Bound<'_, PyDict>) -> PyResult<OrderSpec> {
-    let slice = |(start, stop, step, sequential): SliceArg| Slice { start, stop, step, sequential };
-    let (offset, stride, multiple_of) = get(kwargs, "lane")?;
-    Ok(OrderSpec {
-        shuffle: get::<Option<ShuffleArg>>(kwargs, "shuffle")?.map(ShuffleArg::parse),
-        slices: get::<Vec<SliceArg>>(kwargs, "slices")?.into_iter().map(slice).collect(),
-        epochs: get(kwargs, "epochs")?,
-        partition: Partition { offset, stride, multiple_of },
-    })
-}
-
-fn item<'py>(kwargs: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    kwargs.get_item(name)?.ok_or_else(|| PyKeyError::new_err(name.to_owned()))
-}
-
-/// One option, as the type that is asked for.
-pub(crate) fn get<'py, T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>>(
-    kwargs: &Bound<'py, PyDict>,
-    name: &str,
-) -> PyResult<T> {
-    item(kwargs, name)?
-        .extract()
-        .map_err(|e| PyValueError::new_err(format!("{name}: {}", Into::<PyErr>::into(e))))
-}
-
-impl AudioArg {
-    fn parse(self) -> PyResult<AudioRequest> {
-        let crop = match self.crop {
-            None => Crop::Whole,
-            Some(CropArg { place, seconds }) => match place.as_str() {
-                "start" => Crop::Start { seconds },
-                "center" => Crop::Center { seconds },
-                _ => Crop::Random { seconds },
+    /// What batches do with nulls and ragged columns.
+    fn styles(&self) -> PyResult<Styles> {
+        let ragged = |name: &str| named("ragged", &Ragged::ALL, name);
+        let by_name = self.ragged_columns.iter();
+        Ok(Styles {
+            default: Style {
+                ragged: ragged(&self.ragged)?,
+                fill: self.fill_value.map(FillArg::parse),
             },
+            ragged: by_name
+                .map(|(column, name)| Ok((column.clone(), ragged(name)?)))
+                .collect::<PyResult<_>>()?,
+            fill: self
+                .fill_values
+                .iter()
+                .map(|(name, value)| (name.clone(), value.parse()))
+                .collect(),
+        })
+    }
+}
+
+impl Plan {
+    /// The core's plan.
+    pub(crate) fn parse(&self) -> order::OrderSpec {
+        let slices = self.slices.iter();
+        let slice = |&(start, stop, step, sequential)| Slice { start, stop, step, sequential };
+        let shuffle = |shuffle: &Shuffle| {
+            let &Shuffle { seed, window, streams, reshuffle_each_epoch: reshuffle } = shuffle;
+            order::Shuffle { seed, window: window.map(|rows| Window { rows, streams }), reshuffle }
+        };
+        order::OrderSpec {
+            shuffle: self.shuffle.as_ref().map(shuffle),
+            slices: slices.map(slice).collect(),
+            epochs: self.epochs,
+            partition: Partition { offset: self.offset, stride: self.stride, multiple_of: self.even },
+        }
+    }
+}
+
+impl AudioOptions {
+    /// What is wanted of each recording.
+    pub(crate) fn spec(&self) -> PyResult<AudioSpec> {
+        let seconds = self.crop_seconds;
+        let crop = match self.crop.as_deref() {
+            None => Crop::Whole,
+            Some("start") => Crop::Start { seconds },
+            Some("center") => Crop::Center { seconds },
+            Some("random") => Crop::Random { seconds },
+            Some(other) => return Err(unknown("crop", other)),
         };
         let pad = match self.pad.as_deref() {
-            Some("repeat") => Pad::Repeat,
-            Some(_) => Pad::Zero,
             None => Pad::None,
+            Some("zero") => Pad::Zero,
+            Some("repeat") => Pad::Repeat,
+            Some(other) => return Err(unknown("pad", other)),
         };
-        let channels = self.channels.parse()?;
-        let spec = AudioSpec {
+        let channels = match &self.channels {
+            ChannelsArg::Count(n) => Channels::Exact(*n),
+            ChannelsArg::Name(name) if name == "mono" => Channels::Mono,
+            ChannelsArg::Name(name) if name == "keep" => Channels::Keep,
+            ChannelsArg::Name(other) => return Err(unknown("channels", other)),
+        };
+        Ok(AudioSpec {
             rate_hz: self.sample_rate,
             channels,
             crop,
             pad,
-            resampler: resampler(&self.resampler)?,
-            sample_type: sample_type(&self.dtype)?,
+            resampler: named("resampler", &Resampler::ALL, &self.resampler)?,
+            sample_type: named("dtype", &SampleType::ALL, &self.dtype)?,
             strict: self.strict,
             limits: self.limits.parse()?,
-        };
-        Ok(AudioRequest::Decode { column: self.column, spec })
+        })
     }
+}
+
+#[pymethods]
+impl Limits {
+    /// What holds unless something else is asked for.
+    #[staticmethod]
+    fn defaults() -> Self {
+        let limits = audio::Limits::DEFAULT;
+        Self {
+            max_bytes: limits.max_bytes,
+            max_sample_rate: limits.max_sample_rate,
+            max_channels: limits.max_channels,
+            max_seconds: limits.max_seconds,
+            max_frames_per_byte: limits.max_frames_per_byte,
+            max_decoded_bytes: limits.max_decoded_bytes,
+            max_decode_seconds: limits.max_decode_time.map(|time| time.as_secs_f64()),
+        }
+    }
+}
+
+impl Limits {
+    /// The core's limits.
+    pub(crate) fn parse(&self) -> PyResult<audio::Limits> {
+        let max_decode_time = self.max_decode_seconds.map(Duration::try_from_secs_f64);
+        let limits = audio::Limits {
+            max_bytes: self.max_bytes,
+            max_sample_rate: self.max_sample_rate,
+            max_channels: self.max_channels,
+            max_seconds: self.max_seconds,
+            max_frames_per_byte: self.max_frames_per_byte,
+            max_decoded_bytes: self.max_decoded_bytes,
+            budget: audio::Budget::NONE,
+            max_decode_time: max_decode_time
+                .transpose()
+                .map_err(|error| InternalError::new_err(format!("max_decode_seconds: {error}")))?,
+        };
+        limits.validate().map_err(InternalError::new_err)?;
+        Ok(limits)
+    }
+}
+
+impl Start {
+    /// The core's start. The fingerprint is what a user's state says.
+    pub(crate) fn parse(self) -> PyResult<engine::Start> {
+        let fingerprint = self.fingerprint.map(|text| {
+            Fingerprint::parse(&text).ok_or_else(|| {
+                let shown: String = text.chars().take(80).collect();
+                PyValueError::new_err(format!("the state's fingerprint {shown:?} is not one"))
+            })
+        });
+        Ok(engine::Start {
+            epoch: self.epoch,
+            next_index: self.next_index,
+            fingerprint: fingerprint.transpose()?,
+            allow_changed: self.allow_changed,
+        })
+    }
+}
+
+impl FillArg {
+    fn parse(self) -> FillValue {
+        match self {
+            Self::Bool(value) => FillValue::Bool(value),
+            Self::Signed(value) => FillValue::Int(value.into()),
+            Self::Unsigned(value) => FillValue::Int(value.into()),
+            Self::Float(value) => FillValue::Float(value),
+        }
+    }
+}
+
+/// The folder for sidecars, as `ReadOptions.resolved_index_dir` names it.
+pub(crate) fn index_dir(name: Option<PathBuf>) -> IndexDir {
+    match name {
+        None => IndexDir::Nowhere,
+        // Folders come as absolute paths.
+        Some(name) if name == Path::new("beside") => IndexDir::Beside,
+        Some(folder) => IndexDir::Folder(folder),
+    }
+}
+
+fn named<T: Copy>(option: &str, all: &[(&'static str, T)], name: &str) -> PyResult<T> {
+    let found = all.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| *value).ok_or_else(|| unknown(option, name))
+}
+
+fn unknown(option: &str, name: &str) -> PyErr {
+    InternalError::new_err(format!("{option} is never {name:?}"))
 }

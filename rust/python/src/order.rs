@@ -1,16 +1,18 @@
 //! `gristmill._core.Order`: any part of an order, without reading data.
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use gristmill_core::{
     engine::open_order,
     order::{self, Rows},
 };
-use pyo3::{
-    exceptions::PyMemoryError,
-    prelude::*,
-    types::{PyDict, PyTuple},
-};
+use pyo3::{exceptions::PyMemoryError, prelude::*};
 
-use crate::{convert::from_bytes, detach::Detach, options, runtime};
+use crate::{
+    convert::from_bytes,
+    detach::Detach,
+    options::{Options, Plan},
+    runtime,
+};
 
 /// The order of a data set, or of shards with these row counts: see the core's `Order`.
 #[pyclass(frozen, module = "gristmill._core")]
@@ -19,22 +21,30 @@ pub(crate) struct Order {
     inner: order::Order,
 }
 
+/// Rows at some positions: int64 arrays, one entry a position.
+#[pyclass(frozen, get_all, module = "gristmill._core")]
+#[derive(Debug)]
+pub(crate) struct Positions {
+    epoch: Py<PyAny>,
+    shard: Py<PyAny>,
+    row: Py<PyAny>,
+}
+
 #[pymethods]
 impl Order {
+    /// That of a data set, whose headers it reads.
     #[new]
-    #[pyo3(signature = (**kwargs))]
-    fn new(py: Python<'_>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let empty = PyDict::new(py);
-        let kwargs = kwargs.unwrap_or(&empty);
-        let inner = if kwargs.contains("counts")? {
-            let counts: Vec<u64> = options::get(kwargs, "counts")?;
-            let spec = options::order_spec(kwargs)?;
-            py.detach_core(move || order::Order::new(Rows::new(&counts, &[])?, &spec))?
-        } else {
-            let (options, _) = options::parse(kwargs)?;
-            let runtime = runtime::of_this_process(py);
-            py.detach_core(move || open_order(&options, &runtime))?
-        };
+    fn new(py: Python<'_>, options: &Options) -> PyResult<Self> {
+        let (options, runtime) = (options.parse()?, runtime::of_this_process(py));
+        let inner = py.detach_core(move || open_order(&options, &runtime))?;
+        Ok(Self { inner })
+    }
+
+    /// That of shards with these row counts.
+    #[staticmethod]
+    fn of_counts(py: Python<'_>, counts: Vec<u64>, plan: Plan) -> PyResult<Self> {
+        let plan = plan.parse();
+        let inner = py.detach_core(move || order::Order::new(Rows::new(&counts, &[])?, &plan))?;
         Ok(Self { inner })
     }
 
@@ -48,22 +58,15 @@ impl Order {
         self.inner.rows_per_epoch()
     }
 
-    /// `(epoch, shard, row)` arrays, int64, of `n` positions from `start` on, `step` apart.
-    fn take<'py>(
-        &self,
-        py: Python<'py>,
-        start: u64,
-        step: i64,
-        n: usize,
-    ) -> PyResult<Bound<'py, PyTuple>> {
+    /// The rows at `n` positions from `start` on, `step` apart.
+    fn take(&self, py: Python<'_>, start: u64, step: i64, n: usize) -> PyResult<Positions> {
         let columns = py.detach(|| self.rows(start, step, n)).ok_or_else(|| {
             PyMemoryError::new_err(format!("{n} positions of an order do not fit into memory"))
         })?;
-        let arrays = columns
-            .iter()
-            .map(|column| from_bytes(py, column, "int64", column.len() / 8))
-            .collect::<PyResult<Vec<_>>>()?;
-        PyTuple::new(py, arrays)
+        let array =
+            |column: Vec<u8>| from_bytes(py, &column, "int64", column.len() / 8).map(Bound::unbind);
+        let [epoch, shard, row] = columns;
+        Ok(Positions { epoch: array(epoch)?, shard: array(shard)?, row: array(row)? })
     }
 }
 

@@ -1,9 +1,7 @@
 //! `gristmill._core.Pipeline`: a running stream of batches.
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use gristmill_audio::Codec;
 use gristmill_core::{
@@ -12,14 +10,16 @@ use gristmill_core::{
 };
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyString},
+    types::{PyDict, PyTuple},
 };
 
 use crate::{
-    audio::{Report, report_to_py},
-    convert::{Handing, batch_to_dict, described_to_py},
+    audio::report_to_py,
+    classes::{self, make},
+    convert::{Handing, batch_to_dict, element_spec_to_py},
     detach::Detach,
-    options, runtime, stats,
+    options::{Options, Start},
+    runtime, stats,
     text::text,
 };
 
@@ -27,64 +27,65 @@ use crate::{
 /// be answered.
 const SIGNAL_CHECK: Duration = Duration::from_millis(25);
 
-/// The fields of `gristmill.state.Opened`.
-type OpenedFields = (u64, Option<u64>, String, (u64, u64));
-
 /// A running stream: see the core's `Pipeline`.
 #[pyclass(frozen, module = "gristmill._core")]
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     inner: engine::Pipeline,
     handing: Handing,
-    /// Damaged rows that were delivered and not yet asked for: those of one batch, as a rule.
-    damaged: Mutex<Vec<DamagedRow>>,
-    /// Bad rows, likewise.
-    bad: Mutex<Vec<BadRow>>,
 }
 
-/// The fields of `gristmill.BadRow`.
-type BadFields<'py> = (
-    Bound<'py, PyString>,
-    u64,
-    Option<String>,
-    Option<&'static str>,
-    &'static str,
-    Bound<'py, PyString>,
-    Option<u64>,
-    u64,
-);
+/// What one call of `next` delivers.
+#[pyclass(frozen, get_all, module = "gristmill._core")]
+#[derive(Debug)]
+pub(crate) struct Element {
+    n_rows: usize,
+    columns: Option<Py<PyDict>>,
+    damaged_rows: Py<PyTuple>,
+    bad_rows: Py<PyTuple>,
+    n_bad: usize,
+}
 
-/// The fields of `gristmill.DamagedRow`.
-type DamagedFields<'py> = (Bound<'py, PyString>, u64, Report<'py>);
+/// What is known once the shards are open.
+#[pyclass(frozen, get_all, module = "gristmill._core")]
+#[derive(Debug)]
+pub(crate) struct Opened {
+    rows_per_epoch: u64,
+    stream_rows: Option<u64>,
+    fingerprint: String,
+    start_epoch: u64,
+    start_index: u64,
+}
+
+/// Positional reads so far.
+#[pyclass(frozen, get_all, module = "gristmill._core")]
+#[derive(Debug)]
+pub(crate) struct Reads {
+    requests: u64,
+    bytes: u64,
+    seconds: f64,
+}
 
 #[pymethods]
 impl Pipeline {
     #[new]
-    #[pyo3(signature = (**kwargs))]
-    fn new(py: Python<'_>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let (options, start) = match kwargs {
-            Some(kwargs) => options::parse(kwargs)?,
-            None => options::parse(&PyDict::new(py))?,
-        };
+    fn new(py: Python<'_>, options: &Options, start: Start) -> PyResult<Self> {
+        classes::load(py)?;
+        let (options, start) = (options.parse()?, start.parse()?);
         let runtime = runtime::of_this_process(py);
         let n_threads = options.n_threads.unwrap_or_else(usable_cpus);
         let handing = Handing { binary: options.binary, n_threads };
         let inner = py.detach_core(move || engine::Pipeline::start(options, start, &runtime))?;
-        Ok(Self { inner, handing, damaged: Mutex::default(), bad: Mutex::default() })
+        Ok(Self { inner, handing })
     }
 
-    /// `(rows of the stream, columns)` of the next element, whose columns are `None` where all of
-    /// its rows were left out; `None` at the end.
-    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(usize, Option<Bound<'py, PyDict>>)>> {
+    /// The next element; `None` at the end.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Element>> {
         let element = self.wait(py).and_then(|batch| {
-            let Some(mut batch) = batch else { return Ok(None) };
-            lock(&self.damaged).append(&mut batch.damaged);
-            lock(&self.bad).append(&mut batch.bad);
-            let (n_rows, is_empty) = (batch.n_rows, batch.n_delivered == 0);
-            let columns =
-                (!is_empty).then(|| batch_to_dict(py, batch, self.handing)).transpose()?;
+            let Some(batch) = batch else { return Ok(None) };
+            let element = self.element(py, batch)?;
             self.inner.handed_over();
-            Ok(Some((n_rows, columns)))
+            Ok(Some(element))
         });
         if element.is_err() {
             // No thread outlives a failed or interrupted call.
@@ -101,58 +102,28 @@ impl Pipeline {
         Ok(())
     }
 
-    /// `(rows in an epoch, rows in all epochs, fingerprint, (epoch, row) of the start)`, once the
-    /// shards are open.
-    fn opened(&self) -> Option<OpenedFields> {
+    /// What is known of the data set, once the shards are open.
+    fn opened(&self) -> Option<Opened> {
         let opened = self.inner.opened()?;
-        let fingerprint = opened.fingerprint.to_string();
-        Some((opened.rows_per_epoch, opened.stream_len, fingerprint, opened.start))
+        Some(Opened {
+            rows_per_epoch: opened.rows_per_epoch,
+            stream_rows: opened.stream_len,
+            fingerprint: opened.fingerprint.to_string(),
+            start_epoch: opened.start.0,
+            start_index: opened.start.1,
+        })
     }
 
-    /// `(requests, bytes)` read so far.
-    fn reads(&self) -> (u64, u64) {
-        self.inner.reads()
-    }
-
-    /// The damaged rows among those delivered since the last call: `(shard, row, report)`.
-    fn take_damaged<'py>(&self, py: Python<'py>) -> PyResult<Vec<DamagedFields<'py>>> {
-        let taken = std::mem::take(&mut *lock(&self.damaged));
-        let row = |DamagedRow { shard, row, codec, report }| {
-            Ok((text(py, &shard)?, row, report_to_py(py, codec, report)?))
-        };
-        taken.into_iter().map(row).collect()
-    }
-
-    /// The bad rows in the places of those delivered since the last call: the fields of
-    /// `gristmill.BadRow`, and whether it was tried in the place of another.
-    fn take_bad<'py>(&self, py: Python<'py>) -> PyResult<Vec<(BadFields<'py>, bool)>> {
-        let taken = std::mem::take(&mut *lock(&self.bad));
-        let row = |bad: BadRow| {
-            let codec = bad.codec.map(Codec::key);
-            let fields = (
-                text(py, &bad.shard)?,
-                bad.row,
-                bad.path,
-                codec,
-                bad.reason,
-                text(py, &bad.message)?,
-                bad.n_bytes,
-                bad.shard_rows,
-            );
-            Ok((fields, bad.is_substitute))
-        };
-        taken.into_iter().map(row).collect()
-    }
-
-    /// Thread seconds spent inside reads so far.
-    fn read_seconds(&self) -> f64 {
-        self.inner.read_time().as_secs_f64()
+    /// Positional reads so far.
+    fn reads(&self) -> Reads {
+        let (requests, bytes) = self.inner.reads();
+        Reads { requests, bytes, seconds: self.inner.read_time().as_secs_f64() }
     }
 
     /// What has been measured so far; `None` in a forked child.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let snapshot = py.detach(|| self.inner.stats());
-        snapshot.map(|snapshot| stats::to_dict(py, &snapshot)).transpose()
+        snapshot.map(|snapshot| stats::to_python(py, &snapshot)).transpose()
     }
 
     /// Ends all threads and waits for them.
@@ -171,10 +142,49 @@ impl Pipeline {
             }
         }
     }
+
+    fn element(&self, py: Python<'_>, mut batch: Batch) -> PyResult<Element> {
+        let (bad, damaged) = (std::mem::take(&mut batch.bad), std::mem::take(&mut batch.damaged));
+        let n_bad = bad.iter().filter(|bad| !bad.is_substitute).count();
+        let n_rows = batch.n_rows;
+        let columns = match batch.n_delivered {
+            0 => None,
+            _ => Some(batch_to_dict(py, batch, self.handing)?.unbind()),
+        };
+        let bad = bad.into_iter().map(|row| bad_row(py, row)).collect::<PyResult<Vec<_>>>()?;
+        let damaged = damaged.into_iter().map(|row| damaged_row(py, row));
+        let damaged = damaged.collect::<PyResult<Vec<_>>>()?;
+        Ok(Element {
+            n_rows,
+            columns,
+            damaged_rows: PyTuple::new(py, damaged)?.unbind(),
+            bad_rows: PyTuple::new(py, bad)?.unbind(),
+            n_bad,
+        })
+    }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn bad_row(py: Python<'_>, bad: BadRow) -> PyResult<Bound<'_, PyAny>> {
+    make!(BAD_ROW {
+        py,
+        shard: text(py, &bad.shard)?,
+        row: bad.row,
+        path: bad.path,
+        codec: bad.codec.map(Codec::key),
+        reason: bad.reason,
+        message: text(py, &bad.message)?,
+        bytes: bad.n_bytes,
+        shard_rows: bad.shard_rows,
+    })
+}
+
+fn damaged_row(py: Python<'_>, damaged: DamagedRow) -> PyResult<Bound<'_, PyAny>> {
+    make!(DAMAGED_ROW {
+        py,
+        shard: text(py, &damaged.shard)?,
+        row: damaged.row,
+        report: report_to_py(py, damaged.codec, damaged.report)?,
+    })
 }
 
 impl Drop for Pipeline {
@@ -185,22 +195,18 @@ impl Drop for Pipeline {
     }
 }
 
-/// `{column: (shape, dtype)}`, nested for structs, from the first shard's header.
+/// The shape and dtype of each column, nested for structs, from the first shard's header.
 #[pyfunction]
-#[pyo3(signature = (**kwargs))]
 pub(crate) fn element_spec<'py>(
     py: Python<'py>,
-    kwargs: Option<&Bound<'py, PyDict>>,
+    options: &Options,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (options, _) = match kwargs {
-        Some(kwargs) => options::parse(kwargs)?,
-        None => options::parse(&PyDict::new(py))?,
-    };
+    let options = options.parse()?;
     // Only a last batch can be short, unless bad rows are left out.
     let is_full = (options.drop_remainder || options.order.epochs.is_none())
         && options.on_error != OnError::Skip;
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
     let runtime = runtime::of_this_process(py);
-    let described = py.detach_core(move || engine::element_spec(&options, &runtime))?;
-    described_to_py(py, &described, batch.as_slice())
+    let spec = py.detach_core(move || engine::element_spec(&options, &runtime))?;
+    element_spec_to_py(py, &spec, batch.as_slice())
 }

@@ -77,7 +77,7 @@ def write_shards(
         first_row: The first recording's number, so that sets of one recipe can be kept apart.
         prefix: Shards are called `prefix-00000-of-00002.arrow` and so on.
         rows_per_record_batch: As `datasets` has it by default.
-        num_threads: Threads that synthesise and encode, both of which leave Python free.
+        num_threads: Threads that synthesise and encode, both without the GIL.
         on_row: Called after each row, for progress.
 
     Returns:
@@ -108,7 +108,7 @@ def write_shards(
 def _rows_in_order(
     pool: ThreadPoolExecutor, recipe: Recipe, first: int, n_rows: int, ahead: int
 ) -> Iterator[dict[str, Any]]:
-    """Makes rows on the pool, a few ahead of the one that is asked for."""
+    """Makes rows on the pool, a few ahead of the consumer."""
     waiting: deque[Future[dict[str, Any]]] = deque()
     for row in range(first, first + n_rows):
         waiting.append(pool.submit(_row, recipe, row))

@@ -1,26 +1,28 @@
-"""What the demo did."""
+"""The outcome of the demo, and its page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from gristmill._core import __version__
-from gristmill.metrics.verdict import Verdict
+from gristmill.metrics.text import bytes_text
+from gristmill.tools.page import Page
 
 
 @dataclass(frozen=True)
 class DemoTraining:
-    """Where the time of training went.
+    """The training: steps, times and loss.
 
     Attributes:
         batch_size: Crops a step.
         steps: Taken, before the stop and after it.
-        seconds: All of them, without what JAX took to compile.
-        waiting_seconds: Of these, those in which there was nothing to train on.
-        starting_seconds: Of these, those for the first batch, and for the first one after the stop.
-        first_batch_seconds: What was waited for the first batch.
+        seconds: All of them, without compilation by JAX.
+        waiting_seconds: Of these, waiting for batches.
+        starting_seconds: Of these, for the first batch, and for the first one after the stop.
+        first_batch_seconds: The wait for the first batch.
         loss: Cross entropy before the last step, in nats.
     """
 
@@ -51,75 +53,43 @@ class DemoTraining:
 
 
 OnRow = Callable[[int, int], object]
-"""Called after each recording that is made, with their number and how many there will be."""
+"""Called after each recording that is made, with the number made and the total."""
 OnStep = Callable[[DemoTraining], object]
 """Called after each step."""
 
 
-@dataclass(frozen=True)
-class DemoReport:
-    """How the demo went.
-
-    Attributes:
-        shards: Shards that were trained on.
-        rows: In them.
-        dataset_bytes: Of them and of the one that was held out.
-        made: Whether they were made by this run, and not found.
-        training: Where the time went.
-        stop_step: The step after which training was stopped and resumed.
-        state: The iterator's state there.
-        batches_compared: Batches after it that were equal, bit for bit, to those of a run that
-            was not stopped. Where one is not, there is an error and no report.
-        held_out_rows: Recordings that were kept apart.
-        accuracy: Share of them that the model names rightly.
-        chance: What guessing would have, on average.
-        verdict: What limited the training after it was resumed.
-        seconds: The whole demo.
-    """
-
-    shards: int
-    rows: int
-    dataset_bytes: int
-    made: bool
-    training: DemoTraining
-    stop_step: int
-    state: dict[str, Any]
-    batches_compared: int
-    held_out_rows: int
-    accuracy: float
-    chance: float
-    verdict: Verdict
-    seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain values, safe for JSON."""
-        training = self.training
-        return {
-            "version": __version__,
-            "shards": {
-                "train": self.shards,
-                "rows": self.rows,
-                "bytes": self.dataset_bytes,
-                "made": self.made,
-            },
-            "train": {
-                "steps": training.steps,
-                "samples": training.samples,
-                "samples_per_s": training.samples_per_second,
-                "wait_share": training.wait_share,
-                "first_batch_s": training.first_batch_seconds,
-                "loss": training.loss,
-            },
-            "verdict": self.verdict.to_dict(),
-            "resume": {
-                "step": self.stop_step,
-                "state": self.state,
-                "batches_compared": self.batches_compared,
-            },
-            "held_out": {
-                "rows": self.held_out_rows,
-                "accuracy": self.accuracy,
-                "chance": self.chance,
-            },
-            "seconds": self.seconds,
-        }
+def page_of(report: dict[str, Any], data: Path) -> Page:
+    """The page that `gristmill demo` prints; `data` is the folder of the shards."""
+    page = Page()
+    shards, train, resume = report["shards"], report["train"], report["resume"]
+    held_out, chance = report["held_out"], report["held_out"]["chance"]
+    page.say(
+        f"{'Made' if shards['made'] else 'Found'} {shards['train']} shards of {shards['rows']} "
+        f"recordings, and one of {held_out['rows']} that is held out:"
+    )
+    page.say(f"{bytes_text(shards['bytes'])} in {data}")
+    page.table(
+        "Training on random five-second crops at 32 kHz",
+        [
+            ("samples/s", f"{train['samples_per_s']:.0f}"),
+            ("first batch after", f"{train['first_batch_s']:.2f} s"),
+            ("waiting for data after it", f"{train['wait_share']:.1%}"),
+            ("loss at the end", f"{train['loss']:.3f}"),
+            (
+                "accuracy, held out",
+                f"{held_out['accuracy']:.1%} of {held_out['rows']} (chance: {chance:.0%})",
+            ),
+        ],
+    )
+    page.table(
+        f"Stopped after step {resume['step']}, in mid-epoch, and resumed",
+        [
+            ("state", f"{len(json.dumps(resume['state']))} bytes of JSON"),
+            ("next batches", f"{resume['batches_compared']} compared, equal bit for bit"),
+        ],
+    )
+    page.say()
+    page.paragraph(f"Of the steps after it was resumed: {report['verdict']['text']}")
+    page.say()
+    page.say(f"Done in {report['seconds']:.0f} s.")
+    return page

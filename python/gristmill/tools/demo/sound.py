@@ -34,10 +34,6 @@ class Recipe:
     stereo: float = 0.25
 
 
-FIELD_RECORDINGS = Recipe(codecs=("vorbis",), duration_s=(10.0, 180.0))
-"""Ogg Vorbis of field-recording length, for benches."""
-
-
 @dataclass(frozen=True)
 class Recording:
     """One recording before it is encoded, with what the small columns say of it."""
@@ -58,7 +54,7 @@ class Recording:
 def draw(recipe: Recipe, row: int) -> Recording:
     """Makes the recording of a row; rows can be made in any order and on any thread."""
     rng = np.random.default_rng([recipe.seed, row])
-    # Labels take turns so that every shard holds as many of each.
+    # Labels alternate, so that every shard holds as many of each.
     label = row % len(CLASSES)
     rate_hz = int(rng.choice(recipe.rates_hz))
     shortest, longest = map(math.log, recipe.duration_s)

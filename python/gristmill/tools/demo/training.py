@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import gristmill as gm
 from gristmill.tools.demo import model as models
 from gristmill.tools.demo.data import demo_shards
 from gristmill.tools.demo.model import SAMPLE_RATE_HZ, Model, new_model, predict, train_step
-from gristmill.tools.demo.report import DemoReport, DemoTraining, OnRow, OnStep
+from gristmill.tools.demo.report import DemoTraining, OnRow, OnStep
 from gristmill.tools.demo.sound import CLASSES
 
 Batch = dict[str, NDArray[Any]]
@@ -33,14 +33,23 @@ class ResumeDiffersError(gm.GristmillError):
 
 @dataclass(frozen=True)
 class Job:
-    """What `demo` was asked for."""
+    """What the demo does.
+
+    Attributes:
+        data: Folder in which the shards are or will be; 300 MB by default.
+        rows: Recordings to train on, at least 8. A quarter as many, at least 8, are held out.
+        steps: Training steps, at least 4.
+        batch_size: Crops a step.
+        seed: Of the recordings, their order, the crops and the model: 0 to 2**32 - 1.
+        read: Threads, memory and readahead.
+    """
 
     data: Path
-    rows: int
-    steps: int
-    batch_size: int
-    seed: int
-    read: gm.ReadOptions
+    rows: int = 200
+    steps: int = 160
+    batch_size: int = 32
+    seed: int = 0
+    read: gm.ReadOptions = field(default_factory=gm.ReadOptions)
 
 
 @dataclass(frozen=True)
@@ -50,11 +59,17 @@ class _Shards:
     made: bool
 
 
-def train_and_resume(job: Job, on_row: OnRow | None, on_step: OnStep | None) -> DemoReport:
-    """Does the whole demo.
+def train_and_resume(
+    job: Job, on_row: OnRow | None = None, on_step: OnStep | None = None
+) -> dict[str, Any]:
+    """Makes shards, trains a small classifier on them, stops it in mid-epoch and resumes it.
+
+    The same job makes the same files, and files that are there already are used again. A checkpoint
+    is kept in the same folder. Returns what `gristmill demo --json` prints.
 
     Raises:
         ResumeDiffersError: The resumed run saw other batches than the uninterrupted one.
+        OSError: The folder cannot be written to, or a shard cannot be read.
     """
     began = time.perf_counter()
     shards = _shards(job, on_row)
@@ -83,21 +98,31 @@ def train_and_resume(job: Job, on_row: OnRow | None, on_step: OnStep | None) -> 
         message = f"after the stop at step {stop}, the resumed run saw other batches"
         raise ResumeDiffersError(message)
     correct, held_out_rows = _evaluate(model, shards.held_out, job)
-    return DemoReport(
-        shards=len(shards.train),
-        rows=job.rows,
-        dataset_bytes=sum(path.stat().st_size for path in (*shards.train, shards.held_out)),
-        made=shards.made,
-        training=training,
-        stop_step=stop,
-        state=state,
-        batches_compared=n_compared,
-        held_out_rows=held_out_rows,
-        accuracy=correct / held_out_rows,
-        chance=1 / len(CLASSES),
-        verdict=verdict,
-        seconds=time.perf_counter() - began,
-    )
+    return {
+        "version": gm.__version__,
+        "shards": {
+            "train": len(shards.train),
+            "rows": job.rows,
+            "bytes": sum(path.stat().st_size for path in (*shards.train, shards.held_out)),
+            "made": shards.made,
+        },
+        "train": {
+            "steps": training.steps,
+            "samples": training.samples,
+            "samples_per_s": training.samples_per_second,
+            "wait_share": training.wait_share,
+            "first_batch_s": training.first_batch_seconds,
+            "loss": training.loss,
+        },
+        "verdict": verdict.to_dict(),
+        "resume": {"step": stop, "state": state, "batches_compared": n_compared},
+        "held_out": {
+            "rows": held_out_rows,
+            "accuracy": correct / held_out_rows,
+            "chance": 1 / len(CLASSES),
+        },
+        "seconds": time.perf_counter() - began,
+    }
 
 
 def _shards(job: Job, on_row: OnRow | None) -> _Shards:
@@ -121,7 +146,7 @@ def _shards(job: Job, on_row: OnRow | None) -> _Shards:
 
 
 def _training_dataset(train: list[Path], job: Job) -> gm.ArrowIterDataset:
-    """The data as a training loop wants it. This is all that Gristmill asks one to write."""
+    """The data set as a training loop wants it."""
     return gm.ArrowIterDataset(
         train,
         columns=["audio", "label"],
@@ -140,7 +165,7 @@ def _stop_step(job: Job) -> int:
 
 
 def _compile(job: Job) -> None:
-    """Has JAX compile the step, so that the figures are of steps and not of the compiler."""
+    """Compiles the step ahead, so that compilation is not measured."""
     audio = np.zeros((job.batch_size, round(CROP_SECONDS * SAMPLE_RATE_HZ)), np.float32)
     labels = np.zeros(job.batch_size, np.int64)
     train_step(new_model(job.seed, len(CLASSES)), audio, labels)
@@ -178,7 +203,7 @@ def _train(
 
 
 def _digest(batch: Batch) -> str:
-    """Stands for every bit of a batch."""
+    """A hash of every bit of a batch."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(batch):
         digest.update(f"{name} {batch[name].dtype} {batch[name].shape}".encode())
@@ -187,7 +212,7 @@ def _digest(batch: Batch) -> str:
 
 
 def _save(directory: Path, model: Model, state: dict[str, Any]) -> None:
-    """Writes the model, and beside it the few integers that are the loader's whole state."""
+    """Writes the model, and the few integers that are the loader's whole state."""
     directory.mkdir(parents=True, exist_ok=True)
     models.save(model, directory / "model.npz")
     (directory / "data.json").write_text(json.dumps(state), encoding="utf-8")

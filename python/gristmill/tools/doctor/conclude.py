@@ -1,4 +1,4 @@
-"""What follows from measurements: what limits a run, and the settings for it. Pure functions.
+"""What follows from the measurements: the bottleneck of a run, and options for it. Pure functions.
 
 Every threshold is a constant here with its reason.
 """
@@ -10,41 +10,40 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
+from gristmill import _core
+from gristmill.metrics.text import count_text
 from gristmill.options import ReadOptions
-from gristmill.tools.doctor.loops import DecodeRun, ReadRun
-from gristmill.tools.doctor.machine import Machine
+from gristmill.tools.doctor.measured import Measured
 
 PER_PROCESS = 1.5
-"""As many processes that get this many times what threads of one get have limits of their own."""
+"""Readers in processes have a limit each if they get this many times what as many threads get."""
 PER_STREAM = 2.5
-"""Eight readers that get this many times what one gets share no limit that one could reach."""
+"""Readers have a limit each if eight of them get this many times what one gets."""
 RISING = 1.3
-"""Twice the readers that get this much more have not met the limit yet."""
+"""Twice the readers that get this much more have not reached the limit yet."""
 HEADROOM = 1.2
-"""What is asked for beyond the mean need: rows differ, and steps are not even."""
+"""What is provided for beyond the mean need: rows differ, and steps are not even."""
 ENOUGH = 0.9
 """A number of readers that gets this part of the most is enough."""
 NO_GAIN = 1.1
 """Twice the workers that get less than this much more are no help."""
 SCALES = 0.75
-"""Threads on CPUs of their own get more than this part of what as many times one thread gets."""
+"""N threads with a CPU each get more than this part of N times what one thread gets."""
 MUCH = 0.5
-"""Workers that take this part of what the storage gives meet its limit now and then."""
-PREFETCH_BATCHES = 4
-"""As in `ReadOptions`."""
+"""Workers that take this part of the storage's bandwidth reach its limit now and then."""
 MOST_REQUESTS = 128
 """More waiting threads than this are not advised."""
 BUDGET_SHARE = 0.5
-"""The part of the memory that is free which a budget may take."""
+"""The part of the free memory that a budget may take."""
 WARM = 0.5
-"""With fewer cold reads than this, it was memory that was measured and not the storage."""
+"""With a smaller share of cold reads, the page cache was measured and not the storage."""
 
 _MB = 1e6
 _MIB = 1 << 20
 
 
 class Scope(enum.StrEnum):
-    """Whose limit the storage's bandwidth is."""
+    """Who has a share of the bandwidth to itself: each reader, each process, or nobody."""
 
     STREAM = "stream"
     PROCESS = "process"
@@ -52,7 +51,7 @@ class Scope(enum.StrEnum):
 
 
 class Limit(enum.StrEnum):
-    """What a run will be limited by."""
+    """The bottleneck of a run."""
 
     STEP = "step"
     STORAGE = "storage"
@@ -60,79 +59,17 @@ class Limit(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Measured:
-    """All that was measured.
-
-    Attributes:
-        machine: CPUs and memory.
-        row_bytes: Mean bytes of an encoded row.
-        crop_bytes: Bytes of a decoded crop.
-        dataset_bytes: Of all shards.
-        reads: By readers in threads, and in processes.
-        decodes: In threads of one process, from memory.
-        workers: Processes of one thread each that read and decode, as Grain's workers do.
-        pipeline_rows_per_second: Of one process with native threads, on the same shards.
-    """
-
-    machine: Machine
-    row_bytes: float
-    crop_bytes: int
-    dataset_bytes: int
-    reads: tuple[ReadRun, ...]
-    decodes: tuple[DecodeRun, ...]
-    workers: tuple[DecodeRun, ...]
-    pipeline_rows_per_second: float
-
-    @property
-    def by_threads(self) -> dict[int, float]:
-        """Bytes a second by the number of readers in one process."""
-        return {run.threads: run.bytes_per_second for run in self.reads if run.processes == 1}
-
-    @property
-    def by_processes(self) -> dict[int, float]:
-        """Bytes a second by the number of processes with a reader each."""
-        return {run.processes: run.bytes_per_second for run in self.reads if run.threads == 1}
-
-    @property
-    def storage_rows_per_second(self) -> float:
-        """Rows that threads of one process got at the most."""
-        return max(self.by_threads.values()) / max(self.row_bytes, 1.0)
-
-    @property
-    def decode_rows_per_second(self) -> float:
-        """Crops that all threads together decoded at the most."""
-        return max(run.rows_per_second for run in self.decodes)
-
-    @property
-    def thread_rows_per_second(self) -> float:
-        """Crops that one thread decoded."""
-        return next(run.rows_per_second for run in self.decodes if run.threads == 1)
-
-    @property
-    def cpu_rows_per_second(self) -> float:
-        """Crops that each CPU decoded when all of them did."""
-        return self.decode_rows_per_second / self.machine.usable_cpus
-
-    @property
-    def cold_share(self) -> float | None:
-        """The part of the reads that did not come from the page cache."""
-        told = [run for run in self.reads if run.cold_share is not None]
-        n_reads = sum(run.reads for run in told)
-        cold = sum((run.cold_share or 0.0) * run.reads for run in told)
-        return cold / n_reads if n_reads else None
-
-
-@dataclass(frozen=True)
 class Conclusion:
-    """What follows.
+    """What follows from the measurements.
 
     Attributes:
-        scope: Whose limit the storage's bandwidth is.
-        limit: What a run will be limited by.
+        scope: Whether the storage's bandwidth is limited for each reader, for each process, or as a
+            whole.
+        limit: The bottleneck of a run.
         rows_per_second: What a run can expect, at most as many as its steps take.
         needed_rows_per_second: What its steps take; `None` if no step time was given.
         local_copy_helps: Whether a copy of the shards on local disk would be worth it.
-        read: Settings for `ArrowIterDataset`.
+        read: Options for `ArrowIterDataset`.
         sentences: All of it for people.
     """
 
@@ -146,7 +83,7 @@ class Conclusion:
 
     @property
     def settings(self) -> str:
-        """The settings, to paste."""
+        """The options, to paste."""
         shown = [
             f"{name}={getattr(self.read, name)!r}"
             for name in ("num_threads", "num_requests", "memory_budget")
@@ -202,24 +139,23 @@ def _is_rising(by_readers: dict[int, float]) -> bool:
 def _settings(measured: Measured, batch_size: int, wanted_rows: float) -> ReadOptions:
     cpus = measured.machine.usable_cpus
     n_requests = _requests(measured, wanted_rows)
-    # All batches under way, one that the step works on and one that is being made.
+    # All batches under way, one that the step works on and one that is being assembled.
     batch_bytes = batch_size * (measured.row_bytes + measured.crop_bytes)
-    needed = (PREFETCH_BATCHES + 2) * batch_bytes + n_requests * measured.row_bytes
+    needed = (ReadOptions().prefetch_batches + 2) * batch_bytes + n_requests * measured.row_bytes
     most = BUDGET_SHARE * measured.machine.usable_bytes
     budget = max(256 * _MIB, min(needed, most))
     steps = math.ceil(budget / (256 * _MIB))
     text = f"{steps // 4}GiB" if steps % 4 == 0 else f"{256 * steps}MiB"
-    default = min(max(2 * cpus, 8), 32)
-    # As many decode threads as CPUs: those that are not needed sleep, and what a busy machine lets
-    # one of them do says nothing of the run.
+    # As many decode threads as CPUs: those that are not needed sleep, and the throughput of one of
+    # them on a busy machine says nothing about the run.
     return ReadOptions(
-        num_requests=None if n_requests <= default else n_requests,
+        num_requests=None if n_requests <= _core.default_requests(cpus) else n_requests,
         memory_budget=text,
     )
 
 
 def _requests(measured: Measured, wanted_rows: float) -> int:
-    """Readers that get the rows that are wanted, or nearly all that there is."""
+    """Readers that get the rows that are wanted, or nearly all that the storage gives."""
     by_threads, wanted = measured.by_threads, wanted_rows * measured.row_bytes
     enough = min(wanted, ENOUGH * max(by_threads.values()))
     for readers in sorted(by_threads):
@@ -235,7 +171,7 @@ def _on_storage(measured: Measured, scope: Scope) -> list[str]:
     threads, processes = measured.by_threads, measured.by_processes
     most = max(set(threads) & set(processes))
     one, many = f"{threads[1] / _MB:,.0f}", f"{threads[most] / _MB:,.0f}"
-    latency = next(run.p50_seconds for run in measured.reads if run.threads * run.processes == 1)
+    latency = next(t.p50_seconds for t in measured.reads if t.threads * t.processes == 1)
     each = f"a row takes {1e3 * latency:,.1f} ms"
     if scope is Scope.PROCESS:
         other = f"{processes[most] / _MB:,.0f}"
@@ -269,7 +205,7 @@ def _on_storage(measured: Measured, scope: Scope) -> list[str]:
 
 def _on_workers(measured: Measured) -> list[str]:
     """Why more worker processes are no faster, where they are not."""
-    rates = {run.processes: run.rows_per_second for run in measured.workers}
+    rates = {trial.processes: trial.rows_per_second for trial in measured.workers}
     cpus, own = measured.machine.usable_cpus, measured.pipeline_rows_per_second
     if not rates:
         return []
@@ -282,7 +218,9 @@ def _on_workers(measured: Measured) -> list[str]:
         top, after = tops[0], counts[counts.index(tops[0]) + 1]
         word = "slower" if rates[after] < rates[top] else "hardly faster"
         if after > cpus:
-            why = f"they share {_count(cpus, 'CPU')}, which {_count(top, 'worker')} keep busy"
+            why = (
+                f"they share {count_text(cpus, 'CPU')}, which {count_text(top, 'worker')} keep busy"
+            )
         elif _shares_storage(measured, rates[top], top, after):
             why = "they share the storage, which gives them no more"
         elif not _scales(measured):
@@ -294,10 +232,10 @@ def _on_workers(measured: Measured) -> list[str]:
         ratio = own / rates[best]
         sentences.append(
             f"One process with native threads: {own:,.0f} rows/s, {ratio:.1f} times the best of "
-            f"these ({_count(best, 'worker')}). Use no workers."
+            f"these ({count_text(best, 'worker')}). Use no workers."
             if ratio >= 1
             else f"One process with native threads: {own:,.0f} rows/s, {ratio:.2f} of "
-            f"{_count(best, 'worker')}."
+            f"{count_text(best, 'worker')}."
         )
     return sentences
 
@@ -314,7 +252,8 @@ def _on_the_run(
     measured: Measured, limit: Limit, expected: float, needed: float | None, batch_size: int
 ) -> list[str]:
     storage, decoding = measured.storage_rows_per_second, measured.decode_rows_per_second
-    supply = f"storage gives {storage:,.0f} rows/s, {_cpus(measured)} decode {decoding:,.0f}"
+    cpus = count_text(measured.machine.usable_cpus, "CPU")
+    supply = f"storage gives {storage:,.0f} rows/s, {cpus} decode {decoding:,.0f}"
     if limit is Limit.STEP:
         return [f"The training step will be the limit: it takes {needed:,.0f} rows/s; {supply}."]
     name = "Storage" if limit is Limit.STORAGE else "Decoding"
@@ -326,8 +265,9 @@ def _on_the_run(
         f"take {step:,.2f} s instead of {batch_size / needed:,.2f} s."
     )
     if limit is Limit.DECODING:
-        cpus = math.ceil(needed * HEADROOM / max(measured.cpu_rows_per_second, 1e-9))
-        return [text, f"About {_count(cpus, 'CPU')} like these would keep up, or shorter crops."]
+        enough = math.ceil(needed * HEADROOM / max(measured.cpu_rows_per_second, 1e-9))
+        more = f"About {count_text(enough, 'CPU')} like these would keep up, or shorter crops."
+        return [text, more]
     return [text]
 
 
@@ -338,14 +278,14 @@ def _scales(measured: Measured) -> bool:
 
 
 def _on_cpus(measured: Measured) -> list[str]:
-    """Whether the CPUs are there for us."""
+    """Whether all CPUs are available to this process."""
     n_cpus, one = measured.machine.usable_cpus, measured.thread_rows_per_second
     all_of_them = measured.decode_rows_per_second
     machine = measured.machine
     sentences: list[str] = []
     if n_cpus < machine.cpus:
         sentences.append(
-            f"This process may use {_count(n_cpus, 'CPU')} of the machine's {machine.cpus} "
+            f"This process may use {count_text(n_cpus, 'CPU')} of the machine's {machine.cpus} "
             "(affinity or a quota; Slurm: --cpus-per-task)."
         )
     if not _scales(measured):
@@ -368,17 +308,9 @@ def _on_a_copy(measured: Measured, limit: Limit, helps: bool, storage: float) ->
             f"The {size} fit into memory: the page cache will hold them after the first epoch. A "
             f"local copy helps before that: storage gives {storage:,.0f} rows/s."
         )
-        return [text]
-    text = (
-        f"A local copy ({size}) would pay: storage gives {storage:,.0f} rows/s of the "
-        f"{measured.decode_rows_per_second:,.0f} that can be decoded."
-    )
+    else:
+        text = (
+            f"A local copy ({size}) would pay: storage gives {storage:,.0f} rows/s of the "
+            f"{measured.decode_rows_per_second:,.0f} that can be decoded."
+        )
     return [text]
-
-
-def _cpus(measured: Measured) -> str:
-    return _count(measured.machine.usable_cpus, "CPU")
-
-
-def _count(n: int, one: str) -> str:
-    return f"{n} {one if n == 1 else one + 's'}"

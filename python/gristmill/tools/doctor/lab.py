@@ -1,8 +1,9 @@
 """Runs the loops in processes: a program that has imported everything once, and forks.
 
 Worker processes that each import JAX or Grain first would take longer to start than to measure.
-The program has no other threads, so that forking is safe. It takes pickles from standard input and
-answers on standard output; nobody but `Lab` talks to it.
+The program has no other threads, so that forking is safe. It takes pickles from `Lab` on standard
+input and answers on standard output. (`multiprocessing` has a fork server as well; it imports the
+user's own script again, and would send the sample to each process.)
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from contextlib import suppress
 from typing import IO, Any, Self
 
 from gristmill.tools.doctor.loops import (
-    DecodeRun,
+    DecodeTrial,
     Material,
-    ReadRun,
+    ReadTrial,
     Tally,
     summarize_decodes,
     summarize_reads,
@@ -63,11 +64,11 @@ class Lab:
             self._program.kill()
             self._program.wait()
 
-    def read(self, processes: int, threads: int, seconds: float) -> ReadRun:
+    def read(self, processes: int, threads: int, seconds: float) -> ReadTrial:
         """Has this many readers read."""
         return summarize_reads(self._run("read", processes, threads, seconds), processes)
 
-    def decode(self, processes: int, threads: int, seconds: float, *, reads: bool) -> DecodeRun:
+    def decode(self, processes: int, threads: int, seconds: float, *, reads: bool) -> DecodeTrial:
         """Has this many threads decode crops, with a read before each or without."""
         tallies = self._run("both" if reads else "decode", processes, threads, seconds)
         return summarize_decodes(tallies, processes, reads_too=reads)

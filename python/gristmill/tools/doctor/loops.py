@@ -1,6 +1,6 @@
 """The loops that are timed: reads of the size of rows, and crops of rows in memory.
 
-They run in threads of a process that may have been forked, so they touch nothing but their own.
+They run in threads of a process that may have been forked, so they share no state with others.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from gristmill import _core
-from gristmill.errors import DecodeError, LimitError
-from gristmill.options import Limits
+from gristmill.options import Audio, native_audio
+from gristmill.tools.crops import decode_crop
 
 _MOST_BYTES = 64 << 20
-"""No read is larger, whatever a row in the sample was."""
+"""No read is larger, whatever the size of a row in the sample."""
 _MOST_LATENCIES = 4096
 """Kept of each thread."""
 
@@ -32,7 +32,7 @@ class Material:
     Attributes:
         files: Paths and sizes of the shards.
         sizes: Bytes of the rows in a sample.
-        rows: Encoded rows, and how long each is in seconds.
+        rows: Encoded rows, and the length of each in seconds.
         sample_rate: Of the crops, in Hz.
         crop_seconds: Their length.
     """
@@ -46,7 +46,7 @@ class Material:
 
 @dataclass
 class Tally:
-    """What one thread did, and how long after the start it was done."""
+    """What one thread did, and how long after the start it ended."""
 
     seconds: float = 0.0
     reads: int = 0
@@ -58,13 +58,13 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class ReadRun:
+class ReadTrial:
     """Reads of the size of rows, at random places of the shards, by some readers at a time.
 
     Attributes:
-        processes: In how many processes.
-        threads: In how many threads of each.
-        reads: How many were done.
+        processes: Number of processes.
+        threads: Number of threads in each.
+        reads: Number of reads.
         bytes: In them.
         seconds: In this time.
         p50_seconds: Half of them took less.
@@ -89,15 +89,19 @@ class ReadRun:
         """Of all readers together."""
         return self.bytes / self.seconds
 
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values, safe for JSON."""
+        return {**asdict(self), "bytes_per_second": self.bytes_per_second}
+
 
 @dataclass(frozen=True)
-class DecodeRun:
+class DecodeTrial:
     """Crops that were decoded, by some threads at a time; with a read before each, or without.
 
     Attributes:
-        processes: In how many processes.
-        threads: In how many threads of each.
-        crops: How many were decoded.
+        processes: Number of processes.
+        threads: Number of threads in each.
+        crops: Number of crops that were decoded.
         seconds: In this time.
         reads_too: Whether a row was read from the shards for each.
     """
@@ -112,6 +116,10 @@ class DecodeRun:
     def rows_per_second(self) -> float:
         """Of all threads together."""
         return self.crops / self.seconds
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values, safe for JSON."""
+        return {**asdict(self), "rows_per_second": self.rows_per_second}
 
 
 def work(material: Material, n_threads: int, what: str, start: float, end: float) -> list[Tally]:
@@ -140,9 +148,9 @@ def work(material: Material, n_threads: int, what: str, start: float, end: float
     return tallies
 
 
-def summarize_decodes(tallies: Sequence[Tally], processes: int, *, reads_too: bool) -> DecodeRun:
+def summarize_decodes(tallies: Sequence[Tally], processes: int, *, reads_too: bool) -> DecodeTrial:
     """Adds up what all threads of all processes did."""
-    return DecodeRun(
+    return DecodeTrial(
         processes=processes,
         threads=len(tallies) // processes,
         crops=sum(tally.crops for tally in tallies),
@@ -151,11 +159,11 @@ def summarize_decodes(tallies: Sequence[Tally], processes: int, *, reads_too: bo
     )
 
 
-def summarize_reads(tallies: Sequence[Tally], processes: int) -> ReadRun:
+def summarize_reads(tallies: Sequence[Tally], processes: int) -> ReadTrial:
     """The same for reads."""
     latencies = sorted(latency for tally in tallies for latency in tally.latencies)
     told = sum(tally.cold + tally.warm for tally in tallies)
-    return ReadRun(
+    return ReadTrial(
         processes=processes,
         threads=len(tallies) // processes,
         reads=sum(tally.reads for tally in tallies),
@@ -172,29 +180,13 @@ def _at(ascending: Sequence[float], share: float) -> float:
     return ascending[int(share * (len(ascending) - 1))] if ascending else 0.0
 
 
-def decode_crop(data: bytes, start: float, seconds: float, sample_rate: int | None) -> None:
-    """Decodes a crop as a training pipeline does; of damage it takes what there is."""
-    with contextlib.suppress(DecodeError, LimitError):
-        _core.decode(
-            data,
-            sample_rate=sample_rate,
-            channels="mono",
-            start=start,
-            seconds=seconds,
-            resampler="hq",
-            dtype="float32",
-            strict=False,
-            limits=Limits(),
-        )
-
-
 _OPEN_SHARE = 4
-"""Of the descriptors that a process may have, this part at most is for shards: the rest is the
-program's, and that of the iterators of this process."""
+"""Of the descriptors that a process may have, at most this part is for shards: the rest is for the
+program and the iterators of this process."""
 
 
 class _Files:
-    """The shards, each opened by whoever reads it first; of very many, some drawn at random."""
+    """The shards, each opened when it is first read; of very many, a random sample."""
 
     def __init__(self, material: Material) -> None:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -208,7 +200,7 @@ class _Files:
         self._weights = [size for _, size in self._files]
 
     def draw(self, draw: random.Random, n_bytes: int) -> tuple[int, int, int]:
-        """A descriptor, and a place in it with at most so many bytes behind it."""
+        """A descriptor, an offset in it, and the number of bytes to read there."""
         path, size = draw.choices(self._files, self._weights)[0]
         with self._lock:
             fd = self._open.get(path)
@@ -241,10 +233,12 @@ def _steps(
         tally.reads += 1
         tally.bytes += n_read
 
+    audio = native_audio(Audio(sample_rate=material.sample_rate, strict=False))
+
     def decode() -> None:
         data, duration = draw.choice(material.rows)
         start = draw.random() * max(duration - material.crop_seconds, 0.0)
-        decode_crop(data, start, material.crop_seconds, material.sample_rate)
+        decode_crop(data, audio, start, material.crop_seconds)
         tally.crops += 1
 
     def both() -> None:
@@ -255,9 +249,9 @@ def _steps(
 
 
 def _count_cold(fd: int, offset: int, n_bytes: int, tally: Tally) -> None:
-    """Has the page cache forget a range, and looks whether it has.
+    """Asks the page cache to drop a range, and counts whether it has.
 
-    What others have mapped or are writing stays, and so does what a server has in its own memory.
+    Pages that are mapped or dirty stay, and so does what a server caches in its own memory.
     """
     try:
         os.posix_fadvise(fd, offset, n_bytes, os.POSIX_FADV_DONTNEED)

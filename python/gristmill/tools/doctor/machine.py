@@ -1,4 +1,4 @@
-"""What the machine has, and what of it this process may use."""
+"""CPUs and memory of the machine, and what of them this process may use."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Machine:
         cpus: Of the machine.
         affinity_cpus: Those that this process may run on.
         cpu_quota: CPUs that its control group may use; `None` without a quota.
-        usable_cpus: What follows for this process, at least 1.
+        usable_cpus: CPUs that this process may use in the end, at least 1.
         memory_bytes: Of the machine.
-        available_bytes: Free, or given back by caches when needed.
+        available_bytes: Free, or held by caches that give it back.
         memory_limit_bytes: Of its control group; `None` without a limit.
     """
 
@@ -67,7 +67,7 @@ def _memory() -> dict[str, int]:
 
 
 def _group() -> Path:
-    """The folder of this process's control group; that of the root where it is not told."""
+    """The folder of this process's control group; the root's where it is unknown."""
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             if line.startswith("0::"):
@@ -76,7 +76,7 @@ def _group() -> Path:
 
 
 def _setting(name: str) -> list[str]:
-    """What the nearest control group upwards says that says anything; version 2 only."""
+    """The setting of the nearest control group upwards that has one; version 2 only."""
     folder = _group()
     while True:
         with suppress(OSError):

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
-from gristmill import _core, checks
+from gristmill import checks
 from gristmill.errors import SchemaError
-from gristmill.options import Audio, Limits, RandomCrop, ReadOptions
+from gristmill.options import ReadOptions
 from gristmill.paths import Paths
-from gristmill.tools.crops import take
+from gristmill.report import AudioInfo
+from gristmill.tools.crops import CropJob, take
 from gristmill.tools.doctor import machine
-from gristmill.tools.doctor.conclude import Conclusion, Measured, conclude
+from gristmill.tools.doctor.conclude import conclude
 from gristmill.tools.doctor.lab import Lab
-from gristmill.tools.doctor.loops import DecodeRun, Material, ReadRun
-from gristmill.tools.headers import ShardHeader, audio_column, read_headers
-from gristmill.tools.inspect import AudioSample, draw
+from gristmill.tools.doctor.loops import DecodeTrial, Material, ReadTrial
+from gristmill.tools.doctor.measured import Measured
+from gristmill.tools.doctor.report import Diagnosis
+from gristmill.tools.headers import read_headers
+from gristmill.tools.sample import draw
+from gristmill.tools.shards import audio_column
 
 _READERS = (1, 2, 4, 8)
 _SAMPLE_ROWS = 48
@@ -28,64 +30,7 @@ _SHORTEST_SECONDS = 0.1
 """Of one measurement: less is noise."""
 
 OnStep = Callable[[str, int, int], None]
-"""Called before each measurement with what it is, its number from 0, and how many there are."""
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What was measured and what follows from it.
-
-    Attributes:
-        rows: Of all shards.
-        batch_size: Of the run that was asked about.
-        step_seconds: What its step takes; `None` if that was not told.
-        crop_seconds: Length of its crops.
-        sample: The rows that were looked at.
-        measured: The figures.
-        conclusion: What follows.
-        seconds: What measuring took.
-    """
-
-    rows: int
-    batch_size: int
-    step_seconds: float | None
-    crop_seconds: float
-    sample: AudioSample
-    measured: Measured
-    conclusion: Conclusion
-    seconds: float
-
-    def __str__(self) -> str:
-        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
-
-        return pages.diagnosis(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain values, safe for JSON."""
-        measured = asdict(self.measured)
-        for runs, of in (
-            ("reads", [{"bytes_per_second": run.bytes_per_second} for run in self.measured.reads]),
-            ("decodes", [_rate(run.rows_per_second) for run in self.measured.decodes]),
-            ("workers", [_rate(run.rows_per_second) for run in self.measured.workers]),
-        ):
-            pairs = zip(measured[runs], of, strict=True)
-            measured[runs] = [{**run, **rate} for run, rate in pairs]
-        conclusion = asdict(self.conclusion)
-        conclusion["read"] = {
-            "num_threads": self.conclusion.read.num_threads,
-            "num_requests": self.conclusion.read.num_requests,
-            "memory_budget": self.conclusion.read.memory_budget,
-        }
-        return {
-            "rows": self.rows,
-            "batch_size": self.batch_size,
-            "step_seconds": self.step_seconds,
-            "crop_seconds": self.crop_seconds,
-            "sample": asdict(self.sample),
-            "measured": measured,
-            "conclusion": {**conclusion, "settings": self.conclusion.settings},
-            "seconds": self.seconds,
-        }
+"""Called before each measurement with its name, its number from 0, and the number of them."""
 
 
 def diagnose(
@@ -103,18 +48,18 @@ def diagnose(
 
     It reads pieces of the size of rows at random places of the shards, with 1, 2, 4 and 8 readers,
     in threads of one process and in as many processes; decodes crops of a sample in 1, 2, 4 and so
-    on threads; and has 1, 2, 4 and 8 worker processes do both, beside one process of native
-    threads. Before a read the page cache is asked to forget what is read.
+    on threads; and has 1, 2, 4 and 8 worker processes do both, and then one process of native
+    threads. Before a read the page cache is asked to drop what is read.
 
     Args:
         paths: As in `ArrowIterDataset`.
         batch_size: Of the run.
-        step_seconds: What its training step takes by itself; `None` asks for the shortest step
-            that can be supplied.
+        step_seconds: Time of its training step by itself; `None` asks for the shortest step that
+            can be supplied.
         crop_seconds: Length of its random crops.
         sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
         column: The audio column; `None` takes the one that the Hugging Face features call audio.
-        seconds: What all measurements together take, about.
+        seconds: Time for all measurements together, about.
         on_step: Is told what is measured.
 
     Raises:
@@ -122,36 +67,37 @@ def diagnose(
         SchemaError: There is no audio column, or nothing in it can be decoded.
         ValueError: A number is out of range.
     """
-    batch_size = checks.integer("batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64")
-    crop_seconds = checks.number(
-        "crop_seconds", crop_seconds, 0, 86_400, above=True, write="crop_seconds=5"
-    )
-    sample_rate = checks.integer(
-        "sample_rate", sample_rate, 1, 768_000, write="sample_rate=32_000, in Hz", none=True
-    )
-    column = checks.text("column", column, write='column="audio"', none=True)
-    seconds = checks.number("seconds", seconds, 0, 1e9, above=True, write="seconds=10")
+    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds)
     step_seconds = checks.number(
         "step_seconds", step_seconds, 0, 1e9, above=True, write="step_seconds=0.3", none=True
     )
     checks.function("on_step", on_step)
     began = time.monotonic()
     headers, _ = read_headers(paths)
-    name = audio_column(headers, column)
-    material, sample = _material(headers, name, sample_rate, crop_seconds)
-    audio = Audio(name, material.sample_rate, crop=RandomCrop(crop_seconds), strict=False)
+    name = audio_column(headers, job.column)
+    sample, rows = draw(headers, name, _SAMPLE_ROWS, ReadOptions())
+    if not rows:
+        raise SchemaError(
+            f"nothing in a sample of {sample.rows} rows of column {name!r} can be decoded; "
+            "gristmill scan says what is wrong",
+            column=name,
+        )
+    audio = job.audio(name, sample)
+    rate = audio.sample_rate or 0
+    files = [(header.path, header.bytes) for header in headers if header.rows]
+    sizes = [len(data) for data, _ in rows]
+    material = Material(files, sizes, _within(rows), rate, job.crop_seconds)
     here = machine.look()
-    threads = _thread_counts(here.usable_cpus)
     plan: list[tuple[str, int, int]] = [
         *(("read", 1, n) for n in _READERS),
         *(("read", n, 1) for n in _READERS[1:]),
-        *(("decode", 1, n) for n in threads),
+        *(("decode", 1, n) for n in _thread_counts(here.usable_cpus)),
         *(("work", n, 1) for n in _READERS),
     ]
-    unit = max(seconds / (len(plan) + 2), _SHORTEST_SECONDS)
-    reads: list[ReadRun] = []
-    decodes: list[DecodeRun] = []
-    workers: list[DecodeRun] = []
+    unit = max(job.seconds / (len(plan) + 2), _SHORTEST_SECONDS)
+    reads: list[ReadTrial] = []
+    decodes: list[DecodeTrial] = []
+    workers: list[DecodeTrial] = []
     with Lab(material) as lab:
         for number, (what, processes, n) in enumerate(plan):
             if on_step:
@@ -168,7 +114,7 @@ def diagnose(
     measured = Measured(
         machine=here,
         row_bytes=sample.row_bytes,
-        crop_bytes=4 * round(crop_seconds * material.sample_rate),
+        crop_bytes=4 * round(job.crop_seconds * rate),
         dataset_bytes=sum(header.bytes for header in headers),
         reads=tuple(reads),
         decodes=tuple(decodes),
@@ -177,21 +123,17 @@ def diagnose(
     )
     return Diagnosis(
         rows=sum(header.rows for header in headers),
-        batch_size=batch_size,
+        batch_size=job.batch_size,
         step_seconds=step_seconds,
-        crop_seconds=crop_seconds,
+        crop_seconds=job.crop_seconds,
         sample=sample,
         measured=measured,
-        conclusion=conclude(measured, batch_size, step_seconds),
+        conclusion=conclude(measured, job.batch_size, step_seconds),
         seconds=time.monotonic() - began,
     )
 
 
 _NAMES = {"read": "reading", "decode": "decoding", "work": "workers", "pipeline": "native threads"}
-
-
-def _rate(rows_per_second: float) -> dict[str, float]:
-    return {"rows_per_second": rows_per_second}
 
 
 def _thread_counts(cpus: int) -> list[int]:
@@ -202,25 +144,13 @@ def _thread_counts(cpus: int) -> list[int]:
     return counts if cpus == 1 else [*counts, cpus]
 
 
-def _material(
-    headers: Sequence[ShardHeader], column: str, sample_rate: int | None, crop_seconds: float
-) -> tuple[Material, AudioSample]:
-    """What the loops work on: the shards, and rows of a sample."""
-    sample, encoded = draw(headers, column, _SAMPLE_ROWS, ReadOptions())
-    if not encoded:
-        raise SchemaError(
-            f"nothing in a sample of {sample.rows} rows of column {column!r} can be decoded; "
-            "gristmill scan says what is wrong",
-            column=column,
-        )
-    rows: list[tuple[bytes, float]] = []
+def _within(rows: Sequence[tuple[bytes, AudioInfo]]) -> list[tuple[bytes, float]]:
+    """The first rows, of not much more than `_MOST_SAMPLE_BYTES`, with their lengths in seconds."""
+    kept: list[tuple[bytes, float]] = []
     n_bytes = 0
-    for data in encoded:
-        _, own_rate, _, frames = _core.probe(data, limits=Limits())
-        rows.append((data, frames / own_rate))
+    for data, info in rows:
+        kept.append((data, info.duration))
         n_bytes += len(data)
         if n_bytes > _MOST_SAMPLE_BYTES:
             break
-    rate = sample_rate or next(iter(sample.sample_rates))
-    files = [(header.path, header.bytes) for header in headers if header.rows]
-    return Material(files, [len(d) for d in encoded], rows, rate, crop_seconds), sample
+    return kept

@@ -1,8 +1,8 @@
-"""The file beside a quarantine file that a stopped scan goes on from.
+"""The log next to a quarantine file, from which a stopped scan resumes.
 
 JSON Lines, appended to: a header that says what is scanned and how; a line for each finding; every
-few seconds a line that says how many rows are done. All lines before such a line speak of rows that
-are done. What stands behind the last one is found again.
+few seconds a checkpoint, a line that says how many rows are done. All lines before a checkpoint are
+about rows that are done; what follows the last one is dropped and found again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from gristmill.bad_rows.line_file import LineFile
-from gristmill.bad_rows.quarantine import BadRow
-from gristmill.tools.headers import UnreadableShard
+from gristmill.bad_rows.rows import BadRow
 from gristmill.tools.scan.report import Finding
+from gristmill.tools.shards import UnreadableShard
 
 VERSION = 1
 SUFFIX = ".scan"
@@ -24,12 +24,12 @@ _MARK = "gristmill_scan"
 
 
 @dataclass
-class Progress:
-    """How far a scan came.
+class Checkpoint:
+    """How far a scan is.
 
     Attributes:
-        done: Rows of the part that need no second look, those of unreadable shards included.
-        rows: Those among them that were looked at.
+        done: Rows of the part that are done, those of unreadable shards included.
+        rows: Those among them that were checked.
     """
 
     done: int = 0
@@ -42,11 +42,11 @@ class Progress:
 
 
 @dataclass
-class Known:
+class LogContent:
     """What a log holds."""
 
     header: dict[str, Any] = field(default_factory=dict[str, Any])
-    progress: Progress = field(default_factory=Progress)
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
     findings: list[Finding] = field(default_factory=list[Finding])
     unreadable: list[UnreadableShard] = field(default_factory=list[UnreadableShard])
 
@@ -54,8 +54,7 @@ class Known:
 class ScanLog(LineFile):
     """Opens the log of a scan, or begins one.
 
-    `known` is what an earlier life of the same scan left. Findings that no line says are done have
-    been cut off.
+    `content` is what an earlier run of the same scan left, up to its last checkpoint.
 
     Raises:
         OSError: The file cannot be read or written.
@@ -66,14 +65,14 @@ class ScanLog(LineFile):
         super().__init__(path)
         header = {_MARK: VERSION, **header}
         try:
-            content = Path(path).read_bytes()
-            if restart and content:
-                _parse(content, path)  # what is no log is not ours to empty
-                content = b""
-            self.known, length = _parse(content, path)
+            data = Path(path).read_bytes()
+            if restart and data:
+                _parse(data, path)  # what is no log is not ours to empty
+                data = b""
+            self.content, length = _parse(data, path)
             os.ftruncate(self._fd, length)
             if length:
-                _check_same(path, self.known.header, header)
+                _check_same(path, self.content.header, header)
             else:
                 self._append(header)
         except BaseException:
@@ -88,15 +87,15 @@ class ScanLog(LineFile):
         """Adds a shard that cannot be read."""
         self._append({"unreadable": asdict(shard)})
 
-    def progress(self, progress: Progress) -> None:
-        """Says how far the scan has come."""
-        self._append({"progress": asdict(progress)})
+    def checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Adds how far the scan is."""
+        self._append({"progress": asdict(checkpoint)})
 
     def _append(self, content: dict[str, Any]) -> None:
         self._add((json.dumps(content) + "\n").encode(), os.fstat(self._fd).st_size)
 
 
-def read_log(path: str) -> Known:
+def read_log(path: str) -> LogContent:
     """What the log of a scan holds.
 
     Raises:
@@ -106,11 +105,11 @@ def read_log(path: str) -> Known:
     return _parse(Path(path).read_bytes(), path)[0]
 
 
-def _parse(content: bytes, path: str) -> tuple[Known, int]:
-    """What is done, and the length of the lines that say so."""
-    known, pending = Known(), Known()
+def _parse(data: bytes, path: str) -> tuple[LogContent, int]:
+    """What is done, and the length of the lines up to the last checkpoint."""
+    content, pending = LogContent(), LogContent()
     whole = length = 0
-    for number, line in enumerate(content.splitlines(keepends=True), 1):
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
         if not line.endswith(b"\n"):
             break
         try:
@@ -119,23 +118,23 @@ def _parse(content: bytes, path: str) -> tuple[Known, int]:
             if number == 1:
                 if entry[_MARK] != VERSION:
                     raise _unlike(path, f"it is of version {entry[_MARK]!r}, and this reads 1")
-                known.header, length = entry, whole
+                content.header, length = entry, whole
             elif "finding" in entry:
                 pending.findings.append(_finding(entry["finding"]))
             elif "unreadable" in entry:
                 pending.unreadable.append(UnreadableShard(**entry["unreadable"]))
             else:
-                known.progress = Progress(**entry["progress"])
-                known.findings += pending.findings
-                known.unreadable += pending.unreadable
-                pending, length = Known(), whole
+                content.checkpoint = Checkpoint(**entry["progress"])
+                content.findings += pending.findings
+                content.unreadable += pending.unreadable
+                pending, length = LogContent(), whole
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, ValueError) and str(error).startswith(path):
                 raise
             raise _unlike(path, f"line {number} is none of its lines") from error
-    if content and not length and not b'{"gristmill_scan"'.startswith(content[:17]):
+    if data and not length and not b'{"gristmill_scan"'.startswith(data[:17]):
         raise _unlike(path, "its first line has no end")
-    return known, length
+    return content, length
 
 
 def _finding(fields: dict[str, Any]) -> Finding:

@@ -1,14 +1,18 @@
-"""What a scan finds."""
+"""What `gristmill scan` finds, and its page."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from gristmill.bad_rows.quarantine import BadRow
-from gristmill.tools.headers import UnreadableShard
+from gristmill.bad_rows.rows import BadRow
+from gristmill.metrics.text import bytes_text, time_text
+from gristmill.tools.inspection import list_unreadable
+from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
+from gristmill.tools.shards import UnreadableShard
 
 Kind: TypeAlias = Literal["undecodable", "damaged"]
 
@@ -18,11 +22,12 @@ class Finding:
     """A row that raises where damage is an error (`Audio(strict=True)`).
 
     Attributes:
-        kind: `"undecodable"` if nothing of it can be had, not even with `strict=False`; otherwise
-            `"damaged"`.
-        row: Which, and why.
-        frames_promised: Frames that its headers promise; 0 if nothing can be had.
-        frames_missing: Those of them that could not be decoded. Not known of a fast scan: 0.
+        kind: `"undecodable"` if nothing of it can be decoded, not even with `strict=False`;
+            otherwise `"damaged"`.
+        row: The row, and the reason.
+        frames_promised: Frames that its headers promise; 0 if nothing can be decoded.
+        frames_missing: Those of them that could not be decoded; 0 in a fast scan, which does not
+            know.
         damage: As in `DecodeReport`.
     """
 
@@ -39,18 +44,18 @@ class ScanReport:
 
     Attributes:
         shards: Shards that could be opened.
-        rows: Rows that were looked at.
+        rows: Rows that were checked.
         rows_to_scan: Rows of this part.
-        bytes: Encoded audio that was looked at.
+        bytes: Encoded audio that was checked.
         audio_seconds: Its length, as far as headers tell.
-        marked: Sound rows that end inside a frame, which nobody can tell to be damage
+        marked: Sound rows that end inside a frame, which may or may not be damage
             (`"partial_frame"`).
         findings: The bad rows, by shard and row.
-        unreadable: Shards that are no sound Arrow IPC, or not to their end.
-        fast: Whether only headers, framing and checksums were looked at.
-        part: Which part this is, of how many: `(1, 1)` is all.
+        unreadable: Shards that are not valid Arrow IPC, or not to their end.
+        fast: Whether only headers, framing and checksums were checked.
+        part: `(i, n)`: the i-th of n parts; `(1, 1)` is all.
         is_finished: Whether nothing is left to scan.
-        seconds: What it took, stops not counted.
+        seconds: Time that it took, interruptions not counted.
     """
 
     shards: int = 0
@@ -68,12 +73,12 @@ class ScanReport:
 
     @property
     def damaged(self) -> int:
-        """Bad rows of which something can be had."""
+        """Bad rows of which something can be decoded."""
         return sum(finding.kind == "damaged" for finding in self.findings)
 
     @property
     def undecodable(self) -> int:
-        """Bad rows of which nothing can be had."""
+        """Bad rows of which nothing can be decoded."""
         return sum(finding.kind == "undecodable" for finding in self.findings)
 
     @property
@@ -83,18 +88,17 @@ class ScanReport:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many rows are bad for which reason, the most frequent first."""
+        """Number of bad rows by reason, the most frequent first."""
         return dict(Counter(finding.row.reason for finding in self.findings).most_common())
 
     @property
     def rows_per_second(self) -> float:
-        """Rows that were looked at, by the time that it took."""
+        """Throughput of the scan."""
         return self.rows / self.seconds if self.seconds > 0 else 0.0
 
     def __str__(self) -> str:
-        from gristmill.cli import pages  # noqa: PLC0415 - the command line speaks of this module
-
-        return pages.scan(self)
+        # Not a word on files: a report knows of none.
+        return str(page_of(self, ""))
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
@@ -105,3 +109,65 @@ class ScanReport:
             "reasons": self.reasons,
             "rows_per_second": self.rows_per_second,
         }
+
+
+def page_of(report: ScanReport, written: str | None) -> Page:
+    """The page that `gristmill scan` prints.
+
+    Args:
+        report: What was found.
+        written: The file with the bad rows; `None` if there is none, empty if that is not known.
+    """
+    page = Page()
+    number, count = report.part
+    part = f"Part {number} of {count}: " if count > 1 else ""
+    hours = report.audio_seconds / 3600
+    how = "headers and checksums of " if report.fast else ""
+    page.say(
+        f"{part}{how}{report.rows:,} rows of {report.shards:,} shards, "
+        f"{bytes_text(report.bytes)}, {hours:,.1f} hours of audio"
+    )
+    page.say(f"in {time_text(report.seconds)}, {report.rows_per_second:,.0f} rows/s")
+    sound = report.rows - len(report.findings)
+    notes = f"; {report.marked:,} of them end inside a frame" if report.marked else ""
+    page.table(
+        "Rows",
+        [
+            ("sound", f"{sound:,}{notes}"),
+            ("damaged", f"{report.damaged:,} of which a part can be decoded"),
+            ("undecodable", f"{report.undecodable:,}"),
+        ],
+    )
+    if report.reasons:
+        page.table("Reasons", [(reason, f"{n:,}") for reason, n in report.reasons.items()])
+        page.say()
+        page.say("Bad rows")
+        for finding in report.findings[:MOST_LISTED]:
+            page.say(finding_line(finding))
+        if (more := len(report.findings) - MOST_LISTED) > 0:
+            page.say(f"  and {more:,} more")
+    list_unreadable(report.unreadable, page)
+    if written is None:
+        if report.findings:
+            page.say()
+            page.say("Scan with --quarantine FILE to keep them, for exclude=FILE.")
+    elif written and report.findings:
+        page.say()
+        page.say(f"The bad rows are in {written}, for exclude=.")
+    if report.unreadable:
+        page.say()
+        page.paragraph(
+            "No exclude= helps against a broken shard: write it again, or give the other shards."
+        )
+    return page
+
+
+def finding_line(finding: Finding) -> str:
+    """A bad row, in a line of at most 80 columns."""
+    row = finding.row
+    parts = [f"{Path(row.shard).name} row {row.row:,}", row.codec or "no codec", row.reason]
+    if finding.frames_missing:
+        parts.append(f"{finding.frames_missing / finding.frames_promised:.1%} missing")
+    if row.path:
+        parts.append(row.path)
+    return cut("  " + "  ".join(parts), WIDTH)

@@ -1,4 +1,4 @@
-"""Goes over the rows of a data set and finds the bad ones."""
+"""Checks the rows of a data set, and finds the bad ones."""
 
 from __future__ import annotations
 
@@ -15,21 +15,16 @@ from gristmill import _core, checks
 from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
 from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import CorruptShardError
-from gristmill.options import Limits, ReadOptions, read_options
+from gristmill.options import Limits, ReadOptions, check_limits, native_limits, read_options
 from gristmill.paths import Paths, as_list
-from gristmill.tools.headers import (
-    OnShard,
-    ShardHeader,
-    UnreadableShard,
-    audio_column,
-    read_headers,
-)
-from gristmill.tools.scan.log import SUFFIX, Progress, ScanLog
+from gristmill.tools.headers import OnShard, OnShards, read_headers
+from gristmill.tools.scan.log import SUFFIX, Checkpoint, ScanLog
 from gristmill.tools.scan.report import Finding, ScanReport
-from gristmill.tools.scan.workers import Job, Seen, Workers
+from gristmill.tools.scan.workers import Job, RowOutcome, Workers
+from gristmill.tools.shards import ShardHeader, UnreadableShard, audio_column
 
 OnRows = Callable[[int, int, int], None]
-"""Called with the rows done, the rows of this part, and the bad ones: once at the start, then about
+"""Called with the number of rows done, of rows in this part, and of bad ones: at the start, about
 ten times a second, and at the end."""
 
 _SAVE_SECONDS = 2.0
@@ -43,12 +38,12 @@ class Scan:
 
     Args:
         paths: As in `ArrowIterDataset`.
-        quarantine: Where bad rows are written to, as `exclude=` reads it, and beside it what a
-            scan that was stopped goes on from. `None` keeps nothing.
+        quarantine: The file that bad rows are written to, as `exclude=` reads it; next to it is
+            kept what an interrupted scan resumes from. `None` keeps nothing.
         column: The audio column; `None` takes the one that the Hugging Face features call audio.
         part: `(i, n)`: the i-th of n equal runs of rows in file order, counted from 1. Each part
             writes files of its own; `merge_scans` joins them.
-        fast: Looks at headers, framing and checksums, and decodes nothing.
+        fast: Checks headers, framing and checksums, and decodes nothing.
         limits: What a recording may ask for; `None` is `Limits()`.
         read: Threads, requests, and where sidecars are; `num_threads` decode.
         restart: Forgets what an earlier scan left.
@@ -73,15 +68,14 @@ class Scan:
         self._column = checks.text("column", column, write='column="audio"', none=True)
         self._part = _checked_part(part)
         self._fast = checks.flag("fast", fast)
-        write = "limits=gm.Limits(max_seconds=3600)"
-        self._limits = checks.instance("limits", limits, Limits, write=write, none=True) or Limits()
+        self._limits = check_limits(limits)
         self._read = read_options(read)
         self._restart = checks.flag("restart", restart)
         file = checks.file_path("quarantine", quarantine, none=True)
         self.quarantine: str | None = None if file is None else part_path(file, self._part)
         """The file that this part writes bad rows to."""
         self._headers: list[ShardHeader] = []
-        self._progress = Progress()
+        self._checkpoint = Checkpoint()
         self._before = 0.0
         self._began: float | None = None
         self._findings: list[Finding] = []
@@ -92,39 +86,39 @@ class Scan:
 
     def report(self) -> ScanReport:
         """What has been found so far."""
-        progress = self._progress
+        done = self._checkpoint
         start, end = self._range()
         return ScanReport(
             shards=len(self._headers),
-            rows=progress.rows,
+            rows=done.rows,
             rows_to_scan=end - start,
-            bytes=progress.bytes,
-            audio_seconds=progress.audio_seconds,
-            marked=progress.marked,
+            bytes=done.bytes,
+            audio_seconds=done.audio_seconds,
+            marked=done.marked,
             findings=tuple(self._findings),
             unreadable=tuple(sorted(self._unreadable, key=lambda shard: shard.shard)),
             fast=self._fast,
             part=self._part,
-            is_finished=progress.is_finished,
+            is_finished=done.is_finished,
             seconds=self._seconds(),
         )
 
     def run(
         self,
         on_rows: OnRows | None = None,
-        on_shards: Callable[[int], None] | None = None,
+        on_shards: OnShards | None = None,
         on_shard: OnShard | None = None,
     ) -> ScanReport:
-        """Scans, or goes on with a scan that was stopped.
+        """Scans, or resumes a scan that was interrupted.
 
         Args:
-            on_rows: Is told how far it is.
+            on_rows: Is told the progress.
             on_shards: Is told the number of shards, before they are opened.
             on_shard: Is called after each of them.
 
         Raises:
             OSError: A shard cannot be read, or nothing more can be written. What was written stays,
-                and the next scan into the same file goes on from there.
+                and the next scan into the same file resumes from there.
             SchemaError: There is no audio column, or shards differ.
             ValueError: The files to write to belong to something else.
         """
@@ -133,15 +127,15 @@ class Scan:
         column = audio_column(self._headers, self._column) if self._headers else ""
         with contextlib.ExitStack() as files:
             quarantine = self._open(files, column, broken)
-            if self._progress.is_finished:
+            if self._checkpoint.is_finished:
                 return self.report()
             self._began = time.monotonic()
             try:
-                job = Job(self._headers, column, not self._fast, self._limits)
+                limits = native_limits(self._limits)
+                job = Job(self._headers, column, not self._fast, limits)
                 self._scan(job, quarantine, on_rows)
-                self._progress.is_finished = True
+                self._checkpoint.is_finished = True
             finally:
-                # The clock stops.
                 self._before, self._began = self._seconds(), None
                 with contextlib.suppress(OSError):
                     self._save()
@@ -150,7 +144,7 @@ class Scan:
     def _open(
         self, files: contextlib.ExitStack, column: str, broken: Sequence[UnreadableShard]
     ) -> QuarantineFile | None:
-        """Opens what is written to, and takes up what an earlier life left."""
+        """Opens the files that are written to, and takes over what an earlier run left."""
         self._unreadable = list(broken)
         if self.quarantine is None:
             return None
@@ -167,21 +161,21 @@ class Scan:
         self._known = self._known_in(self.quarantine)
         log = ScanLog(self.quarantine + SUFFIX, header, restart=self._restart)
         self._log = files.enter_context(log)
-        known = log.known
-        self._progress = known.progress
-        self._before = known.progress.seconds
-        self._findings = list(known.findings)
+        before = log.content
+        self._checkpoint = before.checkpoint
+        self._before = before.checkpoint.seconds
+        self._findings = list(before.findings)
         for finding in self._findings:
             self._quarantine(finding, quarantine)
-        if known.unreadable:
-            self._unreadable = list(known.unreadable)
+        if before.unreadable:
+            self._unreadable = list(before.unreadable)
         else:
             for shard in broken:
                 log.unreadable(shard)
         return quarantine
 
     def _known_in(self, path: str) -> set[tuple[str, int]]:
-        """The rows in the quarantine file; those of shards that are not here may stay in it."""
+        """The rows in the quarantine file, also of shards that are not scanned here."""
         counts = {Path(header.path).name: header.rows for header in self._headers}
         known = read_quarantine(path)
         for row in known:
@@ -195,8 +189,8 @@ class Scan:
 
     def _scan(self, job: Job, quarantine: QuarantineFile | None, on_rows: OnRows | None) -> None:
         start, end = self._range()
-        self._now_and_then(on_rows, end - start)
-        while (position := start + self._progress.done) < end:
+        self._tell(on_rows, end - start)
+        while (position := start + self._checkpoint.done) < end:
             dataset = ArrowIterDataset(
                 [header.path for header in self._headers],
                 columns=[job.column],
@@ -209,29 +203,29 @@ class Scan:
             with contextlib.closing(iter(dataset)) as rows:
                 workers = Workers(rows, job, self._n_threads())
                 try:
-                    for seen in workers.results():
-                        if seen is not None:
-                            self._count(seen, quarantine)
-                        self._now_and_then(on_rows, end - start)
+                    for outcome in workers.results():
+                        if outcome is not None:
+                            self._count(outcome, quarantine)
+                        self._tell(on_rows, end - start)
                 except CorruptShardError as error:
-                    self._skip(error, start + self._progress.done, end)
+                    self._skip(error, start + self._checkpoint.done, end)
                 finally:
                     workers.stop(_GRACE_SECONDS)
-        self._now_and_then(on_rows, end - start, is_last=True)
+        self._tell(on_rows, end - start, is_last=True)
 
-    def _count(self, seen: Seen, quarantine: QuarantineFile | None) -> None:
-        progress = self._progress
-        if seen.finding is not None:
-            # Written before it counts as done, so that a kill in between only finds it again.
-            self._quarantine(seen.finding, quarantine)
+    def _count(self, outcome: RowOutcome, quarantine: QuarantineFile | None) -> None:
+        if outcome.finding is not None:
+            # Written before it counts as done: a kill in between only finds it again.
+            self._quarantine(outcome.finding, quarantine)
             if self._log:
-                self._log.finding(seen.finding)
-            self._findings.append(seen.finding)
-        progress.done += 1
-        progress.rows += 1
-        progress.bytes += seen.bytes
-        progress.audio_seconds += seen.audio_seconds
-        progress.marked += seen.is_marked
+                self._log.finding(outcome.finding)
+            self._findings.append(outcome.finding)
+        done = self._checkpoint
+        done.done += 1
+        done.rows += 1
+        done.bytes += outcome.bytes
+        done.audio_seconds += outcome.audio_seconds
+        done.marked += outcome.is_marked
 
     def _quarantine(self, finding: Finding, quarantine: QuarantineFile | None) -> None:
         key = (Path(finding.row.shard).name, finding.row.row)
@@ -240,7 +234,7 @@ class Scan:
             self._known.add(key)
 
     def _skip(self, error: CorruptShardError, position: int, end: int) -> None:
-        """Leaves out the rest of a shard whose record batches are not sound."""
+        """Leaves out the rest of a shard whose record batches are corrupt."""
         first = 0
         for header in self._headers:
             if position < first + header.rows:
@@ -254,23 +248,24 @@ class Scan:
         self._unreadable.append(shard)
         if self._log:
             self._log.unreadable(shard)
-        self._progress.done += min(first + header.rows, end) - position
+        self._checkpoint.done += min(first + header.rows, end) - position
         self._save()
 
-    def _now_and_then(self, on_rows: OnRows | None, total: int, *, is_last: bool = False) -> None:
+    def _tell(self, on_rows: OnRows | None, total: int, *, is_last: bool = False) -> None:
+        """Tells the progress, and saves it, where it is time for it."""
         now = time.monotonic()
         if now >= self._next_tell or is_last:
             self._next_tell = now + _TELL_SECONDS
             if on_rows:
-                on_rows(self._progress.done, total, len(self._findings))
+                on_rows(self._checkpoint.done, total, len(self._findings))
         if now >= self._next_save:
             self._next_save = now + _SAVE_SECONDS
             self._save()
 
     def _save(self) -> None:
-        self._progress.seconds = self._seconds()
+        self._checkpoint.seconds = self._seconds()
         if self._log:
-            self._log.progress(self._progress)
+            self._log.checkpoint(self._checkpoint)
 
     def _seconds(self) -> float:
         running = 0.0 if self._began is None else time.monotonic() - self._began
@@ -286,7 +281,7 @@ class Scan:
         return self._read.num_threads or _core.usable_cpus()
 
     def _n_requests(self) -> int:
-        return self._read.num_requests or min(max(2 * self._n_threads(), 8), 32)
+        return self._read.num_requests or _core.default_requests(self._n_threads())
 
 
 def scan(
@@ -305,7 +300,7 @@ def scan(
 
     A row is bad where `Audio(strict=True)` would raise. Rows are read in file order, each once;
     the result does not depend on threads. With `quarantine`, a scan that was stopped, or killed,
-    goes on where it was when it is started again in the same way.
+    resumes when it is started again in the same way.
 
     Args:
         paths: As in `ArrowIterDataset`.
@@ -316,7 +311,7 @@ def scan(
         limits: What a recording may ask for.
         read: Threads, requests, and where sidecars are.
         restart: Forgets what an earlier scan left.
-        on_rows: Is told how far it is, about ten times a second.
+        on_rows: Is told the progress, about ten times a second.
 
     Raises:
         OSError: A shard cannot be read, or nothing more can be written.
@@ -354,7 +349,7 @@ def part_path(quarantine: str | os.PathLike[str], part: tuple[int, int]) -> str:
 
 
 def _signature(headers: Sequence[ShardHeader], broken: Sequence[UnreadableShard]) -> str:
-    """Stands for the names, sizes and rows of all shards."""
+    """A hash of the names, sizes and row counts of all shards."""
     names: list[Any] = [
         *((Path(header.path).name, header.rows, header.bytes) for header in headers),
         *(Path(shard.shard).name for shard in broken),

@@ -1,4 +1,4 @@
-"""The threads of a scan: each takes the next row, and looks it over without the GIL."""
+"""The threads of a scan: each takes the next row, and checks it without the GIL."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from queue import Empty, SimpleQueue
 from typing import Any, cast
 
 from gristmill import _core
-from gristmill.bad_rows.quarantine import BadRow
+from gristmill.bad_rows.rows import BadRow
 from gristmill.errors import DecodeError, LimitError, SchemaError
-from gristmill.options import Limits
 from gristmill.report import DecodeReport
-from gristmill.tools.headers import ShardHeader
 from gristmill.tools.scan.report import Finding
+from gristmill.tools.shards import ShardHeader
 
 _MARK_ONLY = {"partial_frame"}
 _WAKE_SECONDS = 1.0
@@ -23,8 +22,8 @@ _WAKE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What came of one row."""
+class RowOutcome:
+    """What checking one row found."""
 
     bytes: int
     audio_seconds: float
@@ -34,15 +33,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Job:
-    """What all rows have in common."""
+    """How rows are checked."""
 
     headers: list[ShardHeader]
     column: str
     decode: bool
-    limits: Limits
+    limits: _core.Limits
 
-    def look(self, element: dict[str, Any]) -> Seen:
-        """Looks over a row of encoded audio, as an iterator delivers it."""
+    def check(self, element: dict[str, Any]) -> RowOutcome:
+        """Checks a row of encoded audio, as an iterator delivers it."""
         header, row = self.headers[int(element["shard"])], int(element["row"])
         data, path = self._audio(element[self.column])
         n_bytes = None if data is None else len(data)
@@ -65,16 +64,14 @@ class Job:
             return Finding("damaged", bad, report.frames_promised, missing, damage)
 
         try:
-            info, found, error = _core.check(
+            found = _core.check(
                 data, decode=self.decode, limits=self.limits, shard=header.path, row=row
             )
         except (DecodeError, LimitError) as error:
-            return Seen(n_bytes or 0, 0.0, False, finding(error, None))
-        report = DecodeReport(*found)
-        _, rate, _, frames = info
-        bad = None if error is None else finding(error, report)
-        is_marked = bad is None and set(report.damage) == _MARK_ONLY
-        return Seen(n_bytes or 0, frames / rate, is_marked, bad)
+            return RowOutcome(n_bytes or 0, 0.0, False, finding(error, None))
+        bad = None if found.error is None else finding(found.error, found.report)
+        is_marked = bad is None and set(found.report.damage) == _MARK_ONLY
+        return RowOutcome(n_bytes or 0, found.info.duration, is_marked, bad)
 
     def _audio(self, value: Any) -> tuple[bytes | None, str | None]:
         """The bytes of a row, and the path beside them."""
@@ -92,9 +89,9 @@ class Job:
 
 
 class Workers:
-    """Threads that share an iterator over rows. `results` gives what they saw, in its order.
+    """Threads that share an iterator over rows. `results` gives their outcomes, in its order.
 
-    They have ended when `results` has, or soon after `stop`: each finishes the row it is at.
+    They have ended when `results` has, or soon after `stop`: each finishes its row.
     """
 
     def __init__(self, rows: Iterator[dict[str, Any]], job: Job, n_threads: int) -> None:
@@ -104,34 +101,34 @@ class Workers:
         self._n_taken = 0
         self._is_ended = False
         self._failure: BaseException | None = None
-        self._seen: SimpleQueue[tuple[int, Seen] | None] = SimpleQueue()
-        # They must not hold up an exit that cannot wait for a long recording.
+        self._outcomes: SimpleQueue[tuple[int, RowOutcome] | None] = SimpleQueue()
+        # Daemons, since an exit cannot wait for a long recording.
         self._threads = [
             threading.Thread(target=self._work, name=f"gristmill-scan-{k}", daemon=True)
             for k in range(n_threads)
         ]
 
-    def results(self) -> Generator[Seen | None]:
-        """What came of each row, in order; `None` now and then while nothing comes.
+    def results(self) -> Generator[RowOutcome | None]:
+        """The outcome of each row, in order; `None` now and then while there is none.
 
         Raises:
             BaseException: What ended the iterator or a thread, after all rows before it.
         """
         for thread in self._threads:
             thread.start()
-        early: dict[int, Seen] = {}
+        early: dict[int, RowOutcome] = {}
         n_given, n_alive = 0, len(self._threads)
         while n_alive:
             try:
-                entry = self._seen.get(timeout=_WAKE_SECONDS)
+                entry = self._outcomes.get(timeout=_WAKE_SECONDS)
             except Empty:
                 yield None
                 continue
             if entry is None:
                 n_alive -= 1
                 continue
-            number, seen = entry
-            early[number] = seen
+            number, outcome = entry
+            early[number] = outcome
             while n_given in early:
                 yield early.pop(n_given)
                 n_given += 1
@@ -139,7 +136,7 @@ class Workers:
             raise self._failure
 
     def stop(self, seconds: float = 0.0) -> None:
-        """Has the threads take no further row, and waits for them for so long."""
+        """Lets the threads take no further row, and waits for them for at most `seconds`."""
         self._is_ended = True
         end = time.monotonic() + seconds
         for thread in self._threads:
@@ -150,11 +147,11 @@ class Workers:
         try:
             while (taken := self._take()) is not None:
                 number, element = taken
-                self._seen.put((number, self._job.look(element)))
+                self._outcomes.put((number, self._job.check(element)))
         except BaseException as error:  # noqa: BLE001 - raised again by `results`
             self._fail(error)
         finally:
-            self._seen.put(None)
+            self._outcomes.put(None)
 
     def _take(self) -> tuple[int, dict[str, Any]] | None:
         with self._lock:

@@ -40,7 +40,7 @@ use std::{
 
 pub use dataset::open_order;
 pub use element_spec::element_spec;
-pub use options::{AudioRequest, OnError, Options};
+pub use options::{AudioRequest, OnError, Options, default_requests, max_open_rows};
 pub use queue::Next;
 pub use resume::Start;
 

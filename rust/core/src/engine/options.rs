@@ -103,6 +103,20 @@ impl OnError {
     ];
 }
 
+/// Requests at a time where no number is asked for: two for each thread that decodes, 8 to 32.
+///
+/// Storage with round trips of 5 ms needs eight for rows of 0.5 MB. More than the CPUs need take
+/// memory on local files: 16 on two cores took 1.21 of a budget of 128 MiB. The measurements are
+/// in `docs/decisions/reading.md`.
+pub fn default_requests(n_threads: usize) -> usize {
+    (2 * n_threads).clamp(8, 32)
+}
+
+/// The prefetch depth of single rows. They are small, so keeping threads busy takes more of them.
+pub fn max_open_rows(prefetch_batches: usize, n_threads: usize) -> usize {
+    prefetch_batches.saturating_mul(n_threads).saturating_add(1)
+}
+
 /// The limit of one column of an element, in bytes, is at least this: a smaller budget only slows
 /// down.
 const MIN_COLUMN_LIMIT: usize = 64 << 20;
@@ -118,12 +132,11 @@ impl Options {
         self.batch_size.unwrap_or(1)
     }
 
-    /// The prefetch depth in elements. Single rows are small, so keeping threads busy takes more of
-    /// them.
+    /// The prefetch depth in elements.
     pub(crate) fn max_open_batches(&self) -> usize {
         match self.batch_size {
             Some(_) => self.prefetch_batches,
-            None => self.prefetch_batches.saturating_mul(self.n_threads()).saturating_add(1),
+            None => max_open_rows(self.prefetch_batches, self.n_threads()),
         }
     }
 
@@ -133,12 +146,8 @@ impl Options {
     }
 
     /// Threads that read, each with one request at a time.
-    ///
-    /// Storage with round trips of 5 ms needs eight for rows of 0.5 MB. More than the CPUs need take
-    /// memory on local files: 16 on two cores took 1.21 of a budget of 128 MiB. The measurements are
-    /// in `docs/decisions/reading.md`.
     pub(crate) fn n_readers(&self) -> usize {
-        self.n_requests.unwrap_or_else(|| (2 * self.n_threads()).clamp(8, 32))
+        self.n_requests.unwrap_or_else(|| default_requests(self.n_threads()))
     }
 
     /// Whether rows are decoded.

@@ -28,7 +28,7 @@ pub use features::audio_columns;
 pub(crate) use features::check_class_names;
 pub use open::{open_all, open_files};
 pub use projection::Projection;
-pub use sidecar::IndexDir;
+pub use sidecar::{IndexDir, SETTLED};
 pub use table::{Table, TableSize};
 
 use self::format::{FORMATS, FormatReader};

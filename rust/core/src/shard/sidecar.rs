@@ -43,7 +43,7 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// A shard that changed less than this ago gets no sidecar: it may change again without a later
 /// modification time, since file systems count time in steps of up to a second.
-const SETTLED: Duration = Duration::from_secs(2);
+pub const SETTLED: Duration = Duration::from_secs(2);
 
 /// Where sidecars are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,131 @@
+"""What one data set was asked for, checked, and as the native core takes it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from gristmill import _core, paths
+from gristmill.bad_rows import exclude
+from gristmill.bad_rows.policy import BadRowPolicy
+from gristmill.columns import Binary, PerColumn
+from gristmill.metrics.stats import Stats
+from gristmill.options import Audio, RandomCrop, ReadOptions, Shuffle, native_audio, native_shuffle
+from gristmill.partition import Partition
+from gristmill.state import Position
+
+Columns: TypeAlias = dict[str, bool]
+"""Names, and whether the values are Python objects rather than arrays of numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetOptions:
+    """The options of `ArrowIterDataset` of the same names, and the partition."""
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    audio: Audio | Literal["auto"] | None
+    shuffle: Shuffle | None
+    batch_size: int | None
+    drop_remainder: bool
+    epochs: int | None
+    partition: Partition
+    allow_changed: bool
+    policy: BadRowPolicy
+    exclude: tuple[exclude.Item, ...]
+    binary: Binary
+    ragged: PerColumn
+    fill_value: PerColumn
+    with_row_id: bool
+    read: ReadOptions
+
+    @property
+    def rows_per_element(self) -> int:
+        """Rows in a full element."""
+        return self.batch_size or 1
+
+    @property
+    def may_leave_rows(self) -> bool:
+        """Whether rows may be left over at the end."""
+        return self.drop_remainder and self.batch_size is not None
+
+    def native(self) -> _core.Options:
+        """The options as the core takes them. Looks at the file system for the shards."""
+        shards = paths.resolve(self.paths)
+        excluded = exclude.resolve(self.exclude, shards)
+        audio = self.audio if isinstance(self.audio, Audio) else None
+        crop = audio.crop if audio else None
+        seeds = (
+            crop.seed if isinstance(crop, RandomCrop) else None,
+            self.shuffle.seed if self.shuffle else None,
+        )
+        return _core.Options(
+            paths=shards,
+            columns=None if self.columns is None else list(self.columns),
+            audio=native_audio(self.audio) if isinstance(self.audio, Audio) else self.audio,
+            plan=native_plan(self.shuffle, self.epochs, self.partition),
+            crop_seed=next((seed for seed in seeds if seed is not None), 0),
+            exclude=excluded.native_rows(),
+            expected_rows=excluded.counts,
+            on_error=self.policy.on_error,
+            max_missing=audio.max_missing if audio else None,
+            batch_size=self.batch_size,
+            drop_remainder=self.drop_remainder,
+            binary=self.binary,
+            ragged=self.ragged.default,
+            ragged_columns=list(self.ragged.named.items()),
+            fill_value=self.fill_value.default,
+            fill_values=list(self.fill_value.named.items()),
+            with_row_id=self.with_row_id,
+            num_threads=self.read.num_threads,
+            num_requests=self.read.num_requests,
+            memory_budget=self.read.memory_budget_bytes,
+            prefetch_batches=self.read.prefetch_batches,
+            index_dir=self.read.resolved_index_dir,
+            retries=self.read.retries,
+            page_cache=self.read.page_cache,
+        )
+
+    def start(self, position: Position) -> _core.Start:
+        """Where the core takes the stream up."""
+        return _core.Start(
+            epoch=position.epoch,
+            next_index=position.next_index,
+            fingerprint=position.fingerprint or None,
+            allow_changed=self.allow_changed,
+        )
+
+    def described(self, stats: Stats, columns: Columns) -> Stats:
+        """The figures, with the settings that they were measured with."""
+        # Columns that are ours and not the data's.
+        added = {"shard", "row"} if self.with_row_id else set[str]()
+        if self.policy.on_error == "mask":
+            added.add("valid")
+        audio = self.audio if isinstance(self.audio, Audio) else None
+        own = {name: is_object for name, is_object in columns.items() if name not in added}
+        settings = replace(
+            stats.settings,
+            prefetch_batches=self.read.prefetch_batches,
+            memory_budget_bytes=self.read.memory_budget_bytes,
+            batch_size=self.batch_size,
+            resampler=audio.resampler if audio and audio.sample_rate else None,
+            columns=tuple(own),
+            object_columns=tuple(name for name, is_object in own.items() if is_object),
+            machine_cpus=os.cpu_count() or 1,
+            is_worker=multiprocessing.parent_process() is not None,
+        )
+        return replace(stats, settings=settings)
+
+
+def native_plan(shuffle: Shuffle | None, epochs: int | None, partition: Partition) -> _core.Plan:
+    """The order, and the partition of it, as the core takes them."""
+    return _core.Plan(
+        shuffle=native_shuffle(shuffle),
+        slices=list(partition.slices),
+        epochs=epochs,
+        offset=partition.stream_offset,
+        stride=partition.stream_stride,
+        even=partition.hosts if partition.is_even else 1,
+    )

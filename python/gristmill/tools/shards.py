@@ -1,0 +1,106 @@
+"""What the headers of one shard say; the rows themselves are not read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from gristmill.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class ShardHeader:
+    """What the headers of one shard say.
+
+    Attributes:
+        path: As it was given or found.
+        rows: In all record batches.
+        record_batches: Number of record batches, empty ones included.
+        bytes: Size of the file.
+        format: `"stream"` or `"file"`.
+        compression: Of the first record batch: `"lz4"`, `"zstd"` or `None`.
+        columns: `(name, Arrow type)` of each column, in order.
+        metadata: Of the schema.
+        audio_columns: Columns that the Hugging Face features call audio.
+        requests: To the storage; 0 where a sidecar was found.
+        is_indexed: Whether there is a sidecar now.
+    """
+
+    path: str
+    rows: int
+    record_batches: int
+    bytes: int
+    format: str
+    compression: str | None
+    columns: tuple[tuple[str, str], ...]
+    metadata: Mapping[str, str] = field(repr=False)
+    audio_columns: tuple[str, ...]
+    requests: int
+    is_indexed: bool
+
+
+@dataclass(frozen=True)
+class UnreadableShard:
+    """A shard that is not valid Arrow IPC.
+
+    Attributes:
+        shard: Its path.
+        from_row: The first row that cannot be read; 0 where the headers themselves are broken.
+        message: What is wrong.
+    """
+
+    shard: str
+    from_row: int
+    message: str
+
+
+def audio_column(headers: Sequence[ShardHeader], column: str | None) -> str:
+    """The column that holds audio: the one named, or the one that the features call audio.
+
+    Raises:
+        SchemaError: There is none, or more than one.
+    """
+    if not headers:
+        raise SchemaError(
+            "none of the shards can be read; gristmill inspect says what is wrong with each",
+            column=column or "",
+        )
+    first = headers[0]
+    names = [name for name, _ in first.columns]
+    if column is not None:
+        if column not in names:
+            have = ", ".join(names)
+            raise SchemaError(
+                f"{first.path} has no column {column!r}; it has {have}", column=column
+            )
+        return column
+    if len(first.audio_columns) == 1:
+        return first.audio_columns[0]
+    if not first.audio_columns:
+        what = "no column is marked as audio in the schema's Hugging Face features"
+    else:
+        what = f"several columns are audio ({', '.join(first.audio_columns)})"
+    raise SchemaError(f"{first.path}: {what}; name one (--column, column=)", column="")
+
+
+def features(header: ShardHeader) -> dict[str, Any]:
+    """The Hugging Face features in a schema's metadata, by column; empty without any."""
+    try:
+        found: Any = json.loads(header.metadata.get("huggingface", ""))
+        found = found["info"]["features"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def class_names(header: ShardHeader) -> dict[str, list[str]]:
+    """The names of the classes of each column that is a `ClassLabel`."""
+    names: dict[str, list[str]] = {}
+    for column, feature in features(header).items():
+        if isinstance(feature, dict):
+            found = cast("dict[str, Any]", feature).get("names")
+            if isinstance(found, list):
+                names[column] = [str(name) for name in cast("list[Any]", found)]
+    return names
