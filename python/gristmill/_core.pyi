@@ -34,7 +34,7 @@ def usable_cpus() -> int:
     """CPUs that this process may use, by affinity and cgroup quota."""
 
 def default_requests(num_threads: int) -> int:
-    """Requests to the storage at a time, for so many threads that decode."""
+    """Requests to the storage at a time, by the number of threads that decode."""
 
 def max_open_rows(prefetch_batches: int, num_threads: int) -> int:
     """Single rows that may be under way or waiting."""

@@ -1,4 +1,4 @@
-"""The parts of Grain that are not public, each with what stands in for it should it go."""
+"""The private parts of Grain that are used, each with a fallback should it go."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, TypeVar
 _NO_PROFILER = "Failed to load jax profiler"
 
 
-def _says_more(record: logging.LogRecord) -> bool:
+def _is_other(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_NO_PROFILER)
 
 
-# Without JAX Grain warns, when it is imported, that its profiler has none: nobody who has no JAX
-# needs to know. Its logger is absl's, which has to be made by absl itself.
+# Without JAX, importing Grain logs a warning that JAX's profiler is missing, which helps no user.
+# Its logger is absl's, which absl itself has to create.
 with contextlib.suppress(ImportError):
     import absl.logging  # noqa: F401 # pyright: ignore[reportUnusedImport]
 _absl = logging.getLogger("absl")
-_absl.addFilter(_says_more)
+_absl.addFilter(_is_other)
 try:
     import grain
 finally:
-    _absl.removeFilter(_says_more)
+    _absl.removeFilter(_is_other)
 
 _Next = TypeVar("_Next", bound=Callable[..., Any])
 
 SOURCE_NAME = "gristmill"
-"""What Grain's metrics call our reads."""
+"""The name of our reads in Grain's metrics."""
 
 ElementSpec: Any = grain.experimental.ShapeDtypeStruct
 
@@ -42,7 +42,7 @@ def _idle_stats() -> type | None:
 
 
 IDLE_STATS = _idle_stats()
-"""Statistics that record nothing. Asking them all the same takes 4 us of a batch's 40."""
+"""Statistics that record nothing, and are not called: that would take 4 us of a batch's 40."""
 
 
 def recorded(next_method: _Next) -> _Next:

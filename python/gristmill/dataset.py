@@ -40,7 +40,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     channels, frames)`; fixed-size lists are `(batch, width)`; strings and binary are object arrays
     `(batch,)`, lists what `ragged` says; structs are nested dictionaries. Single rows hold the
     values themselves: NumPy scalars, `str`, `bytes`, arrays, dictionaries, and `None` for null. A
-    null number cannot stand in a batch: it raises `SchemaError` unless there is a `fill_value`.
+    batch cannot hold a null number: it raises `SchemaError` unless there is a `fill_value`.
     `docs/columns.md` has the table of all types.
 
     Nothing is opened and no thread starts before the first `next` of an iterator (or its
@@ -50,7 +50,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     Args:
         paths: Shards, in IPC stream or file format: a path, a glob pattern or a directory (its
             `*.arrow` files), or several of these. Patterns and directories are sorted by name.
-        columns: The columns wanted; `None` for all. They come in the order of the schema.
+        columns: The columns wanted; `None` for all. Elements have them in the schema's order.
         audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
             in the schema call audio, if there is one: whole recordings, mono, at their own rate.
             `None` leaves audio encoded, as `{"bytes": ..., "path": ...}`.
@@ -60,49 +60,50 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         drop_remainder: Whether to leave out a last batch that is short. With `shard_options`, all
             hosts then deliver equally many batches.
         epochs: Passes over the data; `None` is for ever.
-        shard_options: Which host this is, of how many: `grain.sharding.ShardOptions(...)` or
-            `ShardByJaxProcess()`. Hosts take turns in the stream of rows, so that the hosts'
-            batches of one step together are the same rows for any number of hosts that divides
-            the global batch. Its `drop_remainder` gives all hosts equally many rows.
+        shard_options: This host's number and the number of hosts:
+            `grain.sharding.ShardOptions(...)` or `ShardByJaxProcess()`. Hosts take alternate rows
+            of the stream, so that the hosts' batches of one step together are the same rows for any
+            number of hosts that divides the global batch. Its `drop_remainder` gives all hosts
+            equally many rows.
         allow_changed: Whether a state of changed data (other shards, row counts, shuffle, seeds or
-            exclusions) is taken up at the same place of the same epoch, instead of refused. Some
-            rows of that epoch may then be lost or come twice.
-        on_error: What becomes of a row whose audio cannot be used (it is damaged, exceeds a limit,
-            or more of it is missing than `Audio(max_missing=...)` allows). `"raise"`: `DecodeError`
-            or `LimitError`. `"substitute"`: another row of the same shard, or window, is delivered
-            in its place, drawn by seed, epoch and row: shapes and steps stay what they are, on all
-            hosts. `"mask"`: the row comes with zeros for audio (with no frames, where recordings
-            are whole and come singly), and every element has `"valid"`, bool `(batch,)`. `"skip"`:
-            its batch is shorter, so that hosts do not stay alike; empty elements are left out.
+            exclusions) is restored to the same position in the same epoch, instead of refused.
+            Some rows of that epoch may then be lost or repeated.
+        on_error: How to handle a row whose audio cannot be used (it is damaged, exceeds a limit, or
+            more of it is missing than `Audio(max_missing=...)` allows). `"raise"`: `DecodeError` or
+            `LimitError`. `"substitute"`: another row of the same shard, or window, is delivered in
+            its place, drawn by seed, epoch and row; shapes and steps do not change, on all hosts.
+            `"mask"`: the row is delivered with zeros for audio (with no frames, where single
+            recordings are whole), and every element has `"valid"`, bool `(batch,)`. `"skip"`: its
+            batch is shorter, so hosts may get different batch sizes; empty elements are left out.
             Shards that are corrupt or cannot be read raise in any case. See `docs/bad-rows.md`.
-        max_bad_rows: How many rows may turn out bad before `LimitError` is raised: an int counts
-            different rows; a float is a share of the rows whose turn has come, which are taken for
-            1,000 (or an epoch, if that is less) while they are fewer. They are counted since the
-            iterator was made or its state set. `None` is any number.
+        max_bad_rows: The number of bad rows above which `LimitError` is raised: an int counts
+            different rows; a float is a share of the rows so far, counted as at least 1,000 (or an
+            epoch, if that is less). Counting begins when the iterator is made or its state set.
+            `None` is any number.
         quarantine: A file to which bad rows are appended as they are delivered, and from which
-            another run may `exclude=` them. It is opened by the first `next`, which raises if that
-            fails. If it cannot be written later, that is logged once, and `bad_rows()` has them.
+            another run may `exclude=` them. The first `next` opens it, and raises if that fails. If
+            it cannot be written later, that is logged once, and `bad_rows()` has the rows.
         exclude: Rows to leave out, which are never read: the path of a quarantine file (as
             `quarantine=` and `gristmill scan` write them), or `(shard, row)` pairs, or a list of
             both. In a pair a shard is its number in the resolved paths, its path, or its base name
             where that is unique. A file may name other shards too, but not only those.
-        binary: What binary values become, encoded audio among them. `"bytes"`: `bytes`, a copy in
-            memory of their own. `"numpy"`: arrays `(length,)` of uint8, which may be written to.
-            Those of encoded audio are the memory that the row was read into, without a copy: for
-            rows of a megabyte that is several times as fast. It counts for `memory_budget`, and is
-            not used again, while the array or a part of it lives.
-        ragged: How batches hold lists of variable length. `"object"`: an object array, each row's
-            list an array of its own. `"pad"`: one array `(batch, longest)`, rows padded with
-            `fill_value` or 0, and their lengths, int32 `(batch,)`, beside it as
-            `"<column>_lengths"`. `"error"`: one array `(batch, length)`; rows of unequal lengths
-            raise `SchemaError`. Or a mapping by column, `"object"` for the others.
-        fill_value: A number that stands in batches for a null, and behind the end of padded rows;
-            NaN or NaT for times; or a mapping by column. It has to be a value of the dtype of
-            each column in which it is needed. `None`: a null raises `SchemaError`. Strings and
-            other objects keep their `None`.
+        binary: The type of binary values, encoded audio among them. `"bytes"`: `bytes`, each a
+            copy. `"numpy"`: arrays `(length,)` of uint8, which may be written to. Those of encoded
+            audio are the memory that the row was read into, without a copy: for rows of a megabyte
+            that is several times as fast. It counts for `memory_budget`, and is not used again,
+            while the array or a part of it lives.
+        ragged: How batches hold lists of variable length. `"object"`: an object array with an
+            array for each row. `"pad"`: one array `(batch, longest)`, rows padded with `fill_value`
+            or 0, and another column `"<column>_lengths"`, int32 `(batch,)`. `"error"`: one array
+            `(batch, length)`; rows of unequal lengths raise `SchemaError`. Or a mapping by column,
+            `"object"` for the others.
+        fill_value: A number that replaces nulls in batches, and pads rows; NaN or NaT for times; or
+            a mapping by column. It has to be a value of the dtype of each column in which it is
+            needed. `None`: a null raises `SchemaError`. Strings and other objects keep their
+            `None`.
         with_row_id: Whether elements also hold `"shard"` (int32, the number of the shard) and
             `"row"` (int64, the number of the row in its shard).
-        read: Threads, memory and look-ahead.
+        read: Threads, memory and readahead.
 
     Raises:
         ValueError: An option is out of range. What is wrong with the data is raised by the first

@@ -1,4 +1,4 @@
-"""The exceptions of gristmill. Input and output keep Python's own (`OSError` and its kin)."""
+"""The exceptions of gristmill. Input and output keep Python's own (`OSError` and subclasses)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 class GristmillError(Exception):
-    """Anything that gristmill found wrong with the data.
+    """The base class of gristmill's exceptions.
 
-    Keyword arguments become attributes. Exceptions pickle whole, so that they cross the process
-    boundary of Grain's workers with their attributes.
+    Keyword arguments become attributes. They are pickled too, so that they cross the process
+    boundary of Grain's workers.
     """
 
     def __init__(self, text: str = "", **attributes: Any) -> None:
@@ -25,7 +25,7 @@ class CorruptShardError(GristmillError):
 
     Attributes:
         shard: Path of the shard.
-        message: Index of the IPC message, the schema being 0; `None` if none is to blame.
+        message: Index of the IPC message, the schema being 0; `None` if it is no single one.
         byte: Byte offset in the shard; `None` if not known.
     """
 
@@ -38,7 +38,7 @@ class SchemaError(GristmillError):
     """A column is missing or of a type that does not fit: change the options.
 
     Attributes:
-        column: The column, as a dotted path; empty if no one column is to blame.
+        column: The column, as a dotted path; empty if it is no single one.
     """
 
     column: str = ""
@@ -48,10 +48,10 @@ class DecodeError(GristmillError):
     """One row's audio cannot be decoded: write the row again, or exclude it.
 
     Attributes:
-        shard: Path of the shard; `None` for bytes that came from elsewhere.
+        shard: Path of the shard; `None` for bytes that are from no shard.
         row: Index of the row in its shard, likewise.
-        codec: As in `AudioInfo`; `None` if the bytes are none that is known.
-        reason: What is wrong, in a word that programs can compare, such as `"truncated"`.
+        codec: As in `AudioInfo`; `None` if the format is unknown.
+        reason: What is wrong, in one word for programs to compare, such as `"truncated"`.
     """
 
     shard: str | None = None
@@ -67,7 +67,11 @@ class UnsupportedCodecError(DecodeError):
 class NoUsableRowsError(DecodeError):
     """With `on_error="skip"`, not one row of a whole epoch could be used.
 
-    `shard`, `row` and `codec` are those of the first of them, `reason` is the most common one.
+    Attributes:
+        shard: Of the first of them.
+        row: Likewise.
+        codec: Likewise.
+        reason: The most common one.
     """
 
 
@@ -75,7 +79,7 @@ class LimitError(GristmillError):
     """A limit would have been exceeded: raise the limit, or leave the data out.
 
     Attributes:
-        shard: Path of the shard; `None` for bytes that came from elsewhere.
+        shard: Path of the shard; `None` for bytes that are from no shard.
         row: Index of the row in its shard, likewise.
         codec: As in `AudioInfo`; `None` if it is not known yet.
         limit: The field of `gm.Limits` that holds it, such as `"max_seconds"`; or

@@ -84,7 +84,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         try:
             while (element := pipeline.next()) is not None:
                 columns = element.columns
-                self._take(element, self._require_opened(pipeline))
+                self._take(element, self._opened or self._require_opened(pipeline))
                 if columns is not None:
                     if not self._columns:
                         self._columns = {name: _is_object(value) for name, value in columns.items()}

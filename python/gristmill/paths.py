@@ -1,4 +1,4 @@
-"""From what a user calls his data to a list of shards."""
+"""The option `paths`: from paths, patterns and directories to a list of shards."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gristmill.checks import is_path, items, shown
 logger = logging.getLogger("gristmill")
 
 _NOTHING = object()
-_told: set[str] = set()
-"""Paths that were said to be left out: a data set looks for its shards more than once."""
+_logged: set[str] = set()
+"""Paths that are left out, once that is logged: a data set looks for its shards more than once."""
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def as_list(paths: Paths) -> tuple[str, ...]:
-    """The paths as given, without a look at the file system."""
+    """The paths as given, without access to the file system."""
     if isinstance(paths, (str, os.PathLike)):
         given: Sequence[object] | None = [paths]
     else:
@@ -50,11 +50,11 @@ def as_list(paths: Paths) -> tuple[str, ...]:
 def resolve(paths: Iterable[str]) -> list[str]:
     """The shards that the paths stand for.
 
-    A directory stands for the `*.arrow` files in it and a glob pattern for what it matches, both
-    sorted by name; a file stands for itself, also where its name looks like a pattern. Of what
-    Hugging Face `datasets` writes, a directory stands for the data set alone: results of `map`
-    that were cached beside it are left out. What else than a file is called `*.arrow` in a
-    directory, or fits a pattern, is left out and logged once.
+    A directory stands for the `*.arrow` files in it and a glob pattern for its matches, both sorted
+    by name; a file stands for itself, also if its name looks like a pattern. A directory that
+    Hugging Face `datasets` has written stands for the data set alone: cached results of `map` are
+    left out. Anything but a file that is called `*.arrow` in a directory, or matches a pattern, is
+    left out and logged once.
 
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or a directory has no
@@ -64,7 +64,7 @@ def resolve(paths: Iterable[str]) -> list[str]:
     """
     shards: list[str] = []
     given = list(paths)
-    # Asked at once, since on remote storage each is a round trip.
+    # Asked all at once, since on remote storage each is a round trip.
     for path, kind in zip(given, path_kinds(given), strict=True):
         if kind == "folder":
             names = _shards_in(path)
@@ -97,7 +97,7 @@ def _shards_in(directory: str) -> list[str]:
     splits = _json(directory, "dataset_info.json").get("splits")
     if not isinstance(splits, dict):
         return names
-    # A cache directory: the results of `map` and `filter` lie beside the data set.
+    # A cache directory has the results of `map` and `filter` as well.
     names = [name for name in names if not name.startswith("cache-")]
     of_split = {
         split: [name for name in names if re.search(rf"-{re.escape(split)}(-\d+-of-\d+)?\.", name)]
@@ -127,9 +127,9 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _left_out(paths: Iterable[str]) -> None:
-    """Says once of each path that it is no shard."""
-    for path in sorted(set(paths) - _told):
-        _told.add(path)
+    """Logs once for each path that it is no shard."""
+    for path in sorted(set(paths) - _logged):
+        _logged.add(path)
         what = "a link to nothing" if os.path.islink(path) else "no regular file"
         logger.warning("%s is %s and is left out; name the shards to have this refused", path, what)
 

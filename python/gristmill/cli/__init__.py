@@ -1,4 +1,4 @@
-"""The command line, a module a command."""
+"""The command line: a module for each command, or for two that are alike."""
 
 from gristmill.cli.commands import main
 

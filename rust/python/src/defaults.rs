@@ -9,7 +9,7 @@ pub(crate) fn usable_cpus() -> usize {
     engine::usable_cpus()
 }
 
-/// Requests to the storage at a time, for so many threads that decode.
+/// Requests to the storage at a time, by the number of threads that decode.
 #[pyfunction]
 pub(crate) fn default_requests(num_threads: usize) -> usize {
     engine::default_requests(num_threads)

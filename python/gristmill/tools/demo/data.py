@@ -3,7 +3,7 @@
 Tests and benches make theirs with `write_shards` too.
 """
 
-# pyarrow ships no types: what comes from it is unknown, and what leaves here is given some.
+# pyarrow ships no types: its values are unknown, and are given types where they leave this module.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 # pyright: reportUnknownArgumentType=false
 

@@ -43,7 +43,7 @@ _MIB = 1 << 20
 
 
 class Scope(enum.StrEnum):
-    """Who has a share of the bandwidth to itself: each reader, each process, or nobody."""
+    """The scope of the storage's bandwidth limit: a reader, a process, or all of them."""
 
     STREAM = "stream"
     PROCESS = "process"

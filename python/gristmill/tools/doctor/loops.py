@@ -196,7 +196,7 @@ class _Files:
             self._files = random.Random(os.getpid()).sample(self._files, most)
         self._open: dict[str, int] = {}
         self._lock = threading.Lock()
-        # Rows are more likely to lie in large shards.
+        # Large shards have more rows.
         self._weights = [size for _, size in self._files]
 
     def draw(self, draw: random.Random, n_bytes: int) -> tuple[int, int, int]:
