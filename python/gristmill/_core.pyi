@@ -91,7 +91,7 @@ class AudioOptions:
     ) -> AudioOptions: ...
 
 @final
-class Plan:
+class OrderSpec:
     """An order, and the part of it that is delivered here.
 
     Of each epoch, the positions that `slices` leave one after the other, each as `(start, stop,
@@ -107,7 +107,7 @@ class Plan:
         offset: int,
         stride: int,
         even: int,
-    ) -> Plan: ...
+    ) -> OrderSpec: ...
 
 @final
 class Options:
@@ -122,7 +122,7 @@ class Options:
         paths: list[str],
         columns: list[str] | None,
         audio: AudioOptions | Literal["auto"] | None,
-        plan: Plan,
+        order: OrderSpec,
         crop_seed: int,
         exclude: list[tuple[int, bytes]],
         expected_rows: list[tuple[int, int]],
@@ -177,7 +177,7 @@ class Order:
 
     def __new__(cls, options: Options) -> Order: ...
     @staticmethod
-    def of_counts(counts: list[int], plan: Plan) -> Order:
+    def of_counts(counts: list[int], order: OrderSpec) -> Order:
         """The order of shards with these row counts."""
 
     def total(self) -> int | None:

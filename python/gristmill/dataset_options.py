@@ -65,7 +65,7 @@ class DatasetOptions:
             paths=shards,
             columns=None if self.columns is None else list(self.columns),
             audio=native_audio(self.audio) if isinstance(self.audio, Audio) else self.audio,
-            plan=native_plan(self.shuffle, self.epochs, self.partition),
+            order=native_order(self.shuffle, self.epochs, self.partition),
             crop_seed=next((seed for seed in seeds if seed is not None), 0),
             exclude=excluded.native_rows(),
             expected_rows=excluded.counts,
@@ -119,9 +119,11 @@ class DatasetOptions:
         return replace(stats, settings=settings)
 
 
-def native_plan(shuffle: Shuffle | None, epochs: int | None, partition: Partition) -> _core.Plan:
+def native_order(
+    shuffle: Shuffle | None, epochs: int | None, partition: Partition
+) -> _core.OrderSpec:
     """The order, and the partition of it, as the core takes them."""
-    return _core.Plan(
+    return _core.OrderSpec(
         shuffle=native_shuffle(shuffle),
         slices=list(partition.slices),
         epochs=epochs,

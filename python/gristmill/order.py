@@ -10,7 +10,7 @@ import numpy as np
 
 from gristmill import _core, checks
 from gristmill.dataset import ArrowIterDataset, check_epochs, options_of
-from gristmill.dataset_options import native_plan
+from gristmill.dataset_options import native_order
 from gristmill.options import Shuffle
 from gristmill.partition import Partition
 
@@ -102,4 +102,4 @@ def _open(
     counts = [checks.integer("a row count", count, 0, 2**63 - 1, write=write) for count in listed]
     epochs = check_epochs(epochs)
     checks.instance("shuffle", shuffle, Shuffle, write="shuffle=gm.Shuffle(seed=42)", none=True)
-    return _core.Order.of_counts(counts, native_plan(shuffle, epochs, Partition()))
+    return _core.Order.of_counts(counts, native_order(shuffle, epochs, Partition()))

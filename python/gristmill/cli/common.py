@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from gristmill.cli.console import Console
 from gristmill.errors import GristmillError
 
 FINDINGS = 1
@@ -20,8 +22,6 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 READER_GONE = 141
 """Exit status where standard output is a pipe whose reader has gone, as shells have it."""
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 paths_argument = click.argument("paths", nargs=-1, required=True)
 column_option = click.option(
@@ -40,10 +40,17 @@ threads_option = click.option(
 )
 
 
-def output_options(command: _Command) -> _Command:
-    """Adds `--json` and `--quiet`."""
-    command = click.option("--quiet", is_flag=True, help="Show no progress.")(command)
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(command)
+def with_console(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds `--json` and `--quiet`, gives the command its console, and reports its failures."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+    @click.option("--quiet", is_flag=True, help="Show no progress.")
+    @functools.wraps(command)
+    def run(*, as_json: bool, quiet: bool, **options: Any) -> None:
+        with failures_reported(command.__name__):
+            command(Console(as_json=as_json, quiet=quiet), **options)
+
+    return run
 
 
 @contextmanager

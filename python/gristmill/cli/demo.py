@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
-from gristmill.cli.common import failures_reported, output_options
+from gristmill.cli.common import with_console
 from gristmill.cli.console import Console, Progress
 from gristmill.options import ReadOptions
 from gristmill.tools.demo.report import DemoTraining, page_of
@@ -38,18 +39,8 @@ _NEEDED = ("jax", "optax", "pyarrow", "soundfile")
     default=0,
     help="Of the recordings, their order, the crops and the model.",
 )
-@output_options
-def demo(
-    data: Path,
-    rows: int,
-    steps: int,
-    batch_size: int,
-    threads: int | None,
-    seed: int,
-    *,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+@with_console
+def demo(console: Console, threads: int | None, **options: Any) -> None:
     """Makes shards, trains a small classifier on them, stops it and resumes.
 
     The shards are like those of Hugging Face datasets: bird-like calls in four classes, 5 to 120
@@ -59,15 +50,13 @@ def demo(
         raise click.UsageError(
             f"The demo needs {' and '.join(missing)}: pip install 'gristmill[demo]'"
         )
-    with failures_reported("demo"):
-        from gristmill.tools.demo.training import Job, train_and_resume
+    from gristmill.tools.demo.training import Job, train_and_resume
 
-        console = Console(as_json=as_json, quiet=quiet)
-        job = Job(data, rows, steps, batch_size, seed, ReadOptions(num_threads=threads))
-        with ExitStack() as stack:
-            bars = _Bars(console, stack, steps)
-            report = train_and_resume(job, bars.on_row, bars.on_step)
-        console.show(page_of(report, data), report)
+    job = Job(**options, read=ReadOptions(num_threads=threads))
+    with ExitStack() as stack:
+        bars = _Bars(console, stack, job.steps)
+        report = train_and_resume(job, bars.on_row, bars.on_step)
+    console.show(page_of(report, job.data), report)
 
 
 class _Bars:

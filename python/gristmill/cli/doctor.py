@@ -8,13 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from gristmill import _core
-from gristmill.cli.common import (
-    column_option,
-    failures_reported,
-    output_options,
-    paths_argument,
-    threads_option,
-)
+from gristmill.cli.common import column_option, paths_argument, threads_option, with_console
 from gristmill.cli.console import Console
 from gristmill.options import MAX_REQUESTS, ReadOptions
 from gristmill.tools import bench as benching
@@ -33,6 +27,7 @@ def _crop_options(command: _Command) -> _Command:
         ),
         click.option(
             "--crop",
+            "crop_seconds",
             type=click.FloatRange(min=0, max=_core.MAX_CROP_SECONDS, min_open=True),
             default=5.0,
             help="Seconds of each recording that training takes.",
@@ -49,6 +44,7 @@ def _crop_options(command: _Command) -> _Command:
 @_crop_options
 @click.option(
     "--step-time",
+    "step_seconds",
     type=click.FloatRange(min=0, min_open=True),
     show_default="not known",
     help="Seconds that a training step takes by itself.",
@@ -59,44 +55,22 @@ def _crop_options(command: _Command) -> _Command:
     default=24.0,
     help="What all measurements together take, about.",
 )
-@output_options
-def doctor(
-    paths: tuple[str, ...],
-    column: str | None,
-    batch_size: int,
-    crop: float,
-    sample_rate: int | None,
-    step_time: float | None,
-    seconds: float,
-    *,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+@with_console
+def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
     """Measures storage and decoding before training, and says what will limit it.
 
     It reads, decodes and runs workers as training would, on the shards in PATHS, and ends with
     settings to paste.
     """
-    with failures_reported("doctor"):
-        console = Console(as_json=as_json, quiet=quiet)
-        with console.progress("measure", 0, "runs") as progress:
+    with console.progress("measure", 0, "runs") as progress:
 
-            def on_step(what: str, number: int, total: int) -> None:
-                if number == 0:
-                    progress.expect(total)
-                progress.reach(number + 1, now=what)
+        def on_step(what: str, number: int, total: int) -> None:
+            if number == 0:
+                progress.expect(total)
+            progress.reach(number + 1, now=what)
 
-            found = run.diagnose(
-                paths,
-                batch_size=batch_size,
-                step_seconds=step_time,
-                crop_seconds=crop,
-                sample_rate=sample_rate,
-                column=column,
-                seconds=seconds,
-                on_step=on_step,
-            )
-        console.show(report.page_of(found), found.to_dict())
+        found = run.diagnose(paths, **options, on_step=on_step)
+    console.show(report.page_of(found), found.to_dict())
 
 
 @click.command(short_help="Takes batches of crops as fast as they come.")
@@ -115,37 +89,22 @@ def doctor(
     default=10.0,
     help="What measuring takes, about.",
 )
-@output_options
+@with_console
 def bench(
+    console: Console,
     paths: tuple[str, ...],
-    column: str | None,
-    batch_size: int,
-    crop: float,
-    sample_rate: int | None,
     threads: int | None,
     requests: int | None,
     seconds: float,
-    *,
-    as_json: bool,
-    quiet: bool,
+    **options: Any,
 ) -> None:
     """Takes shuffled batches of random crops from PATHS as fast as they come."""
-    with failures_reported("bench"):
-        console = Console(as_json=as_json, quiet=quiet)
-        with console.progress("bench", 100, "%") as progress:
+    read = ReadOptions(num_threads=threads, num_requests=requests)
+    with console.progress("bench", 100, "%") as progress:
 
-            def on_batch(elapsed: float, n_rows: int) -> None:
-                done = min(int(100 * elapsed / ((1 - benching.SAMPLE_SHARE) * seconds)), 100)
-                progress.reach(done, speed=f"{n_rows / max(elapsed, 1e-9):,.0f} rows/s")
+        def on_batch(elapsed: float, n_rows: int) -> None:
+            done = min(int(100 * elapsed / ((1 - benching.SAMPLE_SHARE) * seconds)), 100)
+            progress.reach(done, speed=f"{n_rows / max(elapsed, 1e-9):,.0f} rows/s")
 
-            found = benching.bench(
-                paths,
-                batch_size=batch_size,
-                crop_seconds=crop,
-                sample_rate=sample_rate,
-                column=column,
-                seconds=seconds,
-                read=ReadOptions(num_threads=threads, num_requests=requests),
-                on_batch=on_batch,
-            )
-        console.show(benching.page_of(found), found.to_dict())
+        found = benching.bench(paths, **options, seconds=seconds, read=read, on_batch=on_batch)
+    console.show(benching.page_of(found), found.to_dict())

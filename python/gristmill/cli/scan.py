@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from typing import Any
 
 import click
 
 from gristmill.cli.common import (
     FINDINGS,
     column_option,
-    failures_reported,
-    output_options,
     threads_option,
+    with_console,
 )
 from gristmill.cli.console import Console, Progress
 from gristmill.options import ReadOptions
@@ -53,19 +53,16 @@ def _part(_context: click.Context, _option: click.Parameter, value: str) -> tupl
 @click.option("--fast", is_flag=True, help="Look at headers and checksums; decode nothing.")
 @threads_option
 @click.option("--restart", is_flag=True, help="Forget what an earlier scan left.")
-@output_options
+@with_console
 def scan(
+    console: Console,
     paths: tuple[str, ...],
-    column: str | None,
     quarantine: str | None,
     part: tuple[int, int],
     threads: int | None,
     *,
     merge: bool,
-    fast: bool,
-    restart: bool,
-    as_json: bool,
-    quiet: bool,
+    **options: Any,
 ) -> None:
     """Decodes every row and reports those that are damaged.
 
@@ -78,24 +75,15 @@ def scan(
         raise click.UsageError("Missing argument 'PATHS...'.")
     if quarantine is None and (merge or part[1] > 1):
         raise click.UsageError("--part and --merge need --quarantine")
-    with failures_reported("scan"):
-        console = Console(as_json=as_json, quiet=quiet)
-        if merge and quarantine is not None:
-            report, written = merge_scans(quarantine), quarantine
-        else:
-            one = Scan(
-                paths,
-                quarantine=quarantine,
-                column=column,
-                part=part,
-                fast=fast,
-                read=ReadOptions(num_threads=threads),
-                restart=restart,
-            )
-            report, written = _run(one, console), one.quarantine
-        console.show(page_of(report, written), report.to_dict())
-        if not report.is_clean:
-            sys.exit(FINDINGS)
+    if merge and quarantine is not None:
+        report, written = merge_scans(quarantine), quarantine
+    else:
+        read = ReadOptions(num_threads=threads)
+        one = Scan(paths, quarantine=quarantine, part=part, read=read, **options)
+        report, written = _run(one, console), one.quarantine
+    console.show(page_of(report, written), report.to_dict())
+    if not report.is_clean:
+        sys.exit(FINDINGS)
 
 
 def _run(one: Scan, console: Console) -> ScanReport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -89,10 +89,5 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""
-        advice = [{"option": a.option, "now": a.now, "to": a.to, "why": a.why} for a in self.advice]
-        return {
-            "case": self.case.value,
-            "text": self.text,
-            "figures": dict(self.figures),
-            "advice": advice,
-        }
+        advice = [asdict(advice) for advice in self.advice]
+        return {**asdict(self), "case": self.case.value, "advice": advice}

@@ -47,6 +47,8 @@ pub enum ErrorKind {
     Config(String),
     /// A worker thread panicked. This is a bug: report it with the message.
     WorkerPanicked(String),
+    /// An impossible state. This is a bug: report it with the message.
+    Internal(String),
     /// The pipeline was closed. Make a new one.
     Closed,
 }
@@ -93,6 +95,11 @@ impl Error {
     /// Shorthand for [`ErrorKind::Config`].
     pub fn config(reason: impl Into<String>) -> Self {
         Self::new(ErrorKind::Config(reason.into()))
+    }
+
+    /// Shorthand for [`ErrorKind::Internal`].
+    pub fn internal(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal(what.into()))
     }
 
     /// What is wrong.
@@ -167,6 +174,7 @@ impl fmt::Display for ErrorKind {
             Self::WorkerPanicked(message) => {
                 write!(f, "a worker thread panicked, which is a bug in gristmill: {message}")
             }
+            Self::Internal(what) => write!(f, "this is a bug in gristmill: {what}"),
             Self::Closed => f.write_str("the pipeline is closed"),
         }
     }

@@ -34,7 +34,7 @@ mod _core {
     #[pymodule_export]
     use super::defaults::{default_requests, max_open_rows, usable_cpus};
     #[pymodule_export]
-    use super::options::{AudioOptions, Limits, Options, Plan, Shuffle, Start};
+    use super::options::{AudioOptions, Limits, Options, OrderSpec, Shuffle, Start};
     #[pymodule_export]
     use super::order::{Order, Positions};
     #[pymodule_export]

@@ -31,7 +31,7 @@ pub(crate) struct Options {
     paths: Vec<PathBuf>,
     columns: Option<Vec<String>>,
     audio: Option<AudioArg>,
-    plan: Plan,
+    order: OrderSpec,
     crop_seed: u64,
     /// Of each shard 64-bit integers, for there may be millions of rows.
     exclude: Vec<(u32, PyBackedBytes)>,
@@ -58,7 +58,7 @@ pub(crate) struct Options {
 /// The order, and the part of it that is delivered here.
 #[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct OrderSpec {
     shuffle: Option<Shuffle>,
     slices: Vec<SliceArg>,
     epochs: Option<u64>,
@@ -157,7 +157,7 @@ impl Options {
             paths: self.paths.clone(),
             columns: self.columns.clone(),
             audio,
-            order: self.plan.parse(),
+            order: self.order.parse(),
             crop_seed: self.crop_seed,
             exclude: exclude.collect(),
             expected_rows: self.expected_rows.clone(),
@@ -199,8 +199,8 @@ impl Options {
     }
 }
 
-impl Plan {
-    /// The core's plan.
+impl OrderSpec {
+    /// The core's.
     pub(crate) fn parse(&self) -> order::OrderSpec {
         let slices = self.slices.iter();
         let slice = |&(start, stop, step, sequential)| Slice { start, stop, step, sequential };

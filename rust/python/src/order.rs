@@ -10,7 +10,7 @@ use pyo3::{exceptions::PyMemoryError, prelude::*};
 use crate::{
     convert::from_bytes,
     detach::Detach,
-    options::{Options, Plan},
+    options::{Options, OrderSpec},
     runtime,
 };
 
@@ -42,9 +42,9 @@ impl Order {
 
     /// That of shards with these row counts.
     #[staticmethod]
-    fn of_counts(py: Python<'_>, counts: Vec<u64>, plan: Plan) -> PyResult<Self> {
-        let plan = plan.parse();
-        let inner = py.detach_core(move || order::Order::new(Rows::new(&counts, &[])?, &plan))?;
+    fn of_counts(py: Python<'_>, counts: Vec<u64>, order: OrderSpec) -> PyResult<Self> {
+        let spec = order.parse();
+        let inner = py.detach_core(move || order::Order::new(Rows::new(&counts, &[])?, &spec))?;
         Ok(Self { inner })
     }
 

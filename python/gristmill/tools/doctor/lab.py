@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import IO, Any, Self
+from typing import IO, Self, cast
 
 from gristmill.tools.doctor.loops import (
     DecodeTrial,
@@ -50,14 +50,15 @@ class Lab:
             env=environment,
             start_new_session=True,  # Ctrl-C is for the parent, which ends it
         )
+        self._requests = cast("IO[bytes]", self._program.stdin)
+        self._answers = cast("IO[bytes]", self._program.stdout)
         self._send(self._material)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pipe in (self._program.stdin, self._program.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        for pipe in (self._requests, self._answers):
+            with suppress(OSError):
+                pipe.close()
         try:
             self._program.wait(timeout=1)
         except subprocess.TimeoutExpired:
@@ -65,50 +66,42 @@ class Lab:
             self._program.wait()
 
     def read(self, processes: int, threads: int, seconds: float) -> ReadTrial:
-        """Has this many readers read."""
+        """Measures this many readers."""
         return summarize_reads(self._run("read", processes, threads, seconds), processes)
 
     def decode(self, processes: int, threads: int, seconds: float, *, reads: bool) -> DecodeTrial:
-        """Has this many threads decode crops, with a read before each or without."""
+        """Measures this many threads that decode crops, with a read before each or without."""
         tallies = self._run("both" if reads else "decode", processes, threads, seconds)
         return summarize_decodes(tallies, processes, reads_too=reads)
 
     def _run(self, what: str, processes: int, threads: int, seconds: float) -> list[Tally]:
         self._send((what, processes, threads, seconds))
         try:
-            answer: object = pickle.load(_pipe(self._program.stdout))
+            answer: list[Tally] | OSError = pickle.load(self._answers)
         except (EOFError, pickle.UnpicklingError) as error:
             raise _died() from error
         if isinstance(answer, OSError):
             raise answer
-        if not isinstance(answer, list):
-            raise _died()
-        return answer  # pyright: ignore[reportUnknownVariableType]
+        return answer
 
     def _send(self, message: object) -> None:
-        pipe = _pipe(self._program.stdin)
         try:
-            pickle.dump(message, pipe)
-            pipe.flush()
+            pickle.dump(message, self._requests)
+            self._requests.flush()
         except BrokenPipeError as error:
             raise _died() from error
-
-
-def _pipe(pipe: IO[Any] | None) -> IO[Any]:
-    if pipe is None:
-        raise _died()
-    return pipe
 
 
 def _died() -> OSError:
     return OSError("a process that measures has died; is there enough memory?")
 
 
-def _fork(material: Material, what: str, processes: int, threads: int, seconds: float) -> object:
+def _fork(
+    material: Material, what: str, processes: int, threads: int, seconds: float
+) -> list[Tally] | OSError:
     """Runs a loop in children, and collects what they did."""
     start = time.monotonic() + _ARE_READY_SECONDS * (1 + processes)
-    pipes: list[int] = []
-    children: list[int] = []
+    children: list[tuple[int, int]] = []
     for _ in range(processes):
         reader, writer = os.pipe()
         child = os.fork()
@@ -116,19 +109,17 @@ def _fork(material: Material, what: str, processes: int, threads: int, seconds: 
             os.close(reader)
             _child(material, what, threads, (start, start + seconds), writer)
         os.close(writer)
-        pipes.append(reader)
-        children.append(child)
-    answers: list[object] = []
-    for reader in pipes:
+        children.append((child, reader))
+    answers: list[list[Tally] | OSError] = []
+    for child, reader in children:
         with os.fdopen(reader, "rb") as pipe:
             answers.append(pickle.load(pipe))
-    for child in children:
         os.waitpid(child, 0)
-    tallies: list[object] = []
+    tallies: list[Tally] = []
     for answer in answers:
-        if not isinstance(answer, list):
+        if isinstance(answer, OSError):
             return answer
-        tallies += answer  # pyright: ignore[reportUnknownVariableType]
+        tallies += answer
     return tallies
 
 
@@ -138,7 +129,7 @@ def _child(
     status = 1
     try:
         try:
-            answer: object = work(material, threads, what, *span)
+            answer: list[Tally] | OSError = work(material, threads, what, *span)
         except OSError as error:
             answer = OSError(*error.args)
         with os.fdopen(writer, "wb") as pipe:
@@ -154,8 +145,7 @@ def serve() -> None:
     try:
         material: Material = pickle.load(requests)
         while True:
-            what, processes, threads, seconds = pickle.load(requests)
-            pickle.dump(_fork(material, what, processes, threads, seconds), answers)
+            pickle.dump(_fork(material, *pickle.load(requests)), answers)
             answers.flush()
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return

@@ -165,13 +165,13 @@ impl Dataset {
     /// The row of the stream at `index`.
     pub(super) fn step(&self, index: u64) -> Result<Step> {
         let step = self.order.step(index);
-        step.ok_or_else(|| Error::config("the stream ends before this row"))
+        step.ok_or_else(|| Error::internal("the stream ends before this row"))
     }
 
     /// The shard of a row.
     pub(super) fn shard(&self, step: Step) -> Result<&Shard> {
         let shard = self.shards.get(step.row.shard as usize);
-        shard.ok_or_else(|| Error::config("the order names a shard that is not there"))
+        shard.ok_or_else(|| Error::internal("the order names a shard that is not there"))
     }
 
     /// The requests to each shard, and the outcomes of its rows.

@@ -113,7 +113,7 @@ impl RowReader {
                 Ok(EncodedRow { attempt: row.attempt, table, table_row, blobs, decoding: permit })
             }
             ReadStage::Table | ReadStage::Blobs(_) => {
-                Err(Error::config("a row was not read to its end"))
+                Err(Error::internal("a row was not read to its end"))
             }
         }
     }
