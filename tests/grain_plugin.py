@@ -48,7 +48,7 @@ class Rows(gm.ArrowIterDataset):
         self.spec = spec
 
     def __iter__(self) -> gm.ArrowIterator:
-        return RowsIterator(self)
+        return RowsIterator(self._options, str(self))
 
     @property
     def _element_spec(self) -> Any:

@@ -20,9 +20,9 @@ _ElementSpec: TypeAlias = dict[str, ColumnSpec | _ElementSpec]
 __version__: str
 
 MAX_SAMPLE_RATE: Final[int]
-"""In Hz, of files and of what is asked for."""
+"""In Hz, of files and of results."""
 MAX_CHANNELS: Final[int]
-"""Of a file, and of what is asked for."""
+"""Of a file, and of results."""
 MAX_CROP_SECONDS: Final[float]
 """Of a crop."""
 MAX_RECORDING_SECONDS: Final[float]
@@ -62,7 +62,7 @@ class Limits:
     max_decode_seconds: Final[float | None]
     @staticmethod
     def defaults() -> Limits:
-        """What holds unless something else is asked for."""
+        """The core's defaults."""
 
 @final
 class Shuffle:
@@ -96,7 +96,7 @@ class OrderSpec:
 
     Of each epoch, the positions that `slices` leave one after the other, each as `(start, stop,
     step, sequential)`; of the stream of all epochs, every `stride`-th row from `offset` on. The
-    stream is cut to a multiple of `even` rows.
+    stream is cut to a multiple of `multiple_of` rows.
     """
 
     def __new__(
@@ -106,12 +106,12 @@ class OrderSpec:
         epochs: int | None,
         offset: int,
         stride: int,
-        even: int,
+        multiple_of: int,
     ) -> OrderSpec: ...
 
 @final
 class Options:
-    """What a data set is asked for.
+    """The options of a data set.
 
     `exclude` has the rows of each shard, by its number, as 64-bit integers, and `expected_rows` how
     many rows a shard must have. `ragged_columns` and `fill_values` are for single columns.
@@ -147,7 +147,7 @@ class Options:
 
 @final
 class Start:
-    """Where the stream is taken up; without a fingerprint it may be of any data."""
+    """The position at which the stream starts; without a fingerprint it may be of any data."""
 
     def __new__(
         cls, epoch: int, next_index: int, fingerprint: str | None, allow_changed: bool

@@ -67,7 +67,7 @@ class DatasetOptions:
             audio=native_audio(self.audio) if isinstance(self.audio, Audio) else self.audio,
             order=native_order(self.shuffle, self.epochs, self.partition),
             crop_seed=next((seed for seed in seeds if seed is not None), 0),
-            exclude=excluded.native_rows(),
+            exclude=[(shard, rows.tobytes()) for shard, rows in excluded.rows.items()],
             expected_rows=excluded.counts,
             on_error=self.policy.on_error,
             max_missing=audio.max_missing if audio else None,
@@ -97,7 +97,7 @@ class DatasetOptions:
             allow_changed=self.allow_changed,
         )
 
-    def described(self, stats: Stats, columns: Columns) -> Stats:
+    def with_settings(self, stats: Stats, columns: Columns) -> Stats:
         """The figures, with the settings that they were measured with."""
         # Columns that are ours and not the data's.
         added = {"shard", "row"} if self.with_row_id else set[str]()
@@ -129,5 +129,5 @@ def native_order(
         epochs=epochs,
         offset=partition.stream_offset,
         stride=partition.stream_stride,
-        even=partition.hosts if partition.is_even else 1,
+        multiple_of=partition.hosts if partition.is_even else 1,
     )

@@ -202,7 +202,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         """
         pipeline = self._pipeline
         measured = self._measured if pipeline is None else pipeline.stats()
-        return self._options.described(measured or Stats(), self._columns)
+        return self._options.with_settings(measured or Stats(), self._columns)
 
     def verdict(self) -> Verdict:
         """What limits this iterator and what would help, from its `stats()`; print it."""

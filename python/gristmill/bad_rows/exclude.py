@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from gristmill.bad_rows.quarantine import base_name, read_fields
 from gristmill.checks import as_int, is_path, items, shown
@@ -19,8 +18,7 @@ Exclude: TypeAlias = File | Iterable[Item]
 """A quarantine file, `(shard, row)` pairs, or several of both."""
 
 
-@dataclass(frozen=True)
-class Exclusions:
+class Exclusions(NamedTuple):
     """The excluded rows, and what must hold for them to be about this data.
 
     Attributes:
@@ -30,17 +28,6 @@ class Exclusions:
 
     rows: dict[int, array[int]]
     counts: list[tuple[int, int]]
-
-    def native_rows(self) -> list[tuple[int, bytes]]:
-        """`(number of the shard, its rows as 64-bit integers)` of each shard."""
-        return [(number, rows.tobytes()) for number, rows in self.rows.items()]
-
-    def add(self, shard: int, row: int) -> None:
-        """Excludes a row."""
-        rows = self.rows.get(shard)
-        if rows is None:
-            rows = self.rows[shard] = array("Q")
-        rows.append(row)
 
 
 def as_items(exclude: Exclude) -> tuple[Item, ...]:
@@ -76,7 +63,8 @@ def resolve(exclude: Iterable[Item], shards: Sequence[str]) -> Exclusions:
             by_name.setdefault(name, []).append(number)
     for item in items:
         if isinstance(item, tuple):
-            found.add(*_pair(item, by_name, len(shards)))
+            shard, row = _pair(item, by_name, len(shards))
+            _add(found, shard, row)
         else:
             _add_file(os.fsdecode(item), by_name, found)
     return found
@@ -126,10 +114,17 @@ def _add_file(path: str, by_name: dict[str, list[int]], found: Exclusions) -> No
                 f"{path} says both that {shard!r} has {counts[number]} rows and that it has "
                 f"{n_rows}: it is of several data sets; delete the lines of others"
             )
-        found.add(number, fields["row"])
+        _add(found, number, fields["row"])
     if another is not None and not counts:
         raise ValueError(
             f"{path} is of another data set: of the shards that it names, such as {another!r}, "
             "none is among those given"
         )
     found.counts.extend(counts.items())
+
+
+def _add(found: Exclusions, shard: int, row: int) -> None:
+    rows = found.rows.get(shard)
+    if rows is None:
+        rows = found.rows[shard] = array("Q")
+    rows.append(row)

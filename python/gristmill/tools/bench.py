@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -182,20 +182,17 @@ def _bare(
     native = native_audio(audio)
     n_threads = read.num_threads or _core.usable_cpus()
     last_starts = [max(info.duration - crop_seconds, 0.0) for _, info in rows]
-    counts = [0] * n_threads
-    end = time.perf_counter() + seconds
+    began = time.perf_counter()
+    end = began + seconds
 
-    def work(thread: int) -> None:
-        draw = random.Random(thread)
+    def work(thread: int) -> int:
+        draw, count = random.Random(thread), 0
         while time.perf_counter() < end:
             k = draw.randrange(len(rows))
             decode_crop(rows[k][0], native, draw.random() * last_starts[k], crop_seconds)
-            counts[thread] += 1
+            count += 1
+        return count
 
-    began = time.perf_counter()
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(n_threads)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(counts) / (time.perf_counter() - began)
+    with ThreadPoolExecutor(n_threads) as pool:
+        count = sum(pool.map(work, range(n_threads)))
+    return count / (time.perf_counter() - began)

@@ -100,8 +100,7 @@ def page_of(found: Inspection, bar: str = "#") -> Page:
     if found.sample is not None:
         _sample(found, found.sample, page)
     elif rows:
-        page.say()
-        page.say("No column is marked as audio in the features; name it with --column.")
+        page.section("No column is marked as audio in the features; name it with --column.")
     list_unreadable(found.unreadable, page)
     return page
 
@@ -110,8 +109,7 @@ def list_unreadable(shards: Sequence[UnreadableShard], page: Page) -> None:
     """Lists the shards that cannot be read."""
     if not shards:
         return
-    page.say()
-    page.say("Broken shards: write them again, or leave them out")
+    page.section("Broken shards: write them again, or leave them out")
     for shard in shards[:MOST_LISTED]:
         since = f" from row {shard.from_row:,} on" if shard.from_row else ""
         # The message begins with the path.
@@ -153,8 +151,7 @@ def _columns(found: Inspection) -> list[tuple[str, str]]:
 
 
 def _classes(name: str, classes: Sequence[str], counts: Sequence[int] | None, page: Page) -> None:
-    page.say()
-    page.say(f"Classes of {name}: {len(classes):,}")
+    page.section(f"Classes of {name}: {len(classes):,}")
     if counts is None:
         page.say(f"  {cut(', '.join(classes), WIDTH - 2)}")
         return
@@ -193,8 +190,7 @@ def _sample(found: Inspection, sample: AudioSample, page: Page) -> None:
         table.append(("decoding them all", f"{time_text(whole)} on one thread"))
     page.table(f"Audio in {found.audio_column!r}, from {sample.rows:,} rows", table)
     if sample.durations:
-        page.say()
-        page.say("Lengths")
+        page.section("Lengths")
         page.bars([(_span(low, high), n) for low, high, n in sample.histogram()])
 
 

@@ -24,6 +24,10 @@ class Page:
         """Adds a line."""
         self.lines.append(text)
 
+    def section(self, title: str) -> None:
+        """Adds an empty line, and a line."""
+        self.lines += ["", title]
+
     def paragraph(self, text: str, first: str = "", rest: str = "") -> None:
         """Adds text as lines of at most 80 columns, with these prefixes."""
         self.say(textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=rest))
@@ -31,8 +35,7 @@ class Page:
     def table(self, title: str, rows: list[tuple[str, str]]) -> None:
         """Adds names and values in two columns."""
         width = max(len(name) for name, _ in rows)
-        self.say()
-        self.say(title)
+        self.section(title)
         for name, value in rows:
             self.say(f"  {name:<{width}}  {value}")
 

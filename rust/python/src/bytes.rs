@@ -1,9 +1,8 @@
-//! Large `bytes`, filled without the GIL and by several threads.
+//! Large `bytes`, filled without the GIL by several threads.
 //!
-//! The interpreter allocates a `bytes` together with what it holds, as a rule in fresh pages, and the
-//! first write to such a page costs ten times what copying it does. So all objects of a batch are
-//! made first, which touches none of those pages; then their pages are asked for many at a time, and
-//! filled, side by side.
+//! The interpreter allocates a `bytes` with its content, usually in fresh pages, and a page fault takes
+//! ten times as long as copying the page. So all objects of a batch are made first, which touches none
+//! of those pages; then several threads fault them in, many at a time, and fill them.
 #![allow(unsafe_code)]
 
 use std::{ops::Range, ptr, sync::Arc};
@@ -21,19 +20,18 @@ pub(crate) const LARGE: usize = 64 << 10;
 /// What a thread fills at a time.
 const PIECE: usize = 1 << 20;
 
-/// A thread more for so many bytes: starting one takes as long as filling a sixteenth of them.
+/// Bytes for each additional thread: starting one takes as long as filling a sixteenth of them.
 const WORTH_A_THREAD: usize = 4 << 20;
 
-/// Part of a `bytes` object, and what is to stand there. The row's memory goes back with its last
-/// piece.
+/// Part of a `bytes` object, and its content. The row's memory is released with its last piece.
 struct Piece {
     to: *mut u8,
     row: Arc<Buffer>,
     part: Range<usize>,
 }
 
-// SAFETY: a piece is the one way to its part of the object, so that whichever thread has it is the
-// only one to write there; the rest may be sent.
+// SAFETY: no other piece refers to the same part of the object, so the thread that owns it is the only
+// one to write there; the rest may be sent.
 unsafe impl Send for Piece {}
 
 impl Piece {

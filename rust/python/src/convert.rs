@@ -18,11 +18,11 @@ use crate::{
     errors::into_py_err,
 };
 
-/// How values are handed over.
+/// How values are converted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Handing {
+pub(crate) struct Conversion {
     pub(crate) binary: Binary,
-    /// That may fill `bytes`.
+    /// Threads that may fill `bytes`.
     pub(crate) n_threads: usize,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Handing {
 pub(crate) fn batch_to_dict(
     py: Python<'_>,
     batch: Batch,
-    how: Handing,
+    how: Conversion,
 ) -> PyResult<Bound<'_, PyDict>> {
     let element = PyDict::new(py);
     for (name, column) in batch.columns {
@@ -39,7 +39,7 @@ pub(crate) fn batch_to_dict(
     Ok(element)
 }
 
-fn column_to_py(py: Python<'_>, column: Column, how: Handing) -> PyResult<Bound<'_, PyAny>> {
+fn column_to_py(py: Python<'_>, column: Column, how: Conversion) -> PyResult<Bound<'_, PyAny>> {
     match column {
         Column::Samples { buf, sample_type, shape } => {
             samples_to_array(py, buf, sample_type, &shape)
@@ -66,7 +66,11 @@ fn column_to_py(py: Python<'_>, column: Column, how: Handing) -> PyResult<Bound<
 }
 
 /// The values of a column, large `bytes` made all together.
-fn cells_to_py(py: Python<'_>, cells: Vec<Value>, how: Handing) -> PyResult<Vec<Bound<'_, PyAny>>> {
+fn cells_to_py(
+    py: Python<'_>,
+    cells: Vec<Value>,
+    how: Conversion,
+) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let mut large = Vec::new();
     let mut others = Vec::with_capacity(cells.len());
     for cell in cells {
@@ -87,7 +91,7 @@ fn cells_to_py(py: Python<'_>, cells: Vec<Value>, how: Handing) -> PyResult<Vec<
 }
 
 /// One value: a NumPy scalar, a string, bytes, an array, a dictionary, or `None`.
-fn value_to_py(py: Python<'_>, value: Value, how: Handing) -> PyResult<Bound<'_, PyAny>> {
+fn value_to_py(py: Python<'_>, value: Value, how: Conversion) -> PyResult<Bound<'_, PyAny>> {
     match value {
         Value::None => Ok(py.None().into_bound(py)),
         Value::Scalar(dtype, bytes) => {
@@ -194,7 +198,7 @@ fn ragged<'py>(
     items: Column,
     lengths: &[Option<usize>],
     shape: &[usize],
-    how: Handing,
+    how: Conversion,
 ) -> PyResult<Bound<'py, PyAny>> {
     let equal = match (&items, lengths) {
         (Column::Values { shape, .. }, [Some(first), ..]) if shape.len() == 1 => {

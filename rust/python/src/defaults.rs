@@ -1,4 +1,4 @@
-//! What holds unless something else is asked for, and the most that may be: each stands in the core.
+//! Defaults of the core that Python needs too.
 
 use gristmill_core::engine;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! The one door for releasing the GIL.
+//! The one place that releases the GIL for the core.
 
 use pyo3::{marker::Ungil, prelude::*};
 

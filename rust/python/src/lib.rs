@@ -44,10 +44,10 @@ mod _core {
     use gristmill_core::shard::SETTLED;
     use pyo3::prelude::*;
 
-    /// In Hz, of files and of what is asked for.
+    /// In Hz, of files and of results.
     #[pymodule_export]
     const MAX_SAMPLE_RATE: u32 = *gristmill_audio::RATES_HZ.end();
-    /// Of a file, and of what is asked for.
+    /// Of a file, and of results.
     #[pymodule_export]
     const MAX_CHANNELS: u16 = gristmill_audio::MAX_CHANNELS;
     /// Of a crop.

@@ -2,7 +2,7 @@
 //!
 //! They are classes and no keyword arguments, so that the stub names each field with its type, and
 //! `stubtest` and the type checker hold both sides against it. Python has checked the values where
-//! users give them; what is still wrong here is a bug of ours.
+//! users give them; a wrong value here is a bug of ours.
 #![expect(clippy::too_many_arguments, reason = "one a field, and all of them by name")]
 
 use std::{
@@ -24,7 +24,7 @@ use crate::errors::InternalError;
 /// `(start, stop, step, sequential)` of a slice.
 type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
 
-/// What a data set is asked for.
+/// The options of a data set.
 #[pyclass(frozen, new = "from_fields", module = "gristmill._core")]
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -64,7 +64,7 @@ pub(crate) struct OrderSpec {
     epochs: Option<u64>,
     offset: u64,
     stride: u64,
-    even: u64,
+    multiple_of: u64,
 }
 
 /// As `gristmill.Shuffle`.
@@ -107,7 +107,7 @@ pub(crate) struct Limits {
     max_decode_seconds: Option<f64>,
 }
 
-/// Where the stream is taken up.
+/// The position at which the stream starts.
 #[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
@@ -212,7 +212,11 @@ impl OrderSpec {
             shuffle: self.shuffle.as_ref().map(shuffle),
             slices: slices.map(slice).collect(),
             epochs: self.epochs,
-            partition: Partition { offset: self.offset, stride: self.stride, multiple_of: self.even },
+            partition: Partition {
+                offset: self.offset,
+                stride: self.stride,
+                multiple_of: self.multiple_of,
+            },
         }
     }
 }
@@ -255,7 +259,7 @@ impl AudioOptions {
 
 #[pymethods]
 impl Limits {
-    /// What holds unless something else is asked for.
+    /// The core's defaults.
     #[staticmethod]
     fn defaults() -> Self {
         let limits = audio::Limits::DEFAULT;

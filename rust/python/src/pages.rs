@@ -1,11 +1,10 @@
 //! The extension's allocator: large blocks of whole pages go back to the system when they are freed.
 //!
-//! The core's recycled buffers ask for whole pages. In the C library's heap they would leave holes
-//! between smaller blocks, and the memory of a process that runs for days would follow the largest
-//! hole, not what is in use. So would a record batch that is decompressed, which `arrow-ipc` allocates
-//! for itself: the largest blocks are mapped whatever they are. Everything else stays with the C
-//! library: what is freed at once after its first use is better given to the next user than faulted
-//! in anew.
+//! The core's recycled buffers are whole pages. In the C library's heap they would leave holes between
+//! smaller blocks, and fragmentation would grow the memory of a process that runs for days. So would a
+//! record batch that is decompressed, which `arrow-ipc` allocates for itself: very large blocks are
+//! mapped whatever they are. Everything else stays with the C library, which reuses blocks that are
+//! freed soon without faulting them in again.
 #![allow(unsafe_code)]
 
 use std::{
@@ -16,8 +15,8 @@ use std::{
 use gristmill_core::memory::{LARGE_BUFFER, PAGE};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// From this size on large pages are asked for: filling fresh pages of 4 KiB takes several times
-/// as long. `NumPy` draws the same line.
+/// From this size on huge pages are requested: filling fresh pages of 4 KiB takes several times as
+/// long. `NumPy` has the same threshold.
 const LARGE: usize = 4 << 20;
 
 /// Blocks from this size on are mapped even where they are no whole pages. The C library would do so
@@ -39,8 +38,8 @@ const fn is_mapped(layout: Layout) -> bool {
 
 fn map(n_bytes: usize) -> *mut u8 {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // These blocks are filled as soon as they are there: pages asked for in one call take
-    // two thirds of what a trap for each does. Large pages have to be asked for first.
+    // These blocks are filled at once: populating all pages in one call takes two thirds of the time
+    // of a page fault for each. Huge pages have to be requested before that.
     #[cfg(target_os = "linux")]
     let flags =
         if n_bytes < LARGE { MapFlags::PRIVATE | MapFlags::POPULATE } else { MapFlags::PRIVATE };

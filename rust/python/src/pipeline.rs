@@ -16,7 +16,7 @@ use pyo3::{
 use crate::{
     audio::report_to_py,
     classes::{self, make},
-    convert::{Handing, batch_to_dict, element_spec_to_py},
+    convert::{Conversion, batch_to_dict, element_spec_to_py},
     detach::Detach,
     options::{Options, Start},
     runtime, stats,
@@ -32,7 +32,7 @@ const SIGNAL_CHECK: Duration = Duration::from_millis(25);
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     inner: engine::Pipeline,
-    handing: Handing,
+    conversion: Conversion,
 }
 
 /// What one call of `next` delivers.
@@ -74,9 +74,9 @@ impl Pipeline {
         let (options, start) = (options.parse()?, start.parse()?);
         let runtime = runtime::of_this_process(py);
         let n_threads = options.n_threads.unwrap_or_else(usable_cpus);
-        let handing = Handing { binary: options.binary, n_threads };
+        let conversion = Conversion { binary: options.binary, n_threads };
         let inner = py.detach_core(move || engine::Pipeline::start(options, start, &runtime))?;
-        Ok(Self { inner, handing })
+        Ok(Self { inner, conversion })
     }
 
     /// The next element; `None` at the end.
@@ -149,7 +149,7 @@ impl Pipeline {
         let n_rows = batch.n_rows;
         let columns = match batch.n_delivered {
             0 => None,
-            _ => Some(batch_to_dict(py, batch, self.handing)?.unbind()),
+            _ => Some(batch_to_dict(py, batch, self.conversion)?.unbind()),
         };
         let bad = bad.into_iter().map(|row| bad_row(py, row)).collect::<PyResult<Vec<_>>>()?;
         let damaged = damaged.into_iter().map(|row| damaged_row(py, row));

@@ -13,8 +13,8 @@ static RUNTIME: Mutex<Option<(u32, Runtime)>> = Mutex::new(None);
 
 /// The runtime of this process. A forked child gets one of its own, as threads do not survive a fork.
 ///
-/// Whoever calls this holds the GIL, and so does whoever forks from Python: no child finds the lock
-/// taken by a thread that it does not have.
+/// Callers hold the GIL, and so does a thread that forks from Python: no child finds the lock taken by
+/// a thread that it does not have.
 pub(crate) fn of_this_process(_py: Python<'_>) -> Runtime {
     let mut held = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     let pid = process::id();

@@ -90,6 +90,5 @@ def page_of(report: dict[str, Any], data: Path) -> Page:
     )
     page.say()
     page.paragraph(f"Of the steps after it was resumed: {report['verdict']['text']}")
-    page.say()
-    page.say(f"Done in {report['seconds']:.0f} s.")
+    page.section(f"Done in {report['seconds']:.0f} s.")
     return page

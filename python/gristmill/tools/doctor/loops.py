@@ -13,6 +13,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -124,11 +125,9 @@ class DecodeTrial:
 
 def work(material: Material, n_threads: int, what: str, start: float, end: float) -> list[Tally]:
     """Runs `"read"`, `"decode"` or `"both"` in threads from one instant of the clock to another."""
-    files = _Files(material)
-    tallies = [Tally() for _ in range(n_threads)]
-    draws = [random.Random(f"{os.getpid()} {k}") for k in range(n_threads)]
 
-    def loop(tally: Tally, draw: random.Random) -> None:
+    def loop(thread: int) -> Tally:
+        tally, draw = Tally(), random.Random(f"{os.getpid()} {thread}")
         buffer = bytearray(max(material.sizes, default=1))
         step = _steps(material, files, tally, draw, buffer)[what]
         time.sleep(max(0.0, start - time.monotonic()))
@@ -136,16 +135,10 @@ def work(material: Material, n_threads: int, what: str, start: float, end: float
         while tally.seconds == 0 or start + tally.seconds < end:
             step()
             tally.seconds = time.monotonic() - start
+        return tally
 
-    threads = [
-        threading.Thread(target=loop, args=pair) for pair in zip(tallies, draws, strict=True)
-    ]
-    with contextlib.closing(files):
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    return tallies
+    with contextlib.closing(_Files(material)) as files, ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(loop, range(n_threads)))
 
 
 def summarize_decodes(tallies: Sequence[Tally], processes: int, *, reads_too: bool) -> DecodeTrial:

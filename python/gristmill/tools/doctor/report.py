@@ -80,22 +80,18 @@ def page_of(found: Diagnosis) -> Page:
     )
     cold = measured.cold_share
     told = "not told by the file system" if cold is None else f"{cold:.0%} not from a cache"
-    page.say()
-    page.say(f"Storage: reads of the size of rows, {told}")
+    page.section(f"Storage: reads of the size of rows, {told}")
     page.say("  readers            in     MB/s   rows/s    p50 ms    p90 ms    p99 ms")
     for trial in measured.reads:
         page.say(f"  {_read_line(trial, measured.row_bytes)}")
-    page.say()
-    page.say(f"Decoding: crops of {found.crop_seconds:g} s")
+    page.section(f"Decoding: crops of {found.crop_seconds:g} s")
     for trial in measured.decodes:
         rate, threads = trial.rows_per_second, count_text(trial.threads, "thread")
         page.say(f"  {threads:<10}  {rate:>8,.0f} rows/s, {rate / trial.threads:,.0f} a thread")
-    page.say()
-    page.say("Diagnosis")
+    page.section("Diagnosis")
     for sentence in found.conclusion.sentences:
         page.paragraph(sentence, "- ", "  ")
-    page.say()
-    page.say("Settings")
+    page.section("Settings")
     page.say(f"  {found.conclusion.settings}")
     return page
 

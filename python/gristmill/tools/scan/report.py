@@ -140,8 +140,7 @@ def page_of(report: ScanReport, written: str | None) -> Page:
     )
     if report.reasons:
         page.table("Reasons", [(reason, f"{n:,}") for reason, n in report.reasons.items()])
-        page.say()
-        page.say("Bad rows")
+        page.section("Bad rows")
         for finding in report.findings[:MOST_LISTED]:
             page.say(finding_line(finding))
         if (more := len(report.findings) - MOST_LISTED) > 0:
@@ -149,11 +148,9 @@ def page_of(report: ScanReport, written: str | None) -> Page:
     list_unreadable(report.unreadable, page)
     if written is None:
         if report.findings:
-            page.say()
-            page.say("Scan with --quarantine FILE to keep them, for exclude=FILE.")
+            page.section("Scan with --quarantine FILE to keep them, for exclude=FILE.")
     elif written and report.findings:
-        page.say()
-        page.say(f"The bad rows are in {written}, for exclude=.")
+        page.section(f"The bad rows are in {written}, for exclude=.")
     if report.unreadable:
         page.say()
         page.paragraph(
