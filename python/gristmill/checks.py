@@ -63,17 +63,17 @@ def shown(value: Any) -> str:
 
 
 def items(value: Any) -> tuple[Any, ...] | None:
-    """What is in a list, or in anything else that can be gone through; `None` of what cannot."""
+    """The items of a list or another iterable; `None` if it is none."""
     if not isinstance(value, Iterable):
         return None
     try:
         return tuple(cast("Iterable[object]", value))
-    except TypeError:  # an array of NumPy without any axis says that it can
+    except TypeError:  # NumPy's 0-d arrays claim to be iterable
         return None
 
 
 def is_path(path: str) -> bool:
-    """Whether the system could know a file by this name."""
+    """Whether a file can have this name."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:

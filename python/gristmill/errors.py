@@ -83,7 +83,7 @@ class LimitError(GristmillError):
         row: Index of the row in its shard, likewise.
         codec: As in `AudioInfo`; `None` if it is not known yet.
         limit: The field of `gm.Limits` that holds it, such as `"max_seconds"`; or
-            `"memory_budget"`, of `gm.ReadOptions`; or `"max_bad_rows"`; or what nobody can raise,
+            `"memory_budget"`, of `gm.ReadOptions`; or `"max_bad_rows"`; or a fixed limit,
             such as `"resampling_ratio"`.
     """
 

@@ -121,7 +121,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_file()
     except OSError as error:
-        if error.errno != errno.ELOOP:  # a link that leads back to itself leads nowhere
+        if error.errno != errno.ELOOP:  # a link that leads back to itself
             raise
         return False
 

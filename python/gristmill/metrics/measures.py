@@ -74,7 +74,7 @@ TWICE = 2
 
 
 def decodes(stats: Stats) -> bool:
-    """Whether the decode threads have anything to do: other columns are made by the readers."""
+    """Whether the decode threads have anything to do: readers make the other columns."""
     return stats.stages.decode.count > 0
 
 
