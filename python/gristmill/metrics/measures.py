@@ -172,7 +172,7 @@ def burst_rows(stats: Stats) -> int | None:
     return round(stats.elements / (pauses.count + 1))
 
 
-def rows_ahead(stats: Stats) -> int:
+def max_open_rows(stats: Stats) -> int:
     """Single rows that may be under way or waiting."""
     settings = stats.settings
     return _core.max_open_rows(settings.prefetch_batches, max(settings.num_threads, 1))

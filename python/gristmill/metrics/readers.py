@@ -18,9 +18,9 @@ from gristmill.metrics.measures import (
     decoders_taken,
     decodes,
     figures_of,
+    max_open_rows,
     needed_speedup,
     request_seconds,
-    rows_ahead,
     share_of,
 )
 from gristmill.metrics.stats import ShardStats, Stats
@@ -97,7 +97,7 @@ def _memory(stats: Stats, share: float) -> Verdict:
 
 def _look_ahead(stats: Stats, share: float) -> Verdict:
     burst, n = burst_rows(stats), stats.settings.prefetch_batches
-    if burst is not None and burst > rows_ahead(stats):
+    if burst is not None and burst > max_open_rows(stats):
         return in_bursts(stats, burst, share)
     to = max(n * TWICE, 4)
     if not decodes(stats):

@@ -267,7 +267,9 @@ pub(crate) fn element_spec_to_py<'py>(
     let spec = PyDict::new(py);
     for (name, column) in columns {
         let (shape, dtype) = match column {
-            batch::ColumnSpec::Samples(shape, sample_type) => (shape, samples_dtype(py, *sample_type)?),
+            batch::ColumnSpec::Samples(shape, sample_type) => {
+                (shape, samples_dtype(py, *sample_type)?)
+            }
             batch::ColumnSpec::Array(shape, dtype) => {
                 let name = dtype.map_or("object", |dtype| dtype.name);
                 (shape, PyString::new(py, name).into_any())
