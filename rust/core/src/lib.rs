@@ -28,3 +28,10 @@ mod sync;
 mod threads;
 
 pub use error::{Error, ErrorKind, Position, Result};
+
+/// Ways into what is private, for `benches/`.
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench {
+    pub use crate::engine::pass_rows;
+}

@@ -16,6 +16,9 @@ mod block_cache;
 mod context;
 mod dataset;
 mod decoders;
+#[cfg(any(test, feature = "bench"))]
+#[cfg_attr(not(feature = "bench"), allow(dead_code, unreachable_pub))] // then only for its test
+mod drive;
 mod element_spec;
 mod load_cache;
 mod options;
@@ -39,6 +42,8 @@ use std::{
 };
 
 pub use dataset::open_order;
+#[cfg(feature = "bench")]
+pub use drive::pass_rows;
 pub use element_spec::element_spec;
 pub use options::{AudioRequest, OnError, Options, default_requests, max_open_rows};
 pub use queue::Next;
