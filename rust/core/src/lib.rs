@@ -33,5 +33,8 @@ pub use error::{Error, ErrorKind, Position, Result};
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench {
-    pub use crate::engine::pass_rows;
+    pub use crate::{
+        engine::pass_rows,
+        sync::{LockTimes, lock_times, measure_locks},
+    };
 }
