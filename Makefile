@@ -35,7 +35,7 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 help: ## List the verbs
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	  /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: run
 run: $(VENV)/.stamp-wheel ## Build and install the wheel, make demo shards, train on them, stop and resume
@@ -65,25 +65,46 @@ format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+##@ Measure
+
+BENCH := $(BIN)/python -m pytest benches
+CARGO_BENCH := cargo bench --locked --package gristmill-audio --package gristmill-core
+
 .PHONY: bench
-bench: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure speed and memory, each beside its peer
-	@for bench in benches/bench_*.py; do echo "$$bench"; $(BIN)/python "$$bench" $(ARGS); done
+bench: bench-native bench-jobs ## Both of these: an hour; with ARGS=--quick a quarter of it
+
+.PHONY: bench-native
+bench-native: ## Time the native stages
+	$(CARGO_BENCH) --features gristmill-core/bench --bench wall
+
+.PHONY: bench-jobs
+bench-jobs: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure jobs, each beside its peers
+	$(BENCH) $(ARGS)
+
+.PHONY: bench-counts
+bench-counts: ## Count the native stages' instructions, beside those of the last time
+	GUNGRAUN_RUNNER="$$(scripts/gungraun.sh)" $(CARGO_BENCH) --bench counts \
+	  --features gristmill-audio/counts,gristmill-core/counts -- $(ARGS)
+
+.PHONY: bench-locks
+bench-locks: ## Measure the crop job by threads, and what its locks cost
+	cargo bench --locked --package gristmill-core --features bench --bench locks -- $(ARGS)
 
 .PHONY: bench-audio
 bench-audio: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure each codec beside its peers, on one thread
-	$(BIN)/python benches/bench_audio.py $(ARGS)
+	$(BENCH)/bench_audio.py $(ARGS)
 
 .PHONY: bench-read
-bench-read: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure reading alone: rows, tokens, memory, opening
-	$(BIN)/python benches/bench_read.py $(ARGS)
+bench-read: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure reading alone: rows, tokens, opening, memory
+	$(BENCH)/bench_read.py benches/bench_memory.py $(ARGS)
 
 .PHONY: bench-slow-storage
 bench-slow-storage: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure steps over storage with latency and a cap
-	$(BIN)/python benches/bench_slow_storage.py --svg docs/slow-storage.svg $(ARGS)
+	$(BENCH)/bench_slow_storage.py --plots docs $(ARGS)
 
 .PHONY: bench-order
 bench-order: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure what order, states and resuming cost
-	$(BIN)/python benches/bench_order.py $(ARGS)
+	$(BENCH)/bench_order.py $(ARGS)
 
 ##@ Build
 
@@ -93,7 +114,7 @@ wheel: $(VENV)/.stamp-wheel ## Build dist/gristmill-*.whl in release mode
 
 .PHONY: clean
 clean: ## Remove what the other verbs made
-	rm -rf $(VENV) target dist demo-data .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) target dist demo-data .benchmarks .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # The stamps live in the environment that they speak of, and vanish with it.
 

@@ -1,14 +1,18 @@
-"""The recordings that `bench_audio.py` decodes, made once into a folder."""
+"""The recordings that `bench_audio.py` decodes, made once into a folder.
+
+`python benches/audio_files.py FOLDER` writes those of 4 s that the native benches decode.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import io
+import sys
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from material import encode
+from material import encode, once
 
 CODECS = ("wav", "flac", "vorbis", "opus", "mp3", "aac", "alac")
 # What soundfile writes; PyAV writes the others.
@@ -48,14 +52,9 @@ class Recording:
     def read(self, folder: Path) -> bytes:
         """The file's bytes; it is made if it is not there yet."""
         path = folder / f"audio-{self.codec}-{self.channels}-{self.seconds}"
-        if not path.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
-            part.write_bytes(self._make())
-            part.rename(path)
-        return path.read_bytes()
+        return once(path, lambda part: part.write_bytes(self.made())).read_bytes()
 
-    def _make(self) -> bytes:
+    def made(self) -> bytes:
         frames = spoken_outside(self.seconds, self.rate, self.channels, self.seconds)
         if self.codec in SOUNDFILE:
             return encode(frames, self.rate, *SOUNDFILE[self.codec])
@@ -116,3 +115,15 @@ def encode_pyav(
             file.mux(stream.encode(frame))
         file.mux(stream.encode(None))
     return out.getvalue()
+
+
+def main(folder: Path) -> None:
+    names = {1: "mono", 2: "stereo"}
+    for codec in CODECS[1:]:
+        for channels in (1, 2) if codec == "vorbis" else (2,) if codec in ("mp3", "aac") else (1,):
+            made = Recording(codec, channels, 4).made()
+            (folder / f"{codec}-{names[channels]}").write_bytes(made)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

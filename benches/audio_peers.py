@@ -1,4 +1,4 @@
-"""Decoding with Gristmill and with what else there is: whole files, and 5 s of them.
+"""Decoding with Gristmill and with what else there is: whole files, and crops of 5 s.
 
 Each peer gets the file's bytes and gives planes or frames of float32 at the file's own rate, on one
 thread. `None` says that it has no such decoder.
@@ -6,34 +6,36 @@ thread. `None` says that it has no such decoder.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import importlib
 import importlib.util
 import io
 import os
 import re
-import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from audio_files import Recording
+from material import encode
 
 import gristmill as gm
 
 Planes = np.ndarray  # (channels, frames)
+SECONDS, RATE = 5, 32_000
 
 
-def with_ffmpeg_of_pyav(folder: Path) -> None:
-    """Starts this program again, with PyAV's FFmpeg where SPDL looks for one: it brings none.
+def ffmpeg_of_pyav(folder: Path) -> str | None:
+    """A value of LD_LIBRARY_PATH for processes to come, in which SPDL finds PyAV's FFmpeg.
 
-    The loader reads its path only when a process begins.
+    It brings none of its own. `None` where PyAV has none either.
     """
     found = importlib.util.find_spec("av")
     libraries = Path(found.origin).parents[1] / "av.libs" if found and found.origin else None
-    if libraries is None or not libraries.is_dir() or "GRISTMILL_BENCH_FFMPEG" in os.environ:
-        return
+    if libraries is None or not libraries.is_dir():
+        return None
     links = folder / "ffmpeg"
     links.mkdir(parents=True, exist_ok=True)
     for library in libraries.iterdir():
@@ -42,10 +44,7 @@ def with_ffmpeg_of_pyav(folder: Path) -> None:
             link = links / "".join(match.groups())
             link.unlink(missing_ok=True)
             link.symlink_to(library)
-    paths = [str(links), str(libraries), os.environ.get("LD_LIBRARY_PATH", "")]
-    os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, paths))
-    os.environ["GRISTMILL_BENCH_FFMPEG"] = "1"
-    os.execv(sys.executable, [sys.executable, *sys.argv])
+    return ":".join(filter(None, [str(links), str(libraries), os.environ.get("LD_LIBRARY_PATH")]))
 
 
 class Gristmill:
@@ -205,20 +204,137 @@ class TorchCodec:
         return decoder.get_samples_played_in_range(begin, end).data.numpy()
 
 
+class SoundFileAndSoxr:
+    """Crops of 44.1 kHz at 32 kHz mono."""
+
+    def crop(self, data: bytes, of: Recording, start: int, n: int) -> Planes:
+        import soxr
+
+        frames = SoundFile().crop(data, of, start, n)
+        return soxr.resample(frames.mean(axis=0), of.rate, RATE, "HQ")[None, : RATE * n // of.rate]
+
+
+class GristmillResampling:
+    """The same."""
+
+    def crop(self, data: bytes, of: Recording, start: int, n: int) -> Planes:
+        at, seconds = start / of.rate, n / of.rate
+        return gm.decode(data, sample_rate=RATE, channels="mono", start=at, seconds=seconds)[None]
+
+
 PEERS: dict[str, Callable[[], Any]] = {
+    "gristmill": Gristmill,
     "soundfile": SoundFile,
     "PyAV": PyAV,
     "SPDL": Spdl,
     "miniaudio": Miniaudio,
     "torchcodec": TorchCodec,
 }
+RESAMPLING = {"gristmill": GristmillResampling, "soundfile and soxr": SoundFileAndSoxr}
+RESAMPLERS = ("hq", "fast", "best", "torchaudio", "soxr HQ")
+"""Filters of ours by their names, and soxr's."""
+
+# The largest difference of samples that decoders of one codec have. miniaudio decodes Vorbis and
+# MP3 with a precision of its own; FFmpeg decodes Opus in another way than libopus.
+TOLERANCE = {"wav": 0, "flac": 0, "alac": 0, "vorbis": 2e-4, "mp3": 2e-4, "aac": 2e-5, "opus": 2e-2}
+LOSSLESS_ROUNDING = 2.0**-15  # peers that scale by 32767
 
 
-def present() -> dict[str, Any]:
-    """Gristmill, and the peers that can be imported here."""
-    found: dict[str, Any] = {"Gristmill": Gristmill()}
-    for name, make in PEERS.items():
-        # Besides a missing module: one whose FFmpeg or torch is missing.
-        with contextlib.suppress(ImportError, OSError, RuntimeError):
-            found[name] = make()
-    return found
+@functools.lru_cache(maxsize=2)
+def encoded(of: Recording, folder: Path) -> bytes:
+    """A recording's bytes, the same memory in each round."""
+    return of.read(folder)
+
+
+def why_not(name: str, of: Recording) -> str | None:
+    """Why this peer is not here, or has not this codec."""
+    try:
+        peer = PEERS[name]()
+    except (ImportError, OSError, RuntimeError) as error:  # or its FFmpeg, or torch
+        reason, _, _ = str(error).partition('"')
+        return f"{name}: {reason}"
+    if of.codec in getattr(peer, "refuses", ()):
+        return f"{name} has no {of.codec}"
+    return None
+
+
+def check(name: str, of: Recording, folder: Path) -> str | None:
+    """Holds whole recording and crop to ours; says so where only the crop is another one."""
+    data, n, start = encoded(of, folder), SECONDS * of.rate, of.rate * of.seconds // 3 + 77
+    whole = Gristmill().whole(data, of)
+    crop = Gristmill().crop(data, of, start, n)
+    assert crop.shape == (of.channels, n)
+    assert crop.dtype == np.float32
+    if of.codec != "opus":
+        assert crop.tobytes() == whole[:, start : start + n].tobytes()
+    peer, bound = PEERS[name](), max(TOLERANCE[of.codec], LOSSLESS_ROUNDING)
+    difference = apart(peer.whole(data, of), whole, 4_096)
+    assert difference <= bound, f"{name} differs by {difference}"
+    # Packets of SPDL begin before the crop, and peers keep the delay that they do not trim.
+    difference = apart(peer.crop(data, of, start, n), crop, 8_192)
+    return None if difference <= bound else f"the crop of {name} differs by {difference:.2g}"
+
+
+def apart(theirs: Planes, ours: Planes, margin: int) -> float:
+    """The largest difference, where theirs may begin up to 8,192 frames earlier."""
+    n = min(theirs.shape[1], ours.shape[1]) - margin
+    probe = ours[0, :4_096].astype(np.float64)
+    errors = [
+        np.abs(theirs[0, k : k + len(probe) : 7] - probe[::7]).mean()
+        for k in range(min(8_192, theirs.shape[1] - len(probe)))
+    ]
+    late = int(np.argmin(errors))
+    shared = theirs[:, late : late + n]
+    return float(np.abs(shared - ours[:, : shared.shape[1]]).max())
+
+
+def check_resampling(of: Recording, folder: Path) -> None:
+    data, start, n = encoded(of, folder), of.rate * 441 // 100, SECONDS * of.rate  # a frame of both
+    a, b = (make().crop(data, of, start, n)[0] for make in RESAMPLING.values())
+    # Without context the ends differ.
+    assert np.abs(a[1_000:-1_000] - b[1_000:-1_000]).max() < 1e-3
+
+
+def resampled(name: str, samples: np.ndarray, wav: bytes, rates: tuple[int, int]) -> np.ndarray:
+    import soxr
+
+    if name == "soxr HQ":
+        return soxr.resample(samples, *rates, "HQ")
+    resampler: Any = name
+    return gm.decode(wav, sample_rate=rates[1], resampler=resampler)
+
+
+def cpu_of_resampling(name: str, rates: tuple[int, int], n: int) -> float:
+    """CPU seconds for 5 s of mono at another rate, without reading the WAV file that ours need."""
+    noise = np.random.default_rng(1).standard_normal(SECONDS * rates[0] + 30, np.float32)
+    samples = np.convolve(noise, np.hanning(33)[1:-1] / 64, "valid").astype(np.float32)
+    wav = encode(samples[:, None], rates[0], "WAV", "FLOAT")
+    ours, theirs = (resampled(who, samples, wav, rates) for who in ("hq", "soxr HQ"))
+    inside = slice(1_000, len(theirs) - 1_000)  # at its ends a signal is continued in other ways
+    assert np.abs(ours[inside] - theirs[inside]).max() < 1e-3
+
+    def cpu(run: Callable[[], object]) -> float:
+        began = time.process_time()
+        for _ in range(n):
+            run()
+        return (time.process_time() - began) / n
+
+    reading = 0.0 if name == "soxr HQ" else cpu(lambda: gm.decode(wav))
+    return cpu(lambda: resampled(name, samples, wav, rates)) - reading
+
+
+def cpu_of_whole(name: str, of: Recording, folder: Path) -> float:
+    """CPU seconds of this process for the whole recording."""
+    peer, data = PEERS[name](), encoded(of, folder)
+    began = time.process_time()
+    peer.whole(data, of)
+    return time.process_time() - began
+
+
+def cpu_of_crops(name: str, of: Recording, folder: Path, starts: list[int], peers: Any) -> float:
+    """CPU seconds of a crop, on average over these frames to start at."""
+    peer, data = peers[name](), encoded(of, folder)
+    began = time.process_time()
+    for start in starts:
+        peer.crop(data, of, start, SECONDS * of.rate)
+    return (time.process_time() - began) / len(starts)

@@ -1,226 +1,163 @@
-"""Each codec beside its peers, on one thread: `python benches/bench_audio.py [--quick]`.
+"""Each codec beside its peers, on one thread.
 
-Whole files and crops of 5 s at random places, from the bytes in memory to float32 at the file's own
-rate and channels, and crops of 44.1 kHz Vorbis at 32 kHz. Peers take turns within a round; ratios
-are taken within a round, and their median counts. Time is that of the process on the processor, so
-that what else the machine does counts for little.
+Whole recordings and crops of 5 s at random places, from the bytes in memory to float32 at the
+recording's own rate and channels; crops of 44.1 kHz Vorbis at 32 kHz; and the resampler alone. Time
+is that of the process on the processor, so that what else the machine does counts for little.
 """
 
 from __future__ import annotations
 
-import argparse
-import io
-import itertools
-import statistics
-import tempfile
-import time
-from collections.abc import Callable
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import audio_peers
 import numpy as np
-import report
+import pytest
 from audio_files import CODECS, Recording
 
-import gristmill as gm
-
-SECONDS = 5
 WHOLE_MARKS = dict.fromkeys(CODECS, 0.95) | {"vorbis": 1.0, "flac": 1.0}
 CROP_MARKS = {"wav": 3.0, "flac": 1.5, "vorbis": 1.5, "mp3": 1.5, "aac": 1.5}
 RESAMPLED_MARK = 2.0
+RATES = {
+    f"{a / 1000:g} to {b / 1000:g} kHz": (a, b)
+    for a, b in (
+        (44_100, 32_000), (48_000, 32_000), (32_000, 16_000), (22_050, 32_000), (44_100, 48_000),
+        (44_099, 32_000),
+    )
+}  # fmt: skip
+SOXR_MARKS = {"44.1 to 32 kHz": 1.5, "48 to 32 kHz": 1.5}
 GROWTH_MARK = 1.3
-# The largest difference of samples that decoders of one codec have. miniaudio decodes Vorbis and
-# MP3 with a precision of its own; FFmpeg decodes Opus in another way than libopus.
-TOLERANCE = {"wav": 0, "flac": 0, "alac": 0, "vorbis": 2e-4, "mp3": 2e-4, "aac": 2e-5, "opus": 2e-2}
-LOSSLESS_ROUNDING = 2.0**-15  # peers that scale by 32767
+CHANNELS = {"mono": 1, "stereo": 2}
+
+each_recording = pytest.mark.parametrize(
+    ("codec", "channels", "seconds"),
+    [
+        (codec, channels, seconds)
+        for codec in CODECS
+        for channels in CHANNELS
+        for seconds in (60, 600)
+    ],
+)
+each_peer = pytest.mark.parametrize("job", audio_peers.PEERS)
 
 
-def check(
-    of: Recording, data: bytes, peers: dict[str, audio_peers.Any]
-) -> tuple[list[str], list[str]]:
-    """Holds the peers' results to ours: who has this codec, and whose crops are the same."""
-    n, start = SECONDS * of.rate, of.rate * of.seconds // 3 + 77
-    whole = peers["Gristmill"].whole(data, of)
-    crop = peers["Gristmill"].crop(data, of, start, n)
-    assert crop.shape == (of.channels, n)
-    assert crop.dtype == np.float32
-    if of.codec != "opus":
-        assert crop.tobytes() == whole[:, start : start + n].tobytes()
-    bound = max(TOLERANCE[of.codec], LOSSLESS_ROUNDING)
-    present, exact = ["Gristmill"], ["Gristmill"]
-    for name, peer in peers.items():
-        if name == "Gristmill" or of.codec in getattr(peer, "refuses", ()):
-            continue
-        theirs = peer.whole(data, of)
-        n_both = min(theirs.shape[1], whole.shape[1])
-        # Decoders without a rule for the encoder's delay begin earlier.
-        late = best_shift(theirs, whole[:, : n_both - 4_096])
-        shared = theirs[:, late : late + n_both - 4_096]
-        difference = np.abs(shared - whole[:, : shared.shape[1]]).max()
-        assert difference <= bound, f"{of.name}: {name} differs by {difference}"
-        present.append(name)
-        part = peer.crop(data, of, start, n)
-        # Packets of SPDL begin before the crop, and peers keep the delay that they do not trim.
-        late = best_shift(part, crop[:, : n - 8_192])
-        shared = part[:, late : late + n - 8_192]
-        difference = np.abs(shared - crop[:, : shared.shape[1]]).max()
-        if difference > bound:
-            print(f"{of.name}: the crop of {name} differs by {difference:.2g} and is not timed")
-            continue
-        exact.append(name)
-    return present, exact
+@pytest.fixture(scope="module")
+def measure(request: pytest.FixtureRequest, data: Path) -> Iterator[Callable[..., Any]]:
+    """Calls a function in a process that all peers share, with PyAV's FFmpeg for SPDL."""
+    if request.config.getoption("benchmark_disable"):
+        yield lambda function, *arguments: function(*arguments)
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        # The loader reads it when a process begins.
+        if path := audio_peers.ffmpeg_of_pyav(data):
+            patch.setenv("LD_LIBRARY_PATH", path)
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            yield lambda function, *arguments: pool.submit(function, *arguments).result()
 
 
-def best_shift(theirs: np.ndarray, ours: np.ndarray) -> int:
-    """How many frames of theirs come before ours: up to 8 192."""
-    probe = ours[0, :4_096].astype(np.float64)
-    errors = [
-        np.abs(theirs[0, k : k + len(probe) : 7] - probe[::7]).mean()
-        for k in range(min(8_192, theirs.shape[1] - len(probe)))
-    ]
-    return int(np.argmin(errors))
+@pytest.fixture(scope="module")
+def recording(size: Any) -> Callable[[str, str, int], Recording]:
+    """The recording of these parameters; those of 600 s are left out where time is short."""
+
+    def find(codec: str, channels: str, seconds: int) -> Recording:
+        seconds = size(seconds, 60 if seconds == 60 else 0, 8 if seconds == 60 else 0)
+        if not seconds:
+            pytest.skip("recordings of 600 s are for full runs")
+        return Recording(codec, CHANNELS[channels], seconds)
+
+    return find
 
 
-def turns(jobs: dict[str, Callable[[int], object]], n_rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of processor time of each job and round; the first round is not counted."""
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for k in range(n_rounds + 1):
-        for name, job in jobs.items():
-            begin = time.process_time()
-            job(k)
-            if k > 0:
-                times[name].append(1e3 * (time.process_time() - begin))
-    return times
+def starts(of: Recording, k: int, n: int) -> list[int]:
+    """Where the crops of the k-th round begin, from -1 on: the same for all peers."""
+    rng = np.random.default_rng([of.channels, of.seconds, k + 1])
+    return rng.integers(0, (of.seconds - audio_peers.SECONDS) * of.rate, n).tolist()
 
 
-def ratios(times: dict[str, list[float]]) -> dict[str, list[float]]:
-    """How many times as long each peer took as Gristmill, round by round."""
-    ours = times["Gristmill"]
-    return {
-        name: [t / g for t, g in zip(of, ours, strict=True)]
-        for name, of in times.items()
-        if name != "Gristmill"
-    }
+@each_recording
+@each_peer
+def test_whole(
+    turns: Any, measure: Any, size: Any, data: Path, recording: Any,
+    codec: str, channels: str, seconds: int, job: str,
+) -> None:  # fmt: skip
+    of = recording(codec, channels, seconds)
+
+    def prepare(name: str) -> Any:
+        if reason := measure(audio_peers.why_not, name, of):
+            pytest.skip(reason)
+        measure(audio_peers.check, name, of, data)
+        measure(audio_peers.cpu_of_whole, name, of, data)  # warm
+        return lambda _: measure(audio_peers.cpu_of_whole, name, of, data)
+
+    rounds = size(9 if seconds == 60 else 4, 3, 1)
+    turns(prepare, rounds=rounds, than="gristmill", at_least=WHOLE_MARKS[codec])
 
 
-def spread(values: list[float]) -> str:
-    middle = statistics.median(values)
-    return f"{middle:.2f} ({min(values):.2f}-{max(values):.2f})"
+@each_recording
+@each_peer
+def test_crop(
+    turns: Any, measure: Any, size: Any, data: Path, recording: Any,
+    codec: str, channels: str, seconds: int, job: str,
+) -> None:  # fmt: skip
+    of = recording(codec, channels, seconds)
+
+    def prepare(name: str) -> Any:
+        reason = measure(audio_peers.why_not, name, of) or measure(
+            audio_peers.check, name, of, data
+        )
+        if reason:
+            pytest.skip(reason)
+        return crops(measure, name, of, data, size(12, 3, 1), audio_peers.PEERS)
+
+    rounds, mark = size(9, 3, 1), CROP_MARKS.get(codec)
+    turns(prepare, rounds=rounds, than="gristmill", at_least=mark)
 
 
-class Results:
-    """Rows of the table and verdicts on the marks."""
-
-    def __init__(self) -> None:
-        self.rows: list[list[str]] = []
-        self.verdicts: list[str] = []
-
-    def add(self, label: str, times: dict[str, list[float]], mark: float | None) -> None:
-        of = ratios(times)
-        best = min(of, key=lambda name: statistics.median(of[name]))
-        row = [label, f"{statistics.median(times['Gristmill']):.2f}"]
-        row += [spread(of[name]) if name in of else "-" for name in audio_peers.PEERS]
-        self.rows.append(row)
-        print("  ".join(row), flush=True)
-        if mark is not None:
-            middle = statistics.median(of[best])
-            self.verdicts.append(report.verdict(f"{label}, {best}", middle, mark))
+def crops(measure: Any, name: str, of: Recording, data: Path, n: int, peers: Any) -> Any:
+    """A job of `n` crops a round."""
+    measure(audio_peers.cpu_of_crops, name, of, data, starts(of, -1, n), peers)  # warm
+    return lambda k: measure(audio_peers.cpu_of_crops, name, of, data, starts(of, k, n), peers)
 
 
-def crop_job(
-    peer: audio_peers.Any, data: bytes, of: Recording, starts: np.ndarray
-) -> Callable[[int], object]:
-    def job(k: int) -> None:
-        for start in starts[k]:
-            peer.crop(data, of, int(start), SECONDS * of.rate)
+@pytest.mark.parametrize("seconds", [60, 600])
+@pytest.mark.parametrize("job", audio_peers.RESAMPLING)
+def test_crop_resampled(
+    turns: Any, measure: Any, size: Any, data: Path, recording: Any, seconds: int, job: str
+) -> None:
+    of = recording("vorbis", "stereo", seconds)
 
-    return job
+    def prepare(name: str) -> Any:
+        measure(audio_peers.check_resampling, of, data)
+        return crops(measure, name, of, data, size(12, 3, 1), audio_peers.RESAMPLING)
 
-
-def resampled(
-    of: Recording, data: bytes, n_rounds: int, starts: np.ndarray
-) -> dict[str, list[float]]:
-    """Crops at 32 kHz mono: Gristmill, and what one writes with soundfile and soxr."""
-    import soundfile
-    import soxr
-
-    n = SECONDS * 32_000
-
-    def ours(start: int) -> np.ndarray:
-        at = start / of.rate
-        return gm.decode(data, sample_rate=32_000, channels="mono", start=at, seconds=SECONDS)
-
-    def theirs(start: int) -> np.ndarray:
-        with soundfile.SoundFile(io.BytesIO(data)) as file:
-            file.seek(start)
-            frames = file.read(SECONDS * of.rate, dtype="float32", always_2d=True)
-        return soxr.resample(frames.mean(axis=1), of.rate, 32_000, "HQ")
-
-    start = of.rate * 441 // 100  # a frame of both rates
-    a, b = ours(start), theirs(start)[:n]
-    # Without context the ends differ.
-    assert np.abs(a[1_000:-1_000] - b[1_000:-1_000]).max() < 1e-3
-
-    def job(one: Callable[[int], object]) -> Callable[[int], object]:
-        return lambda k: [one(int(s)) for s in starts[k]]
-
-    return turns({"Gristmill": job(ours), "soundfile": job(theirs)}, n_rounds)
+    turns(prepare, rounds=size(9, 3, 1), than="gristmill", at_least=RESAMPLED_MARK)
 
 
-def run(folder: Path, *, quick: bool, codecs: tuple[str, ...]) -> None:
-    peers = audio_peers.present()
-    missing = [name for name in audio_peers.PEERS if name not in peers]
-    n_rounds, n_crops = (3, 3) if quick else (9, 12)
-    lengths = (60,) if quick else (60, 600)
-    results = Results()
-    cost: dict[tuple[str, int, int], float] = {}
-    for codec, channels, seconds in itertools.product(codecs, (1, 2), lengths):
-        of = Recording(codec, channels, seconds)
-        data = of.read(folder)
-        present, exact = check(of, data, peers)
-        rng = np.random.default_rng([channels, seconds])
-        starts = rng.integers(0, (of.seconds - SECONDS) * of.rate, (n_rounds + 1, n_crops))
-        rounds = max(3, n_rounds // 2) if seconds > 60 else n_rounds
-        # The default argument binds this round's peer.
-        wholes = {
-            name: lambda _, peer=peers[name], data=data, of=of: peer.whole(data, of)
-            for name in present
-        }
-        results.add(f"{of.name}, whole", turns(wholes, rounds), WHOLE_MARKS[codec])
-        crops = {name: crop_job(peers[name], data, of, starts) for name in exact}
-        times = {
-            name: [t / n_crops for t in values] for name, values in turns(crops, n_rounds).items()
-        }
-        results.add(f"{of.name}, crop", times, CROP_MARKS.get(codec))
-        cost[codec, channels, seconds] = statistics.median(times["Gristmill"])
-        if codec == "vorbis" and channels == 2:
-            times = resampled(of, data, n_rounds, starts)
-            times = {name: [t / n_crops for t in values] for name, values in times.items()}
-            results.add(f"{of.name}, crop to 32 kHz mono", times, RESAMPLED_MARK)
-    for (codec, channels, seconds), long in cost.items():
-        if seconds == 600:
-            growth = cost[codec, channels, 60] / long
-            layout = "mono" if channels == 1 else "stereo"
-            label = f"{codec} {layout}, crop of 60 s over crop of 600 s"
-            results.verdicts.append(report.verdict(label, growth, 1 / GROWTH_MARK))
-    print(f"\n{report.conditions()}\n")
-    head = ["", "Gristmill ms", *(f"{name} / it" for name in audio_peers.PEERS)]
-    print(report.table(head, results.rows), "\n")
-    print("\n".join(results.verdicts))
-    if missing:
-        print(f"Not here: {', '.join(missing)}.")
+@pytest.mark.parametrize("rates", RATES)
+@pytest.mark.parametrize("job", audio_peers.RESAMPLERS)
+def test_resampling(turns: Any, measure: Any, size: Any, rates: str, job: str) -> None:
+    def prepare(name: str) -> Any:
+        measure(audio_peers.cpu_of_resampling, name, RATES[rates], 1)  # warm
+        return lambda _: measure(audio_peers.cpu_of_resampling, name, RATES[rates], size(40, 20, 1))
+
+    mark = SOXR_MARKS.get(rates) if job == "soxr HQ" else None
+    turns(prepare, rounds=size(9, 3, 1), than="hq", at_least=mark)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="files of 60 s, few rounds")
-    parser.add_argument("--data", type=Path, help="where the files are made and kept")
-    parser.add_argument("--codec", nargs="+", choices=CODECS, default=CODECS)
-    options = parser.parse_args()
-    folder = options.data or Path(tempfile.gettempdir()) / "gristmill-bench"
-    audio_peers.with_ffmpeg_of_pyav(folder)
-    run(folder, quick=options.quick, codecs=tuple(options.codec))
+@pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("job", ["60 s", "600 s"])
+def test_crop_of_a_long_recording(
+    turns: Any, measure: Any, size: Any, data: Path, recording: Any,
+    codec: str, channels: str, job: str,
+) -> None:  # fmt: skip
+    """What a crop takes hardly depends on how much there is around it."""
 
+    def prepare(name: str) -> Any:
+        of = recording(codec, channels, int(name.split(maxsplit=1)[0]))
+        return crops(measure, "gristmill", of, data, size(12, 3, 1), audio_peers.PEERS)
 
-if __name__ == "__main__":
-    main()
+    turns(prepare, rounds=size(9, 3, 1), than="60 s", at_most=GROWTH_MARK)

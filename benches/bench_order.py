@@ -1,7 +1,4 @@
-"""The price of order and of resuming: `python benches/bench_order.py [--quick]`.
-
-Cost of a position, of `get_state`, and the time to the first batch after a restore against that of
-a fresh start, and against the restore of Grain's Interleave with WindowShuffle over the same rows.
+"""The price of order, of states and of resuming.
 
 What a first batch costs depends on the record batches that its rows lie in. An epoch's windows
 begin with blocks that are cut short by drawn lengths, so that where rows are small, and read by the
@@ -12,10 +9,8 @@ others, which is what users will see.
 
 from __future__ import annotations
 
-import argparse
+import functools
 import itertools
-import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,54 +20,54 @@ import grain
 import material
 import numpy as np
 import pyarrow as pa
-import report
+import pytest
 
 import gristmill as gm
 
 N_SHARDS, ROWS, CHUNK, BATCH = 20, 500, 100, 64
-SMALL, AUDIO = 4096, 65_536
 WINDOW, STREAMS, STEP = 1000, 4, 60
+ORDERS = {
+    "file order": None,
+    "global": gm.Shuffle(1),
+    "windowed": gm.Shuffle(1, window=100_000, streams=64),
+}
 
 
-def per_call_us(call: Callable[[], Any], n: int) -> float:
-    """The fastest of five rounds: whatever else the machine does only adds."""
-    rounds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(n):
-            call()
-        rounds.append((time.perf_counter() - start) / n * 1e6)
-    return min(rounds)
+@pytest.mark.parametrize("job", ORDERS)
+def test_position(turns: Any, figure: Any, size: Any, job: str) -> None:
+    """CPU time of a position, of 10^9 rows in 10,000 shards."""
+    n, counts = size(1_000_000, 100_000, 1_000), [100_000] * 10_000
+
+    def prepare(name: str) -> Any:
+        def take(k: int) -> float:
+            start = time.thread_time()
+            gm.global_order(counts, 10**8, 10**8 + k, shuffle=ORDERS[name])
+            return time.thread_time() - start
+
+        return lambda _: (take(n) - take(1)) / n
+
+    turns(prepare, rounds=5)
+    figure("us a position", 1e6 * min(took["seconds"] for took in turns.times[job]), at_most=1.0)
 
 
-def positions(shuffle: gm.Shuffle | None, n: int) -> float:
-    """Microseconds a position, of 10^9 rows in 10,000 shards."""
-    counts = [100_000] * 10_000
-
-    def take(k: int) -> float:
-        start = time.thread_time()  # one thread works, whatever else runs on the machine
-        gm.global_order(counts, 10**8, 10**8 + k, shuffle=shuffle)
-        return time.thread_time() - start
-
-    return min(take(n) - take(1) for _ in range(5)) / n * 1e6
-
-
-def write(folder: Path, n_bytes: int, schema: pa.Schema) -> list[Path]:
-    """Shards whose first column has values of `n_bytes`, as such or as encoded audio."""
+@functools.cache
+def shards(folder: Path, n_bytes: int, n_shards: int) -> list[Path]:
+    """Shards whose first column has values of so many bytes; large ones are encoded audio."""
     rng = np.random.default_rng(1)
-    paths = []
-    for s in range(N_SHARDS):
-        path = folder / f"{n_bytes}-{s:03}.arrow"
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-            for start in range(0, ROWS, CHUNK):
-                rows = pa.array([rng.bytes(n_bytes) for _ in range(CHUNK)], pa.binary())
-                labels = pa.array(range(start, start + CHUNK), pa.int64())
-                if pa.types.is_struct(schema.field(0).type):
-                    names = pa.nulls(CHUNK, pa.string())
-                    rows = pa.StructArray.from_arrays([rows, names], ["bytes", "path"])
-                writer.write_batch(pa.record_batch([rows, labels], schema=schema))
-        paths.append(path)
-    return paths
+
+    def batch(start: int) -> pa.RecordBatch:
+        rows = [rng.bytes(n_bytes) for _ in range(CHUNK)]
+        if n_bytes > 10_000:
+            return material.audio_batch(rows, start)
+        return pa.record_batch({"data": rows, "label": range(start, start + CHUNK)})
+
+    return [
+        material.once(
+            folder / f"order-{n_bytes}-{s:03}.arrow",
+            lambda part: material.write_stream(part, map(batch, range(0, ROWS, CHUNK))),
+        )
+        for s in range(n_shards)
+    ]
 
 
 class Rows(grain.IterDataset[bytes]):
@@ -96,110 +91,106 @@ def grains(paths: list[Path]) -> grain.IterDataset[Any]:
     return shuffled.batch(BATCH)
 
 
-def first_batch_ms(ds: Any, state: Any) -> float:
-    start = time.perf_counter()
-    it = iter(ds)
-    if state is not None:
-        it.set_state(state)
-    next(it)
-    elapsed = time.perf_counter() - start
-    it.close()
-    return elapsed * 1e3
-
-
-def resume(ds: Any, step: int, rounds: int) -> tuple[float, float]:
-    """Milliseconds to the first batch, fresh and restored, in turns; medians."""
-    it = iter(ds)
-    for _ in range(step):
-        next(it)
-    state, expected = it.get_state(), next(it)
-    it.set_state(state)
-    np.testing.assert_equal(next(it), expected)
-    it.close()
-    times = [(first_batch_ms(ds, None), first_batch_ms(ds, state)) for _ in range(rounds)]
-    fresh, restored = (statistics.median(column) for column in zip(*times, strict=True))
-    return fresh, restored
-
-
-def record_batches(shuffle: gm.Shuffle, step: int) -> np.ndarray:
-    """How many record batches a step's rows lie in; and those of what is read ahead with them."""
-    ahead = gm.ReadOptions().prefetch_batches
-    start = step * BATCH
-    order = gm.global_order([ROWS] * N_SHARDS, start, start + (1 + ahead) * BATCH, shuffle=shuffle)
-    places = list(zip(order.shard.tolist(), (order.row // CHUNK).tolist(), strict=True))
-    return np.array([len(set(places[:BATCH])), len(set(places))])
-
-
-def alike() -> tuple[int, int]:
-    """The seed, and the step, that has about as much to read as that seed's first."""
-
-    def differs(seed: int, step: int) -> int:
-        shuffle = windowed(seed)
-        return int(np.abs(record_batches(shuffle, step) - record_batches(shuffle, 0)).sum())
-
-    return min(itertools.product(range(64), range(30, 90)), key=lambda it: differs(*it))
+def ours(paths: list[Path], shuffle: gm.Shuffle) -> gm.ArrowIterDataset:
+    return gm.ArrowIterDataset(paths, shuffle=shuffle, batch_size=BATCH, audio=None)
 
 
 def windowed(seed: int) -> gm.Shuffle:
     return gm.Shuffle(seed, window=WINDOW, streams=STREAMS)
 
 
-def compare_orders(n: int) -> None:
-    orders = {
-        "file order": None,
-        "global": gm.Shuffle(1),
-        "windowed": gm.Shuffle(1, window=100_000, streams=64),
-    }
-    print("\nmicroseconds a position, 10^9 rows in 10,000 shards (promised: under 1)")
-    for name, shuffle in orders.items():
-        print(f"  {name:12} {positions(shuffle, n):6.3f}")
+@pytest.fixture
+def small(data: Path, size: Any) -> list[Path]:
+    return shards(data, 4_096, size(N_SHARDS, N_SHARDS, 2))
 
 
-def compare_resuming(folder: Path, rounds: int) -> None:
-    small_schema = pa.schema([("data", pa.binary()), ("label", pa.int64())])
-    small, audio = write(folder, SMALL, small_schema), write(folder, AUDIO, material.SCHEMA)
-
-    def ours(paths: list[Path], shuffle: gm.Shuffle) -> gm.ArrowIterDataset:
-        return gm.ArrowIterDataset(paths, shuffle=shuffle, batch_size=BATCH, audio=None)
-
-    print("\nmicroseconds for get_state (promised: under 2)")
-    for name, ds in {
-        "gristmill, global": ours(small, gm.Shuffle(1)),
-        "gristmill, windowed": ours(small, windowed(1)),
-        "Interleave + WindowShuffle": grains(small),
-    }.items():
-        it = iter(ds)
+@pytest.mark.parametrize("job", ["global", "windowed", "Interleave + WindowShuffle"])
+def test_get_state(turns: Any, figure: Any, size: Any, small: list[Path], job: str) -> None:
+    def prepare(name: str) -> Any:
+        made: dict[str, Callable[[], Any]] = {
+            "global": lambda: ours(small, gm.Shuffle(1)),
+            "windowed": lambda: ours(small, windowed(1)),
+        }
+        it = iter(made.get(name, lambda: grains(small))())
         next(it)
-        print(f"  {name:28} {per_call_us(it.get_state, 2_000):7.2f}")
+        assert it.get_state() == it.get_state()
+        n = size(2_000, 2_000, 2)
+
+        def call(_: int) -> float:
+            start = time.perf_counter()
+            for _ in range(n):
+                it.get_state()
+            return (time.perf_counter() - start) / n
+
+        return call
+
+    turns(prepare, rounds=5)
+    if job in ("global", "windowed"):
+        # The fastest: whatever else the machine does only adds.
+        took = min(took["seconds"] for took in turns.times[job])
+        figure("us for get_state", 1e6 * took, at_most=2.0)
+
+
+@functools.cache
+def alike() -> tuple[int, int]:
+    """The seed, and the step, that has about as much to read as that seed's first."""
+
+    def record_batches(seed: int, step: int) -> np.ndarray:
+        """How many a step's rows lie in; and those of what is read ahead with them."""
+        start, ahead = step * BATCH, gm.ReadOptions().prefetch_batches
+        end = start + (1 + ahead) * BATCH
+        order = gm.global_order([ROWS] * N_SHARDS, start, end, shuffle=windowed(seed))
+        places = list(zip(order.shard.tolist(), (order.row // CHUNK).tolist(), strict=True))
+        return np.array([len(set(places[:BATCH])), len(set(places))])
+
+    def differs(seed: int, step: int) -> int:
+        return int(np.abs(record_batches(seed, step) - record_batches(seed, 0)).sum())
+
+    return min(itertools.product(range(64), range(30, 90)), key=lambda it: differs(*it))
+
+
+ORDERS_RESUMED = ["global", "windowed, as much to read", *(f"windowed, {s}" for s in (1, 2, 3, 4))]
+
+
+@pytest.mark.parametrize(
+    ("rows", "order"),
+    [(rows, order) for rows in ("64 KiB audio", "4 KiB rows") for order in ORDERS_RESUMED]
+    + [("4 KiB rows", "Interleave + WindowShuffle")],
+)
+@pytest.mark.parametrize("job", ["fresh", "restored"])
+def test_first_batch(
+    turns: Any, size: Any, data: Path, small: list[Path], rows: str, order: str, job: str
+) -> None:
+    step = STEP
+    if order.startswith("windowed, as"):
+        seed, step = size(alike, alike, lambda: (1, STEP))()
+    elif order.startswith("windowed"):
+        seed = int(order[-1])
+    paths = small if rows == "4 KiB rows" else shards(data, 65_536, len(small))
+    if order == "global":
+        ds: Any = ours(paths, gm.Shuffle(1))
+    else:
+        ds = ours(paths, windowed(seed)) if order.startswith("windowed") else grains(paths)
+
+    def prepare(name: str) -> Any:
+        it = iter(ds)
+        for _ in range(size(step, step, 2) if name == "restored" else 0):
+            next(it)
+        state, expected = it.get_state(), next(it)
+        it.set_state(state)
+        np.testing.assert_equal(next(it), expected)
         it.close()
+        return lambda _: first_batch(ds, state if name == "restored" else None)
 
-    print("\nfirst batch: milliseconds, and record batches that it lies in (promised: under 1.2)")
-    print(f"  {'':52} {'fresh':>12}  {'restored':>12}  ratio")
-    places = [alike(), *((seed, STEP) for seed in (1, 2, 3, 4))]
-    orders = {("global", STEP): gm.Shuffle(1)}
-    orders |= {(f"windowed, seed {seed}", step): windowed(seed) for seed, step in places}
-    for size, paths in {"64 KiB audio": audio, "4 KiB rows": small}.items():
-        for (name, step), shuffle in orders.items():
-            touched = [record_batches(shuffle, at)[0] for at in (0, step)]
-            times = resume(ours(paths, shuffle), step, rounds)
-            line(f"gristmill, {size}, {name}, step {step}", times, touched)
-    line("Interleave + WindowShuffle, 4 KiB", resume(grains(small), STEP, rounds), [0, 0])
+    turns(prepare, rounds=size(21, 7, 1), than="fresh", at_most=1.2)
 
 
-def line(name: str, times: tuple[float, float], touched: list[int]) -> None:
-    columns = [f"{t:7.1f} ({n or '-':>2})" for t, n in zip(times, touched, strict=True)]
-    print(f"  {name:52} {'  '.join(columns)}  {times[1] / times[0]:5.2f}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
-    compare_orders(100_000 if quick else 1_000_000)
-    with tempfile.TemporaryDirectory() as folder:
-        compare_resuming(Path(folder), 7 if quick else 21)
-    print(f"\n{report.conditions()}")
-
-
-if __name__ == "__main__":
-    main()
+def first_batch(ds: Any, state: Any) -> float:
+    start = time.perf_counter()
+    it = iter(ds)
+    if state is not None:
+        it.set_state(state)
+    next(it)
+    took = time.perf_counter() - start
+    it.close()
+    return took

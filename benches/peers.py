@@ -1,6 +1,6 @@
-"""The same job done by Gristmill and by what people write today: endless shuffled batches.
+"""The crop job as Gristmill does it, and as people write it today: endless shuffled batches.
 
-The job: a random crop of 5 s at 32 kHz mono of every row, in batches of 64.
+The job: a random crop of 5 s at 32 kHz mono of every row.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 import functools
 import io
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import grain
 import numpy as np
+import processes
 import pyarrow as pa
 import soundfile
 import soxr
@@ -22,25 +25,36 @@ from absl import flags
 
 import gristmill as gm
 
-RATE, SECONDS, BATCH = 32_000, 5, 64
+RATE, SECONDS = 32_000, 5
 FRAMES = RATE * SECONDS
 SEED = 42
 
 Batches = Iterator[dict[str, np.ndarray]]
 
 
-def gristmill(paths: list[Path], n_threads: int) -> Batches:
-    """This project."""
-    return iter(
-        gm.ArrowIterDataset(
-            paths,
-            audio=gm.Audio(sample_rate=RATE, crop=gm.RandomCrop(SECONDS)),
-            shuffle=gm.Shuffle(SEED),
-            batch_size=BATCH,
-            epochs=None,
-            read=gm.ReadOptions(num_threads=n_threads),
-        )
+@dataclass(frozen=True)
+class Crops:
+    """What is cropped."""
+
+    paths: list[Path]
+    batch_size: int = 64
+
+
+def dataset(crops: Crops, **options: Any) -> gm.ArrowIterDataset:
+    """The job as this project does it."""
+    audio = gm.Audio(sample_rate=RATE, crop=gm.RandomCrop(SECONDS))
+    return gm.ArrowIterDataset(
+        crops.paths,
+        audio=audio,
+        shuffle=gm.Shuffle(SEED),
+        batch_size=crops.batch_size,
+        **options,
     )
+
+
+def gristmill(crops: Crops, n_threads: int) -> Batches:
+    """This project."""
+    return iter(dataset(crops, epochs=None, read=gm.ReadOptions(num_threads=n_threads)))
 
 
 class MappedRows:
@@ -96,27 +110,28 @@ def _fitted(mono: np.ndarray, label: int) -> dict[str, np.ndarray]:
     return {"audio": audio, "label": np.int64(label)}
 
 
-def _grain(paths: list[Path], crop: Callable[..., Any], n_threads: int) -> grain.IterDataset:
-    rows = grain.MapDataset.source(MappedRows(paths)).shuffle(seed=SEED).repeat()
-    read = grain.ReadOptions(num_threads=n_threads, prefetch_buffer_size=max(2 * n_threads, BATCH))
-    return rows.random_map(crop, seed=SEED).to_iter_dataset(read).batch(BATCH)
+def _grain(crops: Crops, crop: Callable[..., Any], n_threads: int) -> grain.IterDataset:
+    rows = grain.MapDataset.source(MappedRows(crops.paths)).shuffle(seed=SEED).repeat()
+    ahead = max(2 * n_threads, crops.batch_size)
+    read = grain.ReadOptions(num_threads=n_threads, prefetch_buffer_size=ahead)
+    return rows.random_map(crop, seed=SEED).to_iter_dataset(read).batch(crops.batch_size)
 
 
-def whole_file(paths: list[Path], n_threads: int) -> Batches:
-    """(a) Whole recordings, decoded in two worker processes of Grain, of so many threads each."""
+def whole_file(crops: Crops, n_threads: int) -> Batches:
+    """Whole recordings, decoded in two worker processes of Grain, of so many threads each."""
     flags.FLAGS.mark_as_parsed()  # Grain's workers read absl's flags
-    ds = _grain(paths, whole_decode, n_threads)
+    ds = _grain(crops, whole_decode, n_threads)
     return iter(ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
 
 
-def seek(paths: list[Path], n_threads: int) -> Batches:
-    """(b) Memory map, soundfile's seek and soxr, in Grain's reading threads."""
-    return iter(_grain(paths, seek_decode, n_threads))
+def seek(crops: Crops, n_threads: int) -> Batches:
+    """Memory map, soundfile's seek and soxr, in Grain's reading threads."""
+    return iter(_grain(crops, seek_decode, n_threads))
 
 
-def bare_loop(paths: list[Path], n_threads: int) -> Batches:
-    """(c) Gristmill's own decode calls on bytes in memory, on as many threads, and no more."""
-    source = MappedRows(paths)
+def bare_loop(crops: Crops, n_threads: int) -> Batches:
+    """Gristmill's own decode calls on bytes in memory, on as many threads, and no more."""
+    source, n = MappedRows(crops.paths), crops.batch_size
     rows = [
         (bytes(row["data"]), row["label"]) for row in map(source.__getitem__, range(len(source)))
     ]
@@ -136,20 +151,71 @@ def bare_loop(paths: list[Path], n_threads: int) -> Batches:
         todo, running = draws(), []
         while True:
             # Two batches under way: the threads never wait for the loop.
-            while len(running) < 2 * BATCH:
+            while len(running) < 2 * n:
                 draw = next(todo)
                 running.append((draw[0], pool.submit(crop, draw)))
-            done = [(i, job.result()) for i, job in itertools.islice(running, BATCH)]
-            del running[:BATCH]
+            done = [(i, job.result()) for i, job in itertools.islice(running, n)]
+            del running[:n]
             yield {
                 "audio": [audio for _, audio in done],  # not one array: assembly is not its work
                 "label": np.array([rows[i][1] for i, _ in done]),
             }
 
 
-PEERS: dict[str, Callable[[list[Path], int], Batches]] = {
+PEERS: dict[str, Callable[[Crops, int], Batches]] = {
     "gristmill": gristmill,
     "whole file": whole_file,
     "seek": seek,
     "bare loop": bare_loop,
 }
+
+
+def check(crops: Crops) -> None:
+    """The results before their speed: every row once, and crops that are what soundfile reads."""
+    source = MappedRows(crops.paths)
+    seen, n_compared = [], 0
+    for batch in dataset(crops, with_row_id=True):
+        assert batch["audio"].shape[1:] == (FRAMES,)
+        assert batch["audio"].dtype == np.float32
+        assert np.isfinite(batch["audio"]).all()
+        places = list(zip(batch["shard"].tolist(), batch["row"].tolist(), strict=True))
+        seen += places
+        for (shard, row), crop in zip(places, batch["audio"], strict=True):
+            data = bytes(source[sum(source.counts[:shard]) + row]["data"])
+            if n_compared >= 8 or soundfile.info(io.BytesIO(data)).samplerate != RATE:
+                continue
+            whole, _ = soundfile.read(io.BytesIO(data), dtype="float32")
+            starts = np.flatnonzero(np.abs(whole - crop[0]) <= 1e-6)
+            found = (whole[s : s + FRAMES] for s in starts)
+            assert any(w.shape == crop.shape and np.abs(w - crop).max() <= 1e-6 for w in found)
+            n_compared += 1
+    assert sorted(seen) == [(s, r) for s, n in enumerate(source.counts) for r in range(n)]
+    assert n_compared > 0
+    for one, two in itertools.islice(zip(gristmill(crops, 1), gristmill(crops, 2), strict=True), 3):
+        np.testing.assert_equal(one, two)
+
+
+def measure(name: str, crops: Crops, n_threads: int, seconds: float) -> dict[str, float]:
+    """Seconds a row after the first batch, over at least so many seconds; and other figures."""
+    n, begin = crops.batch_size, time.perf_counter()
+    batches = PEERS[name](crops, n_threads)
+    next(batches)
+    now = begin_steady = time.perf_counter()
+    cpu = time.process_time()
+    n_rows = 0
+    # Two worker processes deliver in turn, and so two batches at a time.
+    while now - begin_steady < seconds or n_rows % (2 * n) or n_rows == 0:
+        batch = next(batches)
+        assert len(batch["audio"]) == len(batch["label"]) == n
+        n_rows += n
+        now = time.perf_counter()
+    cpu = time.process_time() - cpu
+    getattr(batches, "close", lambda: None)()
+    del batches
+    n_children = 2 if name == "whole file" else 0
+    return {
+        "seconds": (now - begin_steady) / n_rows,
+        "first batch, s": begin_steady - begin,
+        "CPU of this process a row, ms": 1e3 * cpu / n_rows,
+        "peak memory, MiB": processes.peak_rss(n_children) / processes.MIB,
+    }

@@ -2,7 +2,8 @@
 
 It shows one folder as remote storage would: every request takes `latency` seconds; what it reads
 is sent at `bandwidth` bytes a second, shared by all requests in the order in which they came, and
-at no more than `stream_bandwidth` for each open file. Nothing is kept by the kernel between mounts.
+at no more than `stream_bandwidth` for each open file. Nothing is kept by the kernel between mounts,
+and with `direct` nothing in between.
 
 As a program it serves until its standard input ends, and takes commands from there, one JSON object
 a line: `{"fail": 5, "times": 3}` answers the next three reads with errno 5, `{"short": 3}` returns
@@ -42,6 +43,7 @@ HEADER = struct.Struct("<IIQQIIIHH")
 REPLY = struct.Struct("<IiQ")
 ATTR = struct.Struct("<QQQQQQIIIIIIIIII")
 ASYNC_READ, PARALLEL_LOOKUPS, MAX_PAGES = 1 << 0, 1 << 18, 1 << 22
+FOPEN_DIRECT_IO = 1 << 0
 LONGEST_REQUEST = 1 << 20  # as an NFS rsize
 NAMES = {1: "lookup", 3: "getattr", 14: "open", READ: "read", 27: "opendir", 28: "readdir"}
 TRACED = 100_000
@@ -65,6 +67,8 @@ class SlowStorage:
         latency: Seconds that each request takes.
         bandwidth: Bytes a second in total; 0 for no cap.
         stream_bandwidth: Bytes a second for each open file; 0 for no cap.
+        only: Files without this in their path are answered at once.
+        direct: Whether the kernel keeps nothing that was read. Such files cannot be mapped.
         at: Where it is mounted: a path that does not exist yet. `None` takes a temporary one.
     """
 
@@ -75,10 +79,12 @@ class SlowStorage:
         latency: float = 0.0,
         bandwidth: float = 0.0,
         stream_bandwidth: float = 0.0,
+        only: str = "",
+        direct: bool = False,
         at: Path | None = None,
     ) -> None:
         self._at = at
-        self._numbers = (latency, bandwidth, stream_bandwidth)
+        self._options = (latency, bandwidth, stream_bandwidth, int(direct), only)
         self._folder = folder
         self._process: subprocess.Popen[str] | None = None
 
@@ -88,7 +94,7 @@ class SlowStorage:
         else:
             self._at.mkdir()
             self._mount = str(self._at)
-        arguments = [self._folder, self._mount, *self._numbers]
+        arguments = [self._folder, self._mount, *self._options]
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__)), *map(str, arguments)],
             stdin=subprocess.PIPE,
@@ -135,12 +141,14 @@ class SlowStorage:
 class Server:
     """Answers the kernel's requests, each at its time."""
 
-    def __init__(self, folder: str, latency: float, bandwidth: float, per_stream: float) -> None:
+    def __init__(self, folder: str, options: argparse.Namespace) -> None:
         self._paths = {ROOT: folder}
         self._nodes = {folder: ROOT}
         self._files: dict[int, int] = {}
         self._handles = itertools.count(1)
-        self._latency, self._bandwidth, self._per_stream = latency, bandwidth, per_stream
+        self._latency, self._bandwidth = options.latency, options.bandwidth
+        self._per_stream = options.stream_bandwidth
+        self._only, self._open_flags = options.only, FOPEN_DIRECT_IO * options.direct
         self._free = 0.0
         self._stream_free: dict[int, float] = {}
         self._due: list[tuple[float, int, int, bytes]] = []
@@ -179,9 +187,10 @@ class Server:
         if opcode == READ:
             self._read(unique, node, body)
             return
-        delay = 0.0 if opcode in (INIT, DESTROY, FLUSH, RELEASE, RELEASEDIR) else self._latency
-        due = time.monotonic() + delay
         path = self._paths.get(node, "") + (f"/{os.fsdecode(body[:-1])}" if opcode == 1 else "")
+        is_slow = opcode not in (INIT, DESTROY, FLUSH, RELEASE, RELEASEDIR) and self._only in path
+        delay = self._latency if is_slow else 0.0
+        due = time.monotonic() + delay
         self.trace.append([due - delay, due, NAMES.get(opcode, f"{opcode}"), path, 0, 0])
         try:
             self._later(due, unique, 0, self._metadata(opcode, node, body))
@@ -200,6 +209,9 @@ class Server:
             size -= 1
         data = os.pread(self._files[handle], size, offset)
         self.n_bytes += len(data)
+        if self._only not in self._paths.get(node, ""):
+            self._later(now, unique, 0, data)
+            return
         # A request waits for its turn on the wire, not for the latency of the one before.
         done = now
         if self._bandwidth:
@@ -243,7 +255,7 @@ class Server:
             case 14:  # OPEN
                 handle = next(self._handles)
                 self._files[handle] = os.open(path, os.O_RDONLY)
-                return struct.pack("<QII", handle, 0, 0)
+                return struct.pack("<QII", handle, self._open_flags, 0)
             case 27:  # OPENDIR
                 return struct.pack("<QII", 0, 0, 0)
             case 28:  # READDIR
@@ -334,21 +346,27 @@ def unmount(point: str) -> None:
     ctypes.CDLL(None).umount2(point.encode(), DETACH)
 
 
+def tell(answer: Any) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
     parser.add_argument("mount")
     for name in ("latency", "bandwidth", "stream_bandwidth"):
         parser.add_argument(name, type=float)
+    parser.add_argument("direct", type=int)
+    parser.add_argument("only")
     options = parser.parse_args()
-    rates = (options.latency, options.bandwidth, options.stream_bandwidth)
-    server = Server(options.folder, *rates)
+    server = Server(options.folder, options)
     server.mount(options.mount)
     threading.Thread(target=serve, args=(server, options.mount), daemon=True).start()
     try:
-        print(json.dumps("mounted"), flush=True)
+        tell("mounted")
         for line in sys.stdin:
-            print(json.dumps(server.command(json.loads(line))), flush=True)
+            tell(server.command(json.loads(line)))
     finally:
         unmount(options.mount)
 
