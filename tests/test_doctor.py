@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slow_storage import SlowStorage, why_not
 
 import gristmill as gm
 import shards
@@ -17,6 +16,7 @@ from gristmill.tools.doctor.lab import Lab
 from gristmill.tools.doctor.loops import DecodeTrial, Material, ReadTrial
 from gristmill.tools.doctor.machine import Machine, look
 from signals import RATE, encode, synthetic
+from slow_storage import SlowStorage, why_not
 
 MB, GIB = 1_000_000, 1 << 30
 MACHINE = Machine(

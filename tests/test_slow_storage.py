@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from slow_storage import SlowStorage, why_not
 
 import gristmill as gm
 import shards
+from slow_storage import SlowStorage, why_not
 
 pytestmark = pytest.mark.skipif(
     why_not() is not None, reason=f"no FUSE file system can be mounted: {why_not()}"

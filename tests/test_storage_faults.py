@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slow_storage import SlowStorage, why_not
 
 import gristmill as gm
 import shards
+from slow_storage import SlowStorage, why_not
 
 pytestmark = pytest.mark.skipif(
     why_not() is not None, reason=f"no FUSE file system can be mounted: {why_not()}"

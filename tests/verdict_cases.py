@@ -1,7 +1,7 @@
 """Makes each case of the verdict true, asks for the verdict, follows its advice, and asks again.
 
-A script of its own, since it is slowed by `slow_storage.c`, changes its affinity, and has worker
-processes that import it: `python verdict_cases.py FOLDER CASE...` prints what was measured as JSON.
+A script of its own, since it changes its affinity, and has worker processes that import it:
+`python verdict_cases.py FOLDER CASE...` prints what was measured as JSON.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import gristmill as gm
 import shards
 from gristmill.metrics import decide
 from signals import RATE, encode, synthetic
+from slow_storage import SlowStorage
 
 SECONDS = 1.2  # of each measurement; more than ENOUGH_SECONDS
 Options = dict[str, Any]
@@ -102,9 +103,9 @@ def write_tokens(path: Path, batch_rows: int) -> None:
             out.write_batch(pa.record_batch([lists], schema=schema))
 
 
-def slow(files: str, latency_ms: float = 0.0, mbps: float = 0.0) -> None:
-    """Reads of files with `files` in their path are slow from now on."""
-    os.environ.update(SLOW_FILES=files, SLOW_LATENCY_MS=str(latency_ms), SLOW_MBPS=str(mbps))
+def slow(folder: Path, **options: Any) -> SlowStorage:
+    """The shards behind slow storage, each read a request to it."""
+    return SlowStorage(folder, direct=True, **options)
 
 
 def audio(seconds: float = 0.5, **options: Any) -> Options:
@@ -134,13 +135,13 @@ def resample(folder: Path) -> list[Measured]:
 
 
 def storage_bandwidth(folder: Path) -> list[Measured]:
-    slow("/wav-", mbps=4)
     job = {
         "batch_size": 4,
         "read": {"num_threads": 2, "num_requests": 4, "prefetch_batches": 8},
         **audio(),
     }
-    before = measure(f"{folder}/wav-*.arrow", **job)
+    with slow(folder, bandwidth=4e6) as mount:
+        before = measure(f"{mount}/wav-*.arrow", **job)
     near = folder / "local"  # the advice: a copy on faster storage
     near.mkdir()
     for path in folder.glob("wav-*.arrow"):
@@ -149,41 +150,41 @@ def storage_bandwidth(folder: Path) -> list[Measured]:
 
 
 def storage_latency(folder: Path) -> list[Measured]:
-    slow("/wav-", latency_ms=25)
     job = {"batch_size": 8, **audio()}
     read = {"num_threads": 2, "num_requests": 4, "prefetch_batches": 8}
-    before = measure(f"{folder}/wav-*.arrow", read=read, **job)
-    read["num_requests"] = advised(before, "num_requests", None)
-    return [before, measure(f"{folder}/wav-*.arrow", read=read, **job)]
+    with slow(folder, latency=0.025) as mount:
+        before = measure(f"{mount}/wav-*.arrow", read=read, **job)
+        read["num_requests"] = advised(before, "num_requests", None)
+        return [before, measure(f"{mount}/wav-*.arrow", read=read, **job)]
 
 
 def memory_budget(folder: Path) -> list[Measured]:
-    slow("/wav-", latency_ms=20)
     job = {"batch_size": 8, "step_s": 0.03, **audio()}
     read = {"num_threads": 2, "num_requests": 8, "memory_budget": 1_100_000}
-    before = measure(f"{folder}/wav-*.arrow", read=read, **job)
-    read["memory_budget"] = advised(before, "memory_budget", read["memory_budget"])
-    return [before, measure(f"{folder}/wav-*.arrow", read=read, **job)]
+    with slow(folder, latency=0.02) as mount:
+        before = measure(f"{mount}/wav-*.arrow", read=read, **job)
+        read["memory_budget"] = advised(before, "memory_budget", read["memory_budget"])
+        return [before, measure(f"{mount}/wav-*.arrow", read=read, **job)]
 
 
 def look_ahead(folder: Path) -> list[Measured]:
-    slow("/wav-", latency_ms=20)
     job = {"batch_size": 2, **audio()}
     read = {"num_threads": 2, "num_requests": 12, "prefetch_batches": 1}
-    before = measure(f"{folder}/wav-*.arrow", read=read, **job)
-    read["prefetch_batches"] = advised(before, "prefetch_batches", 1)
-    return [before, measure(f"{folder}/wav-*.arrow", read=read, **job)]
+    with slow(folder, latency=0.02) as mount:
+        before = measure(f"{mount}/wav-*.arrow", read=read, **job)
+        read["prefetch_batches"] = advised(before, "prefetch_batches", 1)
+        return [before, measure(f"{mount}/wav-*.arrow", read=read, **job)]
 
 
 def slow_shard(folder: Path) -> list[Measured]:
-    slow("/wav-3", latency_ms=60)
     job = {"batch_size": 4, "read": {"num_threads": 2, "num_requests": 4}, **audio()}
-    paths = sorted(folder.glob("wav-*.arrow"))
-    before = measure(paths, **job)
-    blamed = Path(before["verdict"]["figures"].get("shard", paths[0]))
-    copy = folder / f"copy-of-{blamed.name}"
-    shutil.copy(blamed, copy)
-    return [before, measure([copy if path == blamed else path for path in paths], **job)]
+    with slow(folder, latency=0.06, only="wav-3") as mount:
+        paths = sorted(mount.glob("wav-*.arrow"))
+        before = measure(paths, **job)
+        blamed = Path(before["verdict"]["figures"].get("shard", paths[0]))
+        copy = folder / f"copy-of-{blamed.name}"
+        shutil.copy(blamed, copy)
+        return [before, measure([copy if path == blamed else path for path in paths], **job)]
 
 
 def bad_shard(folder: Path) -> list[Measured]:
@@ -244,10 +245,14 @@ class Watched(gm.ArrowIterDataset):
 
 
 def shuffle_window(folder: Path) -> list[Measured]:
+    # Reading a window takes about as long as the loop needs for it, and neither needs the CPU.
+    with slow(folder, latency=0.002) as mount:
+        return windows(mount)
+
+
+def windows(folder: Path) -> list[Measured]:
     import grain
 
-    # Reading a window takes about as long as the loop needs for it, and neither needs the CPU.
-    slow("/wav-", latency_ms=2)
     rows, batch_size, step_s = 320, 16, 0.07
     n_batches = 2 * rows // batch_size
 
@@ -377,7 +382,6 @@ def main(folder: Path, names: list[str]) -> None:
     make(folder)
     measured = {}
     for name in names or CASES:
-        slow("none of these")
         measured[name] = CASES[name](folder)
     sys.stdout.write(json.dumps(measured))
 
