@@ -10,55 +10,29 @@
 //! There are no threads, no I/O and no `unsafe` here.
 #![forbid(unsafe_code)]
 
-mod aac;
-mod aiff;
-mod alac;
 mod bits;
 mod bytes;
-mod caf;
 mod cancel;
-mod check;
 mod codec;
 mod complex;
-mod container;
 mod decoder;
+mod demux;
 mod error;
-mod flac;
-mod g711;
-mod kernel;
 mod keys;
 mod limits;
 mod memory;
-mod mkv;
-mod mp3;
-mod mp4;
-mod ogg;
-mod opus;
-mod packets;
-mod pcm;
-mod plan;
-mod planner;
-mod probe;
-mod render;
 mod report;
 mod resample;
-mod resampler;
 mod sample_type;
 mod sink;
 mod spec;
 mod trig;
-mod vorbis;
-mod warm_up;
-mod wav;
 
-pub use check::{Checked, Depth};
 pub use codec::Codec;
-pub use decoder::{Decoder, probe, probe_within};
+pub use decoder::{AudioInfo, Checked, Decoder, Depth, Plan, probe, probe_within, warm_up};
 pub use error::{DecodeError, Exceeded, Reason, Remedy};
 pub use limits::{Budget, FREE_FRAMES, Limits};
-pub use plan::{AudioInfo, Plan};
 pub use report::{Counts, Damage, DecodeReport};
-pub use resampler::Resampler;
+pub use resample::Resampler;
 pub use sample_type::SampleType;
 pub use spec::{AudioSpec, Channels, Crop, MAX_CHANNELS, MAX_SECONDS, Pad, RATES_HZ};
-pub use warm_up::warm_up;

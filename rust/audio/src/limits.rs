@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::{
+    decoder::plan::{AudioInfo, Frames},
     error::{Exceeded, Reason, Remedy},
-    plan::{AudioInfo, Frames},
     spec::{MAX_CHANNELS, RATES_HZ},
 };
 

@@ -2,9 +2,9 @@
 
 use super::{
     decoder::Decoder,
+    decoder::plan::Plan,
     error::{DecodeError, Reason},
     memory,
-    plan::Plan,
     report::DecodeReport,
 };
 

@@ -1,0 +1,153 @@
+//! Codecs: what each is called, and what one is that comes in the packets of a container.
+//!
+//! A new codec is a name in [`Codec`], a folder that implements [`Carriage`], [`Coding`] and
+//! [`Decode`](crate::demux::packets::Decode), and a line in [`CODECS`].
+
+pub(crate) mod aac;
+pub(crate) mod alac;
+pub(crate) mod flac;
+pub(crate) mod g711;
+pub(crate) mod mp3;
+pub(crate) mod opus;
+pub(crate) mod pcm;
+pub(crate) mod vorbis;
+
+use std::fmt;
+
+use crate::{
+    demux::{
+        mkv, mp4,
+        packets::{Decode, Packet, Track},
+    },
+    error::Reason,
+};
+
+/// What the bytes claim to be.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// RIFF WAVE with PCM samples.
+    Wav,
+    /// AIFF and AIFF-C with PCM samples.
+    Aiff,
+    /// Core Audio Format with PCM samples.
+    Caf,
+    /// Free Lossless Audio Codec, RFC 9639.
+    Flac,
+    /// Vorbis I in Ogg.
+    Vorbis,
+    /// Opus, in Ogg, MP4 or Matroska.
+    Opus,
+    /// MPEG-1/2/2.5 audio, layer III.
+    Mp3,
+    /// MPEG-1/2 audio, layer II.
+    Mp2,
+    /// MPEG-1/2 audio, layer I.
+    Mp1,
+    /// AAC-LC, in MP4, ADTS or Matroska.
+    Aac,
+    /// Apple Lossless Audio Codec.
+    Alac,
+}
+
+impl Codec {
+    /// The name that users know it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wav => "WAV",
+            Self::Aiff => "AIFF",
+            Self::Caf => "CAF",
+            Self::Flac => "FLAC",
+            Self::Vorbis => "Ogg Vorbis",
+            Self::Opus => "Opus",
+            Self::Mp3 => "MP3",
+            Self::Mp2 => "MPEG layer II",
+            Self::Mp1 => "MPEG layer I",
+            Self::Aac => "AAC",
+            Self::Alac => "ALAC",
+        }
+    }
+}
+
+/// The codecs that MP4 and Matroska may carry.
+pub(crate) const CODECS: [&dyn Carriage; 7] = [
+    &aac::InPackets,
+    &alac::InPackets,
+    &flac::InPackets,
+    &mp3::InPackets,
+    &opus::InPackets,
+    &pcm::PcmInPackets,
+    &vorbis::InPackets,
+];
+
+/// How containers name a codec and what they keep of its headers.
+pub(crate) trait Carriage: Sync {
+    /// The track of an MP4 sample entry, if it is of this codec.
+    fn in_mp4(&self, _entry: &mp4::SampleEntry<'_>) -> Option<Result<Track, Reason>> {
+        None
+    }
+
+    /// The track of a Matroska track entry, if it is of this codec.
+    fn in_matroska(&self, _entry: &mkv::TrackEntry<'_>) -> Option<Result<Track, Reason>> {
+        None
+    }
+}
+
+/// How the packets of a track are coded.
+pub(crate) trait Coding: fmt::Debug + Send + Sync {
+    /// What is decoded before the first wanted packet, for the same bits as from the start.
+    fn warm_up(&self) -> WarmUp;
+
+    /// Which packets say themselves how long they are.
+    fn told_by(&self) -> ToldBy {
+        ToldBy::None
+    }
+
+    /// The frames that a packet says it has.
+    fn packet_len(&self, _packet: &[u8]) -> Option<u32> {
+        None
+    }
+
+    /// Tells the frames of packets where the container does not.
+    fn counter(&self, track: &Track) -> Result<Counter, Reason>;
+
+    /// Takes in what only the packets tell, or refuses it.
+    fn settle(&mut self, _bytes: &[u8], _packets: &[Packet], _rate_hz: u32) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    /// A decoder that begins with the first packet that it is given.
+    fn decoder<'a>(
+        &'a self,
+        shape: Shape,
+        cache: &'a mut vorbis::Cache,
+    ) -> Result<Box<dyn Decode + 'a>, Reason>;
+}
+
+/// The frames of a track's packets, which it must be asked for in their order.
+pub(crate) type Counter = Box<dyn FnMut(&[u8]) -> Result<u32, Reason> + Send>;
+
+/// What a decoder must give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) rate_hz: u32,
+    pub(crate) n_channels: u16,
+}
+
+/// What is decoded before the first wanted packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WarmUp {
+    Packets(usize),
+    /// As many packets as hold these frames.
+    Frames(u64),
+    All,
+}
+
+/// Which packets of a track say how long they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToldBy {
+    None,
+    /// The last one, if it is shorter than the others.
+    Last,
+    Each,
+}

@@ -1,0 +1,66 @@
+//! MPEG layer III in the packets of a container: a frame each.
+
+use super::{Decoder, packet_shape};
+use crate::{
+    codec::{Carriage, Codec, Coding, Counter, Shape, WarmUp, vorbis},
+    demux::{
+        mkv::TrackEntry,
+        packets::{Decode, Outcome, PacketSink, Track},
+    },
+    error::Reason,
+};
+
+/// How containers carry MPEG audio.
+pub(crate) struct InPackets;
+
+impl Carriage for InPackets {
+    fn in_matroska(&self, entry: &TrackEntry<'_>) -> Option<Result<Track, Reason>> {
+        let refused = || Reason::UnsupportedCodec("MPEG layer II in Matroska".to_owned());
+        match &*entry.codec_id() {
+            "A_MPEG/L3" => Some(entry.plain(Codec::Mp3, Coded)),
+            "A_MPEG/L2" => Some(Err(refused())),
+            _ => None,
+        }
+    }
+}
+
+/// Packets of layer III.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Coded;
+
+impl Coding for Coded {
+    /// Containers say nothing of how far back main data begin.
+    fn warm_up(&self) -> WarmUp {
+        WarmUp::All
+    }
+
+    fn counter(&self, track: &Track) -> Result<Counter, Reason> {
+        let expected = (track.rate_hz, track.n_channels);
+        Ok(Box::new(move |packet| match packet_shape(packet) {
+            None => Err(Reason::malformed("a packet is no MP3 packet")),
+            Some((rate_hz, n_channels, _)) if (rate_hz, n_channels) != expected => {
+                Err(Reason::ParamsChanged)
+            }
+            Some((.., n_frames)) => Ok(n_frames),
+        }))
+    }
+
+    fn decoder<'a>(
+        &'a self,
+        shape: Shape,
+        _: &'a mut vorbis::Cache,
+    ) -> Result<Box<dyn Decode + 'a>, Reason> {
+        Ok(Box::new(Decoder::new(shape.n_channels)))
+    }
+}
+
+impl Decode for Decoder {
+    fn decode(&mut self, packet: &[u8], out: &mut PacketSink<'_, '_>) -> Result<Outcome, Reason> {
+        let planes = Self::decode(self, packet, 0);
+        Ok(planes.map_or(Outcome::Corrupt, |planes| out.push(&planes)))
+    }
+
+    fn lose(&mut self) {
+        Self::lose(self);
+    }
+}

@@ -1,0 +1,102 @@
+//! Opus in the packets of a container.
+
+use super::{FRAME_LEN, Head, PacketDecoder, RATE_HZ, has_silk, packet_len, pre_roll};
+use crate::{
+    codec::{Carriage, Codec, Coding, Counter, Shape, ToldBy, WarmUp, vorbis},
+    demux::{
+        mkv::TrackEntry,
+        mp4::SampleEntry,
+        packets::{Decode, Outcome, Packet, PacketSink, Track},
+    },
+    error::Reason,
+};
+
+/// How containers carry Opus.
+pub(crate) struct InPackets;
+
+impl Carriage for InPackets {
+    fn in_mp4(&self, entry: &SampleEntry<'_>) -> Option<Result<Track, Reason>> {
+        entry.is(*b"Opus").then(|| {
+            let head = Head::read_specific(entry.child(*b"dOps"))?;
+            Ok(Track { delay: Some(head.pre_skip), ..track(head) })
+        })
+    }
+
+    fn in_matroska(&self, entry: &TrackEntry<'_>) -> Option<Result<Track, Reason>> {
+        (entry.codec_id() == "A_OPUS").then(|| {
+            let head = Head::read(entry.private)?;
+            let delay = (entry.delay_ns == 0).then_some(head.pre_skip);
+            Ok(Track { delay, ..track(head) })
+        })
+    }
+}
+
+fn track(head: Head) -> Track {
+    let n_channels = head.n_channels;
+    let stream = Stream { head, has_silk: true };
+    Track { frame_len: FRAME_LEN, ..Track::new(Codec::Opus, RATE_HZ, n_channels, stream) }
+}
+
+/// Packets of Opus.
+#[derive(Clone, Debug)]
+struct Stream {
+    head: Head,
+    /// Whether a packet may have SILK in it.
+    has_silk: bool,
+}
+
+impl Coding for Stream {
+    fn warm_up(&self) -> WarmUp {
+        WarmUp::Frames(pre_roll(&self.head, self.has_silk))
+    }
+
+    fn told_by(&self) -> ToldBy {
+        ToldBy::Each
+    }
+
+    fn packet_len(&self, packet: &[u8]) -> Option<u32> {
+        packet_len(packet)
+    }
+
+    fn counter(&self, _: &Track) -> Result<Counter, Reason> {
+        let lost = || Reason::malformed("a packet is no Opus packet");
+        Ok(Box::new(move |packet| packet_len(packet).ok_or_else(lost)))
+    }
+
+    fn settle(&mut self, bytes: &[u8], packets: &[Packet], _: u32) -> Result<(), Reason> {
+        self.has_silk = packets.iter().filter_map(|packet| packet.data(bytes)).any(has_silk);
+        Ok(())
+    }
+
+    fn decoder<'a>(
+        &'a self,
+        _: Shape,
+        _: &'a mut vorbis::Cache,
+    ) -> Result<Box<dyn Decode + 'a>, Reason> {
+        let inner = PacketDecoder::new(&self.head, self.has_silk)?;
+        Ok(Box::new(Decoder { stream: self, inner }))
+    }
+}
+
+struct Decoder<'a> {
+    stream: &'a Stream,
+    inner: PacketDecoder,
+}
+
+impl Decode for Decoder<'_> {
+    fn decode(&mut self, packet: &[u8], out: &mut PacketSink<'_, '_>) -> Result<Outcome, Reason> {
+        let planes = self.inner.decode(packet);
+        let outcome = planes.map_or(Outcome::Corrupt, |planes| out.push(planes));
+        if outcome == Outcome::Corrupt {
+            self.lose();
+        }
+        Ok(outcome)
+    }
+
+    fn lose(&mut self) {
+        // One could be made for this header before.
+        if let Ok(inner) = PacketDecoder::new(&self.stream.head, self.stream.has_silk) {
+            self.inner = inner;
+        }
+    }
+}

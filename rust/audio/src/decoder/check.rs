@@ -1,0 +1,106 @@
+//! Whether a recording is whole: all of it decoded and thrown away, or its checksums alone.
+
+use crate::{
+    AudioSpec, DecodeError, Decoder, Limits, Reason,
+    decoder::plan::{AudioInfo, Plan},
+    report::{Damage, DecodeReport},
+    sink::Sink,
+};
+
+/// How much of a recording is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Headers and framing, and the checksums of Ogg pages and native FLAC frames. Other formats
+    /// have no checksums that are looked at.
+    Checksums,
+    /// Every frame, as decoding the whole recording would find it.
+    Decode,
+}
+
+/// What came of a recording of which something is left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// What its headers say, as far as damage lets them.
+    pub info: AudioInfo,
+    /// What came of it, damage counted and passed over. Without decoding no frame was wanted.
+    pub report: DecodeReport,
+    /// What decoding the whole recording would end in where damage is an error; `None` if it is
+    /// sound.
+    pub error: Option<DecodeError>,
+}
+
+impl Decoder {
+    /// Looks at a whole recording and keeps nothing of it.
+    ///
+    /// Takes the time of decoding a sound recording once, and a damaged one about twice. No memory
+    /// is taken for samples, however long the recording.
+    ///
+    /// # Errors
+    /// Nothing of the recording can be decoded: no known format, not supported, a limit, or damage
+    /// that leaves nothing that could be placed.
+    pub fn check(
+        &mut self,
+        bytes: &[u8],
+        limits: Limits,
+        depth: Depth,
+    ) -> Result<Checked, DecodeError> {
+        let strict = AudioSpec { limits: limits.keeping_nothing(), ..AudioSpec::WHOLE };
+        let error = match self.examine(bytes, &strict, depth) {
+            Ok((info, report)) => return Ok(Checked { info, report, error: None }),
+            Err(error) if error.reason.is_damage() => error,
+            Err(error) => return Err(error),
+        };
+        let lenient = AudioSpec { strict: false, ..strict };
+        match self.examine(bytes, &lenient, depth) {
+            Ok((info, report)) => Ok(Checked { info, report, error: Some(error) }),
+            // What was wrong at first says more than what is wrong with the rest.
+            Err(other) => Err(if other.reason.is_damage() { error } else { other }),
+        }
+    }
+
+    fn examine(
+        &mut self,
+        bytes: &[u8],
+        spec: &AudioSpec,
+        depth: Depth,
+    ) -> Result<(AudioInfo, DecodeReport), DecodeError> {
+        let plan = self.plan(bytes, spec, 0)?;
+        self.cancel.begin(plan.time_left);
+        let report = self.contained(|decoder| match depth {
+            Depth::Checksums => decoder.verify(bytes, &plan),
+            Depth::Decode => decoder.discard(bytes, &plan),
+        });
+        report.map(|report| (plan.info, report)).map_err(|reason| reason.of(plan.info.codec))
+    }
+
+    /// Decodes what is planned, and keeps nothing of it.
+    fn discard(&mut self, bytes: &[u8], plan: &Plan) -> Result<DecodeReport, Reason> {
+        let input = &plan.frames.input;
+        if input.is_empty() {
+            return Ok(plan.report);
+        }
+        let mut sink = Sink::discarding(input.start, (input.end - input.start) as usize);
+        if plan.is_lenient {
+            sink = sink.lenient();
+        }
+        let came = self.decode(bytes, plan, &mut sink)?;
+        let n_non_finite = sink.n_non_finite();
+        if n_non_finite > 0 && !plan.is_lenient {
+            return Err(Reason::NonFinite);
+        }
+        let mut damage = plan.report.damage.with(&came.damage);
+        damage.add(Damage::NonFinite, n_non_finite);
+        Ok(DecodeReport { frames_decoded: came.n_decoded, damage, ..plan.report })
+    }
+
+    /// Looks at the checksums of what is planned.
+    fn verify(&self, bytes: &[u8], plan: &Plan) -> Result<DecodeReport, Reason> {
+        let count = plan.recording.n_broken(bytes, &self.cancel)?;
+        if count > 0 && !plan.is_lenient {
+            return Err(Reason::CorruptPackets { count });
+        }
+        let mut damage = plan.report.damage;
+        damage.add(Damage::Checksums, count);
+        Ok(DecodeReport { frames_wanted: 0, damage, ..plan.report })
+    }
+}

@@ -1,0 +1,52 @@
+//! From a container to a plan: opens it, and decides what is decoded of it and what comes out.
+
+use crate::{
+    Decoder, Reason,
+    decoder::plan::{Frames, Plan},
+    demux::{Container, Input},
+    report::{DecodeReport, Ledger},
+    sink::Mix,
+    spec::{AudioSpec, Channels},
+};
+
+impl Decoder {
+    /// Plans with a ledger that decides whether damage is an error. The container begins at `at`.
+    pub(crate) fn plan_as(
+        &mut self,
+        bytes: &[u8],
+        (container, at): (&dyn Container, usize),
+        spec: &AudioSpec,
+        draw: u64,
+        mut ledger: Ledger,
+    ) -> Result<Plan, Reason> {
+        let input = Input { bytes, at, cancel: &self.cancel };
+        let mut recording = container.open(input, &mut self.scratch, &mut ledger)?;
+        let info = spec.limits.check(recording.info(), bytes)?;
+        let (mix, n_channels) = Mix::choose(spec.channels, info.n_channels)?;
+        let frames = Frames::new(&info, spec, draw)?;
+        spec.limits.check_decoded(&frames, n_channels)?;
+        recording.seek(bytes, &frames.input, &self.scratch)?;
+        let n_wanted = if frames.n_out == 0 { 0 } else { frames.input.end - frames.input.start };
+        let report = DecodeReport {
+            frames_promised: info.n_frames,
+            frames_wanted: n_wanted,
+            damage: ledger.counts(),
+            ..DecodeReport::default()
+        };
+        Ok(Plan {
+            info,
+            recording,
+            frames,
+            rate_hz: spec.rate_hz.unwrap_or(info.rate_hz),
+            n_channels,
+            has_channel_axis: spec.channels != Channels::Mono,
+            pad: spec.pad,
+            mix,
+            sample_type: spec.sample_type,
+            is_lenient: !spec.strict,
+            is_salvaged: ledger.is_lenient(),
+            report,
+            time_left: None,
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! ADTS, ISO/IEC 13818-7 section 6.2: a header in front of every packet, and nothing else.
+
+use crate::{
+    bits::BitReader,
+    bytes::from,
+    codec::{
+        Codec, Coding,
+        aac::{
+            config::{Config, RATES_HZ},
+            packets::Coded,
+            raw::FRAME_LEN,
+        },
+    },
+    demux::{
+        Container, Input, Recording, Scratch,
+        packets::{Layout, List, Listed, Packet},
+        probe::id3v2_size,
+    },
+    error::Reason,
+    report::{Damage, Ledger},
+};
+
+/// One header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    /// Version, object type, rate and channels: the same in the whole stream.
+    object: u32,
+    rate_index: u32,
+    channels: u32,
+    /// Where the packet begins, and where it ends.
+    body: usize,
+    len: usize,
+    n_blocks: u32,
+}
+
+impl Header {
+    fn read(bytes: &[u8], offset: usize) -> Option<Self> {
+        let mut bits = BitReader::new(bytes.get(offset..offset.checked_add(7)?)?);
+        if bits.read(12)? != 0xFFF {
+            return None;
+        }
+        bits.read(1)?;
+        let layer = bits.read(2)?;
+        let has_crc = bits.read(1)? == 0;
+        let object = bits.read(2)? + 1;
+        let rate_index = bits.read(4)?;
+        bits.read(1)?;
+        let channels = bits.read(3)?;
+        bits.read(4)?;
+        let len = bits.read(13)? as usize;
+        bits.read(11)?;
+        let n_blocks = bits.read(2)? + 1;
+        let body = if has_crc { 9 } else { 7 };
+        let is_valid = layer == 0 && (rate_index as usize) < RATES_HZ.len() && len > body;
+        is_valid.then_some(Self { object, rate_index, channels, body, len, n_blocks })
+    }
+
+    fn agrees_with(&self, other: &Self) -> bool {
+        (self.object, self.rate_index, self.channels)
+            == (other.object, other.rate_index, other.channels)
+    }
+}
+
+/// AAC in an audio data transport stream.
+pub(crate) struct Adts;
+
+impl Container for Adts {
+    /// Headers that agree must follow each other.
+    fn find(&self, bytes: &[u8], at: usize) -> Option<usize> {
+        is_run(bytes, at, 3).then_some(at)
+    }
+
+    fn codec(&self, _: &[u8], _: usize) -> Option<Codec> {
+        Some(Codec::Aac)
+    }
+
+    fn open(
+        &self,
+        input: Input<'_>,
+        scratch: &mut Scratch,
+        ledger: &mut Ledger,
+    ) -> Result<Box<dyn Recording>, Reason> {
+        let layout = open(input.bytes, input.at, &mut scratch.packets, ledger)?;
+        Ok(Box::new(Listed::from(layout)))
+    }
+}
+
+/// Whether `n` headers that agree follow each other, or fewer up to the end.
+fn is_run(bytes: &[u8], offset: usize, n: usize) -> bool {
+    let Some(first) = Header::read(bytes, offset) else { return false };
+    let mut at = offset + first.len;
+    for _ in 1..n {
+        if at >= bytes.len() || is_tail(from(bytes, at)) {
+            return true;
+        }
+        match Header::read(bytes, at) {
+            Some(next) if next.agrees_with(&first) => at += next.len,
+            // The last header may be cut as well.
+            None => return bytes.len() - at < 7,
+            Some(_) => return false,
+        }
+    }
+    true
+}
+
+fn is_tail(rest: &[u8]) -> bool {
+    rest.starts_with(b"TAG") || rest.starts_with(b"APETAGEX") || rest.starts_with(b"ID3")
+}
+
+/// Lists the packets of the stream at `offset`.
+///
+/// Nothing tells how much of it is encoder delay, so nothing is trimmed.
+///
+/// Where bytes between packets are lost, as many packets are taken for lost as fit them at the mean
+/// length of those before.
+fn open(
+    bytes: &[u8],
+    offset: usize,
+    packets: &mut Vec<Packet>,
+    ledger: &mut Ledger,
+) -> Result<Layout, Reason> {
+    let first = Header::read(bytes, offset);
+    let first = first.ok_or_else(|| Reason::malformed("there is no ADTS header"))?;
+    if first.object != 2 {
+        let name = ["AAC Main", "AAC-LC", "AAC-SSR", "AAC-LTP"];
+        let name = name.get(first.object as usize - 1).copied().unwrap_or_default();
+        return Err(Reason::UnsupportedCodec(name.to_owned()));
+    }
+    let rate_hz = RATES_HZ.get(first.rate_index as usize).copied().unwrap_or_default();
+    let config = Config::checked(rate_hz, first.channels, false)?;
+    let mut list = List::new(packets, bytes);
+    let mut at = offset;
+    let mut n_gaps = 0;
+    loop {
+        let rest = from(bytes, at);
+        match Header::read(bytes, at) {
+            Some(header) if header.agrees_with(&first) => {
+                if header.n_blocks > 1 {
+                    let name = "ADTS with several blocks a frame".to_owned();
+                    return Err(Reason::UnsupportedCodec(name));
+                }
+                let len = header.len - header.body;
+                list.push(at + header.body, len, FRAME_LEN)?;
+                at += header.len;
+            }
+            _ if rest.is_empty() || is_tail(rest) && id3v2_size(rest).is_none() => break,
+            _ => {
+                if let Some(size) = id3v2_size(rest) {
+                    at += size;
+                    continue;
+                }
+                // Junk behind the last frame is ignored, junk or another stream between is not.
+                let next = (at + 1..bytes.len()).find(|&at| {
+                    Header::read(bytes, at).is_some_and(|h| h.agrees_with(&first))
+                        && is_run(bytes, at, 3)
+                });
+                if let Some(other) = Header::read(bytes, at)
+                    && !other.agrees_with(&first)
+                    && is_run(bytes, at, 3)
+                {
+                    ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+                }
+                let Some(next) = next else { break };
+                n_gaps += 1;
+                let (n_bytes, mean) = (next - at, list.mean_len() + first.body);
+                list.skip(((n_bytes + mean / 2) / mean).max(1) as u64 * u64::from(FRAME_LEN));
+                at = next;
+            }
+        }
+    }
+    if n_gaps > 0 {
+        ledger.note(Damage::Junk, n_gaps, Reason::CorruptPackets { count: n_gaps })?;
+    }
+    let n_frames = list.n_frames();
+    list.check(None, ledger)?;
+    Coded.settle(bytes, packets, rate_hz)?;
+    Ok(Layout {
+        codec: Codec::Aac,
+        rate_hz: config.rate_hz,
+        n_channels: config.n_channels,
+        n_frames,
+        delay: 0,
+        coding: Box::new(Coded),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A header of AAC-LC, 44.1 kHz, mono, before a body that nobody decodes here.
+    fn frame(body: usize) -> Vec<u8> {
+        let len = (body + 7) as u32;
+        let head = [0xFF, 0xF1, 0x50, 0x40 | (len >> 11) as u8, (len >> 3) as u8];
+        let mut frame = head.to_vec();
+        frame.extend([(len << 5) as u8 | 0x1F, 0xFC]);
+        frame.resize(body + 7, 0x11);
+        frame
+    }
+
+    fn open(bytes: &[u8]) -> Result<Layout, Reason> {
+        super::open(bytes, 0, &mut Vec::new(), &mut Ledger::default())
+    }
+
+    #[test]
+    fn frames_are_counted_and_damage_is_seen() {
+        let good = frame(200).repeat(10);
+        assert_eq!(Adts.find(&good, 0), Some(0));
+        assert_eq!(open(&good).unwrap().n_frames, 10_240);
+        let tagged = [&good[..], b"TAG", &[0; 125]].concat();
+        assert_eq!(open(&tagged).unwrap().n_frames, 10_240);
+        assert_eq!(
+            open(&good[..good.len() - 50]).unwrap_err(),
+            Reason::Truncated { decoded: 9216, expected: Some(10_240) }
+        );
+        let torn = [&good[..], &[0x55; 99], &good].concat();
+        assert_eq!(open(&torn).unwrap_err(), Reason::CorruptPackets { count: 1 });
+        let mut stereo = frame(200);
+        stereo[3] = stereo[3] & 0x3F | 0x80;
+        assert_eq!(open(&[good, stereo.repeat(9)].concat()).unwrap_err(), Reason::ParamsChanged);
+    }
+
+    #[test]
+    fn other_objects_are_refused_by_name() {
+        let mut main = frame(100);
+        main[2] &= 0x3F;
+        assert_eq!(open(&main).unwrap_err(), Reason::UnsupportedCodec("AAC Main".to_owned()));
+        let mut many = frame(100);
+        many[6] |= 3;
+        assert!(matches!(open(&many), Err(Reason::UnsupportedCodec(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_end_in_a_list_or_an_error(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..2000),
+            headers in prop::collection::vec((0usize..2000, 1usize..300), 0..20),
+        ) {
+            for (at, len) in headers {
+                if let Some(slot) = bytes.get_mut(at..at + 7) {
+                    slot.copy_from_slice(&frame(len)[..7]);
+                }
+            }
+            let mut packets = Vec::new();
+            for at in 0..bytes.len() {
+                if Adts.find(&bytes, at).is_some() {
+                    let _ = super::open(&bytes, at, &mut packets, &mut Ledger::default());
+                    prop_assert!(packets.len() <= bytes.len());
+                }
+            }
+        }
+    }
+}

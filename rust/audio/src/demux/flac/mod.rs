@@ -1,0 +1,195 @@
+//! FLAC, RFC 9639: the way from frame to frame, and frames to samples.
+//!
+//! Metadata blocks are walked by their length, and where a length is wrong the first frame is
+//! searched: an odd cue sheet, picture or comment does not cost the recording. The frames have the
+//! last word on everything that STREAMINFO says: it has no checksum, and they have two each.
+
+mod recording;
+mod walk;
+
+use crate::{
+    bytes::{from, le_u32},
+    cancel::Cancel,
+    codec::flac::{Feed, Header, StreamInfo, info},
+    demux::packets::{Outcome, Tally},
+    error::Reason,
+    report::{Damage, Ledger},
+    sink::Sink,
+};
+use walk::{Walk, find};
+
+pub(crate) use recording::Flac;
+pub(crate) use walk::Timeline;
+
+#[cfg(test)]
+pub(crate) use walk::tests::frame as test_frame;
+
+/// Where the frames lie and what they are.
+#[derive(Clone, Debug)]
+struct Layout {
+    info: StreamInfo,
+    n_frames: u64,
+    timeline: Timeline,
+    audio: usize,
+    end: usize,
+}
+
+/// Frames for each byte above which a length is checked before anything is sized by it. Music has
+/// less than one; digital silence has thousands.
+const PLAUSIBLE_FRAMES_PER_BYTE: u64 = 8;
+
+/// Reads the metadata of the stream at `offset`, and its first and last frame.
+fn open(
+    bytes: &[u8],
+    offset: usize,
+    cancel: &Cancel,
+    ledger: &mut Ledger,
+) -> Result<Layout, Reason> {
+    let (mut info, behind, audio) = info::read(bytes, offset)?;
+    let bytes = without_tags(bytes, behind);
+    let promised = info.promised;
+    let first = audio.and_then(|at| Some((at, Header::parse(from(bytes, at))?)));
+    let first = first.or_else(|| search(bytes, behind, &info));
+    let Some((audio, header)) = first else {
+        return match promised {
+            0 if audio.is_none_or(|at| at < bytes.len()) => {
+                Err(Reason::malformed("no audio follows"))
+            }
+            _ => {
+                if promised > 0 {
+                    let reason = Reason::Truncated { decoded: 0, expected: Some(promised) };
+                    ledger.note(Damage::Truncated, 1, reason)?;
+                }
+                let (n_frames, timeline) = (promised, Timeline::Numbered);
+                Ok(Layout { info, n_frames, timeline, audio: behind, end: behind })
+            }
+        };
+    };
+    info.agree(&header)?;
+    let timeline = Timeline::new(&info, &header);
+    let mut layout = Layout { info, n_frames: promised, timeline, audio, end: bytes.len() };
+    let Some(last) = layout.walk(bytes).and_then(|walk| walk.last(audio)) else {
+        return Err(Reason::malformed("no frame parses"));
+    };
+    let is_plausible = last.end() / PLAUSIBLE_FRAMES_PER_BYTE <= (layout.end - audio) as u64;
+    let is_sure = is_plausible && timeline != Timeline::Counted && last.is_intact();
+    layout.n_frames = match promised {
+        0 if is_sure => last.end(),
+        _ if is_sure && last.end() == promised => promised,
+        // Something is wrong: what counts is what is there.
+        _ => match layout.count(bytes, cancel, ledger)? {
+            decoded if decoded < promised => {
+                let reason = Reason::Truncated { decoded, expected: Some(promised) };
+                ledger.note(Damage::Truncated, 1, reason)?;
+                promised
+            }
+            n_frames => n_frames,
+        },
+    };
+    Ok(layout)
+}
+
+impl Layout {
+    fn walk<'a>(&self, bytes: &'a [u8]) -> Option<Walk<'a>> {
+        Walk::new(bytes.get(..self.end)?, self.audio, &self.info, self.timeline)
+    }
+
+    /// Frames whose checksum is wrong, or that do not follow the one before them.
+    fn n_broken(&self, bytes: &[u8], cancel: &Cancel) -> Result<u64, Reason> {
+        let Some(mut walk) = self.walk(bytes) else { return Ok(0) };
+        let (mut n_broken, mut expected) = (0, 0);
+        while let Some(frame) = walk.next() {
+            cancel.check()?;
+            n_broken += u64::from(!frame.is_intact() || frame.pts != expected);
+            expected = frame.end();
+        }
+        Ok(n_broken)
+    }
+
+    /// Where the last undamaged frame ends.
+    fn count(&self, bytes: &[u8], cancel: &Cancel, ledger: &mut Ledger) -> Result<u64, Reason> {
+        let mut end = 0;
+        let mut n_frames = 0;
+        let Some(mut walk) = self.walk(bytes) else { return Ok(0) };
+        while let Some(frame) = walk.next() {
+            cancel.check()?;
+            if frame.is_intact() {
+                end = frame.end();
+                n_frames += u64::from(frame.header.n_frames);
+            }
+        }
+        // A number in a header alone bears nothing out.
+        let is_plausible = end / PLAUSIBLE_FRAMES_PER_BYTE <= bytes.len() as u64;
+        if is_plausible || end / 2 <= n_frames {
+            Ok(end)
+        } else {
+            ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+            Ok(n_frames)
+        }
+    }
+}
+
+/// Searches the first frame after STREAMINFO, where a metadata block is not as long as it says.
+fn search(bytes: &[u8], behind: usize, info: &StreamInfo) -> Option<(usize, Header)> {
+    let mut at = behind;
+    loop {
+        let (found, header) = find(bytes, at..bytes.len(), |_| true)?;
+        // A picture may hold what looks like a header, and nothing in it has the checksum of a
+        // frame.
+        let timeline = Timeline::new(info, &header);
+        let frame = Walk::new(bytes, found, info, timeline).and_then(|mut walk| walk.next());
+        if frame.is_some_and(|frame| frame.is_intact()) {
+            return Some((found, header));
+        }
+        at = found + 1;
+    }
+}
+
+/// Leaves out `ID3v1` and `APEv2` tags at the end.
+fn without_tags(bytes: &[u8], least: usize) -> &[u8] {
+    let mut end = bytes.len();
+    let before = |end: usize, len: usize| end.checked_sub(len).filter(|&at| at >= least);
+    if let Some(at) = before(end, 128)
+        && from(bytes, at).starts_with(b"TAG")
+    {
+        end = at;
+    }
+    if let Some(at) = before(end, 32)
+        && from(bytes, at).starts_with(b"APETAGEX")
+    {
+        let len = le_u32(bytes, at + 12).unwrap_or(0) as usize;
+        let has_header = le_u32(bytes, at + 20).is_some_and(|flags| flags >> 31 == 1);
+        let len = len.saturating_add(if has_header { 32 } else { 0 });
+        end = before(end, len).unwrap_or(end);
+    }
+    bytes.get(..end).unwrap_or(bytes)
+}
+
+/// Decodes from PCM frame `start` (0: from the first frame) until the sink is full.
+fn decode(
+    bytes: &[u8],
+    layout: &Layout,
+    start: u64,
+    sink: &mut Sink<'_>,
+    cancel: &Cancel,
+) -> Result<(), Reason> {
+    let Some(mut walk) = layout.walk(bytes) else { return Ok(()) };
+    if start > 0 {
+        walk.seek(start);
+    }
+    let mut feed = Feed::new(layout.info);
+    let mut tally = Tally::default();
+    while !sink.is_full() {
+        cancel.check()?;
+        let Some(frame) = walk.next() else { break };
+        if frame.end() <= sink.next() {
+            continue;
+        }
+        tally.add(if frame.is_intact() {
+            feed.push(&frame.header, frame.pts as i64, frame.data, sink)?
+        } else {
+            Outcome::WrongChecksum
+        });
+    }
+    tally.finish(sink)
+}

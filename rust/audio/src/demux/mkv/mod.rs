@@ -1,0 +1,372 @@
+//! Matroska and `WebM`, RFC 9559: one walk over all elements lists the packets.
+//!
+//! Times in Matroska are rounded, to milliseconds as a rule, so they place nothing: the frames
+//! before a packet are the sum of what the packets before it hold. Times only show gaps ([`gaps`]).
+
+mod block;
+mod ebml;
+mod gaps;
+mod track;
+
+use block::Block;
+use ebml::{Element, float, int, uint};
+use gaps::{Clock, Timed};
+
+pub(crate) use track::TrackEntry;
+
+use crate::{
+    codec::{Codec, Counter},
+    demux::{
+        Container, Input, Recording, Scratch,
+        packets::{Layout, List, Listed, Packet, Track},
+    },
+    error::Reason,
+    memory,
+    report::{Damage, Ledger},
+};
+
+/// Matroska and `WebM`.
+pub(crate) struct Matroska;
+
+impl Container for Matroska {
+    fn find(&self, bytes: &[u8], at: usize) -> Option<usize> {
+        (at == 0 && bytes.starts_with(&[0x1A, 0x45, 0xDF, 0xA3])).then_some(at)
+    }
+
+    fn codec(&self, _: &[u8], _: usize) -> Option<Codec> {
+        None
+    }
+
+    fn open(
+        &self,
+        input: Input<'_>,
+        scratch: &mut Scratch,
+        ledger: &mut Ledger,
+    ) -> Result<Box<dyn Recording>, Reason> {
+        let layout = open(input.bytes, &mut scratch.packets, ledger)?;
+        Ok(Box::new(Listed::from(layout)))
+    }
+}
+
+mod id {
+    pub(crate) const SEGMENT: u32 = 0x1853_8067;
+    pub(crate) const INFO: u32 = 0x1549_A966;
+    pub(crate) const TIMESTAMP_SCALE: u32 = 0x2A_D7B1;
+    pub(crate) const DURATION: u32 = 0x4489;
+    pub(crate) const TRACKS: u32 = 0x1654_AE6B;
+    pub(crate) const TRACK_ENTRY: u32 = 0xAE;
+    pub(crate) const TRACK_NUMBER: u32 = 0xD7;
+    pub(crate) const TRACK_TYPE: u32 = 0x83;
+    pub(crate) const CODEC_ID: u32 = 0x86;
+    pub(crate) const CODEC_PRIVATE: u32 = 0x63A2;
+    pub(crate) const CODEC_DELAY: u32 = 0x56AA;
+    pub(crate) const AUDIO: u32 = 0xE1;
+    pub(crate) const RATE: u32 = 0xB5;
+    pub(crate) const OUTPUT_RATE: u32 = 0x78B5;
+    pub(crate) const CHANNELS: u32 = 0x9F;
+    pub(crate) const BIT_DEPTH: u32 = 0x6264;
+    pub(crate) const ENCODINGS: u32 = 0x6D80;
+    pub(crate) const ENCODING: u32 = 0x6240;
+    pub(crate) const ENCRYPTION: u32 = 0x5035;
+    pub(crate) const CLUSTER: u32 = 0x1F43_B675;
+    pub(crate) const CUES: u32 = 0x1C53_BB6B;
+    pub(crate) const CLUSTER_TIME: u32 = 0xE7;
+    pub(crate) const SIMPLE_BLOCK: u32 = 0xA3;
+    pub(crate) const BLOCK_GROUP: u32 = 0xA0;
+    pub(crate) const BLOCK: u32 = 0xA1;
+    pub(crate) const DISCARD_PADDING: u32 = 0x75A2;
+}
+
+/// Elements that are entered rather than passed over. That makes the walk flat, and sizes that
+/// are not known no matter.
+const ENTERED: [u32; 9] = [
+    id::SEGMENT,
+    id::INFO,
+    id::TRACKS,
+    id::TRACK_ENTRY,
+    id::AUDIO,
+    id::ENCODINGS,
+    id::ENCODING,
+    id::CLUSTER,
+    id::BLOCK_GROUP,
+];
+
+/// Lists the packets of the first audio track.
+///
+/// Where elements do not parse, the walk goes on with the next block or cluster. The times of blocks then
+/// tell how many packets are lost between two.
+fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<Layout, Reason> {
+    let mut walk = Walk::new(List::new(listed, bytes), ledger);
+    let is_cut = walk.run(bytes)?;
+    let Some(stream) = walk.stream else {
+        return Err(if is_cut {
+            Reason::Truncated { decoded: 0, expected: None }
+        } else {
+            Reason::malformed("there is no audio track")
+        });
+    };
+    let (mut list, ledger) = (walk.list, walk.ledger);
+    let rate_hz = stream.track.rate_hz;
+    let frames = |ns: u64| {
+        let frames = (u128::from(ns) * u128::from(rate_hz) + 500_000_000) / 1_000_000_000;
+        u64::try_from(frames).unwrap_or(u64::MAX)
+    };
+    let delay = stream.track.delay.unwrap_or_else(|| frames(stream.delay_ns));
+    let delay_ns = u128::from(delay) * 1_000_000_000 / u128::from(rate_hz.max(1));
+    let clock = Clock {
+        scale_ns: walk.scale_ns,
+        rate_hz,
+        duration_ns: walk.duration_ns,
+        trimmed_ns: u64::try_from(delay_ns).unwrap_or(u64::MAX).saturating_add(walk.discard_ns),
+    };
+    let gaps = clock.gaps(&walk.blocks, list.n_frames())?;
+    if let Some((count, byte)) = walk.junk {
+        // Where packets are missing, it is what is left of them.
+        let reason = if gaps.is_empty() {
+            Reason::Junk { count, byte }
+        } else {
+            Reason::CorruptPackets { count }
+        };
+        ledger.note(Damage::Junk, count, reason)?;
+    }
+    if !gaps.is_empty() {
+        let count = gaps.len() as u64;
+        ledger.note(Damage::LostPackets, count, Reason::LostPackets { count })?;
+        list.spread(&gaps);
+    }
+    list.check(None, ledger)?;
+    if is_cut {
+        let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
+        ledger.note(Damage::Truncated, 1, reason)?;
+    }
+    // Half a second covers what the other tracks of a film last longer.
+    let slack = if is_cut { 0 } else { u64::from(rate_hz / 2) };
+    let promised = frames(walk.duration_ns.unwrap_or(0));
+    let n_coded = list.n_frames();
+    if walk.n_tracks == 1 && promised > n_coded.saturating_add(slack) {
+        list.check(Some(promised), ledger)?;
+    }
+    let n_coded = list.n_frames();
+    let Track { codec, rate_hz, n_channels, mut coding, .. } = stream.track;
+    let delay = delay.min(n_coded);
+    let n_frames = (n_coded - delay).saturating_sub(frames(walk.discard_ns));
+    coding.settle(bytes, listed, rate_hz)?;
+    Ok(Layout { codec, rate_hz, n_channels, n_frames, delay, coding })
+}
+
+/// The audio track that is read.
+struct Stream {
+    number: u64,
+    track: Track,
+    delay_ns: u64,
+    counter: Counter,
+}
+
+struct Walk<'a, 'l> {
+    list: List<'l>,
+    ledger: &'l mut Ledger,
+    scale_ns: u64,
+    duration_ns: Option<u64>,
+    entry: Option<TrackEntry<'a>>,
+    n_tracks: u64,
+    stream: Option<Stream>,
+    cluster_time: i64,
+    /// When the blocks of the track say that they begin.
+    blocks: Vec<Timed>,
+    /// Frames at the end of the last block that are not meant to be heard.
+    discard_ns: u64,
+    /// In how many places something else than an element lies, and where the first of it begins.
+    junk: Option<(u64, u64)>,
+}
+
+impl<'a, 'l> Walk<'a, 'l> {
+    fn new(list: List<'l>, ledger: &'l mut Ledger) -> Self {
+        Self {
+            list,
+            ledger,
+            scale_ns: 1_000_000,
+            duration_ns: None,
+            entry: None,
+            n_tracks: 0,
+            stream: None,
+            cluster_time: 0,
+            blocks: Vec::new(),
+            discard_ns: 0,
+            junk: None,
+        }
+    }
+
+    /// Goes over all elements; whether the file breaks off.
+    fn run(&mut self, bytes: &'a [u8]) -> Result<bool, Reason> {
+        let mut at = 0;
+        let mut segment_end = None;
+        while at < bytes.len() {
+            let Some(element) = Element::read(bytes, at) else {
+                // Fewer bytes than a header has, or something else behind the segment.
+                let is_behind = segment_end.is_some_and(|end| at >= end);
+                if !is_behind && bytes.len() - at >= 12 {
+                    self.meet_junk(at);
+                    at = self.resync(bytes, at + 1);
+                    continue;
+                }
+                return Ok(!is_behind);
+            };
+            if element.id == id::SEGMENT {
+                if segment_end.is_some() {
+                    break; // a second segment is another recording
+                }
+                segment_end = Some(element.end().unwrap_or(usize::MAX));
+            }
+            if ENTERED.contains(&element.id) {
+                self.enter(element.id)?;
+                at = element.body;
+                continue;
+            }
+            let Some(end) = element.end().filter(|&end| end <= bytes.len()) else {
+                let next = self.resync(bytes, at + 1);
+                if next < bytes.len() {
+                    self.meet_junk(at);
+                    at = next;
+                    continue;
+                }
+                return Ok(true);
+            };
+            match self.element(bytes, &element) {
+                Err(reason) if reason.is_damage() => {
+                    self.ledger.note(Damage::CorruptPackets, 1, reason)?;
+                }
+                result => result?,
+            }
+            at = end;
+        }
+        self.leave_entry()?;
+        Ok(segment_end.is_some_and(|end| end != usize::MAX && end > bytes.len()))
+    }
+
+    fn meet_junk(&mut self, at: usize) {
+        let (count, _) = self.junk.get_or_insert((0, at as u64));
+        *count += 1;
+    }
+
+    /// Where the walk can go on from `at`: a cluster, or a block of the track with another element
+    /// or the end behind it. The end of the bytes if there is none.
+    fn resync(&self, bytes: &[u8], at: usize) -> usize {
+        let mut places = at..bytes.len();
+        let track = self.stream.as_ref().map(|stream| stream.number);
+        let is_place = |&at: &usize| {
+            let Some(element) = Element::read(bytes, at) else { return false };
+            match element.id {
+                id::CLUSTER => true,
+                id::SIMPLE_BLOCK => {
+                    let Some(end) = element.end().filter(|&end| end <= bytes.len()) else {
+                        return false;
+                    };
+                    let follows = Element::read(bytes, end).map(|next| next.id);
+                    let is_known = match follows {
+                        Some(id) => {
+                            matches!(
+                                id,
+                                id::SIMPLE_BLOCK | id::BLOCK_GROUP | id::CLUSTER | id::CUES
+                            )
+                        }
+                        None => end == bytes.len(),
+                    };
+                    is_known
+                        && Block::read(element.data(bytes))
+                            .is_ok_and(|block| Some(block.track) == track)
+                }
+                _ => false,
+            }
+        };
+        places.find(is_place).unwrap_or(bytes.len())
+    }
+
+    fn enter(&mut self, id: u32) -> Result<(), Reason> {
+        match id {
+            id::TRACK_ENTRY => {
+                self.leave_entry()?;
+                self.entry = Some(TrackEntry::default());
+                self.n_tracks += 1;
+            }
+            id::CLUSTER => self.leave_entry()?,
+            id::ENCODINGS => {
+                if let Some(entry) = &mut self.entry {
+                    entry.is_encoded = true;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the entry that was read if it is the first of an audio track.
+    fn leave_entry(&mut self) -> Result<(), Reason> {
+        if let Some(entry) = self.entry.take()
+            && entry.kind == 2
+            && self.stream.is_none()
+        {
+            let track = entry.track()?;
+            let counter = track.coding.counter(&track)?;
+            let delay_ns = entry.delay_ns;
+            self.stream = Some(Stream { number: entry.number, track, delay_ns, counter });
+        }
+        Ok(())
+    }
+
+    fn element(&mut self, bytes: &'a [u8], element: &Element) -> Result<(), Reason> {
+        let data = element.data(bytes);
+        let number = || uint(data).unwrap_or(0);
+        match element.id {
+            id::TIMESTAMP_SCALE => self.scale_ns = number().max(1),
+            id::DURATION => {
+                let ns = float(data).unwrap_or(0.0) * self.scale_ns as f64;
+                self.duration_ns = Some(ns as u64);
+            }
+            id::CLUSTER_TIME => self.cluster_time = number() as i64,
+            id::SIMPLE_BLOCK | id::BLOCK => return self.block(bytes, element),
+            id::DISCARD_PADDING => self.discard_ns = int(data).unwrap_or(0).max(0) as u64,
+            _ => {}
+        }
+        let Some(entry) = &mut self.entry else { return Ok(()) };
+        match element.id {
+            id::TRACK_NUMBER => entry.number = number(),
+            id::TRACK_TYPE => entry.kind = number(),
+            id::CODEC_ID => entry.codec = data,
+            id::CODEC_PRIVATE => entry.private = data,
+            id::CODEC_DELAY => entry.delay_ns = number(),
+            id::RATE => entry.rate_hz = float(data),
+            id::OUTPUT_RATE => entry.output_rate_hz = float(data),
+            id::CHANNELS => entry.n_channels = Some(number()),
+            id::BIT_DEPTH => entry.bits = Some(number()),
+            id::ENCRYPTION => entry.is_encrypted = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, bytes: &[u8], element: &Element) -> Result<(), Reason> {
+        let block = Block::read(element.data(bytes))?;
+        let Some(stream) = self.stream.as_mut().filter(|s| s.number == block.track) else {
+            return Ok(());
+        };
+        self.discard_ns = 0;
+        let time = self.cluster_time.saturating_add(i64::from(block.time));
+        let before = self.list.n_frames();
+        let mut at = element.body + block.payload;
+        let mut packets = Vec::with_capacity(block.lens.len());
+        for len in block.lens {
+            let packet = bytes.get(at..at + len).unwrap_or_default();
+            packets.push((at, len, (stream.counter)(packet)?));
+            at += len;
+        }
+        let own = packets.iter().map(|&(.., n_frames)| u64::from(n_frames)).sum::<u64>();
+        memory::push(&mut self.blocks, Timed { time, before, own })?;
+        for (at, len, n_frames) in packets {
+            self.list.push(at, len, n_frames)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

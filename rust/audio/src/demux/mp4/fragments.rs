@@ -1,0 +1,215 @@
+//! Movie fragments: `moof`, `traf` and `trun`, ISO/IEC 14496-12 section 8.8.
+
+use super::boxes::{AtomBox, Boxes, find, find_path};
+use crate::{
+    bytes::{be_u32, be_u64, from, u8_at},
+    demux::packets::List,
+    error::Reason,
+    memory,
+};
+
+/// What packets are like where a fragment does not say it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Defaults {
+    duration: u32,
+    size: u32,
+}
+
+impl Defaults {
+    /// The track's `trex` box.
+    pub(super) fn find(moov: &[u8], track: u32) -> Self {
+        let mvex = find(moov, *b"mvex").unwrap_or_default();
+        let trex = Boxes::new(mvex)
+            .filter(|item| &item.kind == b"trex")
+            .find(|item| be_u32(item.body, 4) == Some(track))
+            .map_or(&[][..], |item| item.body);
+        Self { duration: be_u32(trex, 12).unwrap_or(0), size: be_u32(trex, 16).unwrap_or(0) }
+    }
+}
+
+/// What all fragments hold together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    /// In the track's timescale.
+    pub(super) duration: u64,
+    /// Whether a fragment begins later than the one before ends.
+    pub(super) is_gappy: bool,
+}
+
+/// Lists the packets of a track in all fragments.
+pub(super) fn list(
+    bytes: &[u8],
+    track: u32,
+    defaults: Defaults,
+    frame_len: u32,
+    list: &mut List<'_>,
+) -> Result<Sum, Reason> {
+    let mut duration = 0u64;
+    let mut timed = Vec::new();
+    // One that is cut shows that the file is; what is left of it says nothing.
+    let whole = |item: &AtomBox<'_>| &item.kind == b"moof" && !item.is_cut;
+    for moof in Boxes::new(bytes).filter(whole) {
+        // Without a base of its own a track follows the one before it.
+        let mut end = moof.offset;
+        for traf in Boxes::new(moof.body).filter(|item| &item.kind == b"traf") {
+            let Some(head) = Head::read(traf.body, defaults) else {
+                return Err(Reason::malformed("there is no tfhd box"));
+            };
+            let base = match head.base {
+                Some(base) => usize::try_from(base).unwrap_or(usize::MAX),
+                None if head.is_from_moof => moof.offset,
+                None => end,
+            };
+            end = base;
+            if head.track != track {
+                continue;
+            }
+            let time = find_path(traf.body, &[*b"tfdt"]).and_then(|body| {
+                let is_wide = u8_at(body, 0) == Some(1);
+                if is_wide { be_u64(body, 4) } else { be_u32(body, 4).map(u64::from) }
+            });
+            let packet = u64::from(head.defaults.duration.max(1));
+            if let Some(time) = time {
+                let before = list.n_frames();
+                memory::push(&mut timed, Timed { time, due: duration, before, packet })?;
+            }
+            for trun in Boxes::new(traf.body).filter(|item| &item.kind == b"trun") {
+                duration = duration.saturating_add(run(
+                    trun.body,
+                    base,
+                    &mut end,
+                    head.defaults,
+                    frame_len,
+                    list,
+                )?);
+            }
+        }
+    }
+    let gaps = gaps(&timed, frame_len)?;
+    let lost = gaps.iter().map(|gap| gap.duration).fold(0, u64::saturating_add);
+    let frames: Vec<_> = gaps.iter().map(|gap| (gap.before, gap.n_frames)).collect();
+    list.spread(&frames);
+    Ok(Sum { duration: duration.saturating_add(lost), is_gappy: !gaps.is_empty() })
+}
+
+/// When a fragment says that it begins.
+struct Timed {
+    time: u64,
+    /// When it would if nothing were missing and the first one began at 0.
+    due: u64,
+    /// Frames of the packets before it.
+    before: u64,
+    /// The duration of a packet.
+    packet: u64,
+}
+
+/// A place where packets are missing.
+struct Gap {
+    before: u64,
+    n_frames: u64,
+    duration: u64,
+}
+
+/// Where fragments begin later than those before them end, and the next one bears it out: a time that
+/// it falls behind is false, and so is one that goes back.
+fn gaps(timed: &[Timed], frame_len: u32) -> Result<Vec<Gap>, Reason> {
+    let next = timed.iter().skip(1).map(Some).chain([None]);
+    let is_false = |one: &Timed, next: Option<&Timed>| {
+        next.is_some_and(|next| next.time.saturating_add(next.packet) < one.end(next.due))
+    };
+    let mut gaps = Vec::new();
+    let mut last: Option<&Timed> = None;
+    for (one, next) in timed.iter().zip(next) {
+        if is_false(one, next) {
+            continue;
+        }
+        let expected = last.map_or(one.time, |last| last.end(one.due));
+        if one.time.saturating_add(one.packet) < expected {
+            continue;
+        }
+        let late = one.time.saturating_sub(expected);
+        if late > one.packet {
+            let n_frames = (late / one.packet).saturating_mul(u64::from(frame_len));
+            memory::push(&mut gaps, Gap { before: one.before, n_frames, duration: late })?;
+        }
+        last = Some(one);
+    }
+    Ok(gaps)
+}
+
+impl Timed {
+    /// When what is due later comes, if nothing is missing between.
+    fn end(&self, due: u64) -> u64 {
+        self.time.saturating_add(due.saturating_sub(self.due))
+    }
+}
+
+/// The `tfhd` box.
+struct Head {
+    track: u32,
+    base: Option<u64>,
+    is_from_moof: bool,
+    defaults: Defaults,
+}
+
+impl Head {
+    fn read(traf: &[u8], mut defaults: Defaults) -> Option<Self> {
+        let tfhd = find(traf, *b"tfhd")?;
+        let flags = be_u32(tfhd, 0)?;
+        let has = |flag: u32| flags & flag != 0;
+        let mut at = 8;
+        let base = if has(1) { be_u64(tfhd, at) } else { None };
+        at += if has(1) { 8 } else { 0 };
+        at += if has(2) { 4 } else { 0 };
+        if has(8) {
+            defaults.duration = be_u32(tfhd, at)?;
+            at += 4;
+        }
+        if has(0x10) {
+            defaults.size = be_u32(tfhd, at)?;
+        }
+        Some(Self { track: be_u32(tfhd, 4)?, base, is_from_moof: has(0x2_0000), defaults })
+    }
+}
+
+/// Lists the packets of a `trun` box and gives their duration. `end` is where the one before ended.
+fn run(
+    trun: &[u8],
+    base: usize,
+    end: &mut usize,
+    defaults: Defaults,
+    frame_len: u32,
+    list: &mut List<'_>,
+) -> Result<u64, Reason> {
+    let cut = || Reason::malformed("a trun box is cut");
+    let flags = be_u32(trun, 0).ok_or_else(cut)?;
+    let has = |flag: u32| flags & flag != 0;
+    let count = be_u32(trun, 4).ok_or_else(cut)?;
+    let mut at = 8;
+    if has(1) {
+        let offset = be_u32(trun, at).ok_or_else(cut)? as i32;
+        *end = base.saturating_add_signed(offset as isize);
+        at += 4;
+    }
+    at += if has(4) { 4 } else { 0 };
+    let mut duration = 0u64;
+    let mut fields = from(trun, at);
+    for _ in 0..count {
+        // Each packet takes a byte of the file at least, whatever the count.
+        let mut field = |flag: u32, default: u32| {
+            if !has(flag) {
+                return Ok(default);
+            }
+            let value = be_u32(fields, 0).ok_or_else(cut)?;
+            fields = from(fields, 4);
+            Ok(value)
+        };
+        duration = duration.saturating_add(u64::from(field(0x100, defaults.duration)?));
+        let len = field(0x200, defaults.size)? as usize;
+        field(0x400, 0)?;
+        field(0x800, 0)?;
+        list.push(*end, len, frame_len)?;
+        *end = end.saturating_add(len);
+    }
+    Ok(duration)
+}

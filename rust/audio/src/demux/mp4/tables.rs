@@ -1,0 +1,129 @@
+//! The sample tables of a `moov` box: which bytes are packets.
+
+use super::boxes::find;
+use crate::{
+    bytes::{be_u32, be_u64, from},
+    demux::packets::List,
+    error::Reason,
+};
+
+/// Lists the packets, and gives the sum of their durations in the track's timescale. Fragmented
+/// files may have empty tables or none.
+pub(super) fn list(
+    stbl: &[u8],
+    frame_len: u32,
+    list: &mut List<'_>,
+    is_fragmented: bool,
+) -> Result<Option<u64>, Reason> {
+    let missing = |what: &str| Reason::malformed(format!("there is no {what} box"));
+    let tables = (|| {
+        let sizes = Sizes::read(stbl).ok_or_else(|| missing("stsz"))?;
+        let chunks = Chunks::read(stbl).ok_or_else(|| missing("stco"))?;
+        let runs = find(stbl, *b"stsc").ok_or_else(|| missing("stsc"))?;
+        Ok((sizes, chunks, runs))
+    })();
+    let (sizes, chunks, runs) = match tables {
+        Err(_) if is_fragmented => return Ok(None),
+        tables => tables?,
+    };
+    let mut runs = from(runs, 8).as_chunks::<12>().0.iter().peekable();
+    let mut per_chunk = 0;
+    let mut n = 0;
+    for (i, offset) in chunks.offsets().enumerate() {
+        while let Some(run) =
+            runs.next_if(|run| be_u32(*run, 0).is_some_and(|f| f as usize <= i + 1))
+        {
+            per_chunk = be_u32(run, 4).unwrap_or(0);
+            if be_u32(run, 8).is_some_and(|entry| entry > 1) {
+                return Err(Reason::ParamsChanged);
+            }
+        }
+        let mut at = usize::try_from(offset).unwrap_or(usize::MAX);
+        for _ in 0..per_chunk {
+            if n == sizes.count {
+                break;
+            }
+            let len = sizes.get(n).ok_or_else(|| Reason::malformed("the stsz box is cut"))?;
+            list.push(at, len, frame_len)?;
+            at = at.saturating_add(len);
+            n += 1;
+        }
+    }
+    if n < sizes.count {
+        return Err(Reason::malformed(format!("of {} packets only {n} have a place", sizes.count)));
+    }
+    Ok(Some(duration(stbl)))
+}
+
+/// The `stsz` box: sizes of packets.
+struct Sizes<'a> {
+    all: usize,
+    each: &'a [u8],
+    count: usize,
+}
+
+impl<'a> Sizes<'a> {
+    fn read(stbl: &'a [u8]) -> Option<Self> {
+        let stsz = find(stbl, *b"stsz")?;
+        let (all, count) = (be_u32(stsz, 4)? as usize, be_u32(stsz, 8)? as usize);
+        Some(Self { all, each: from(stsz, 12), count })
+    }
+
+    fn get(&self, n: usize) -> Option<usize> {
+        if self.all > 0 {
+            return Some(self.all);
+        }
+        be_u32(self.each, n.checked_mul(4)?).map(|size| size as usize)
+    }
+}
+
+/// The `stco` or `co64` box: where runs of packets begin.
+struct Chunks<'a> {
+    offsets: &'a [u8],
+    count: usize,
+    width: usize,
+}
+
+impl<'a> Chunks<'a> {
+    fn read(stbl: &'a [u8]) -> Option<Self> {
+        let (width, body) = match find(stbl, *b"stco") {
+            Some(body) => (4, body),
+            None => (8, find(stbl, *b"co64")?),
+        };
+        Some(Self { offsets: from(body, 8), count: be_u32(body, 4)? as usize, width })
+    }
+
+    fn offsets(&self) -> impl Iterator<Item = u64> {
+        let width = self.width;
+        self.offsets.chunks_exact(width).take(self.count).map(move |bytes| {
+            let offset =
+                if width == 4 { be_u32(bytes, 0).map(u64::from) } else { be_u64(bytes, 0) };
+            offset.unwrap_or(u64::MAX)
+        })
+    }
+}
+
+/// The duration of the first packet.
+pub(super) fn first_duration(stbl: &[u8]) -> Option<u32> {
+    be_u32(find(stbl, *b"stts")?, 12)
+}
+
+/// Whether all packets but the last have one duration.
+pub(super) fn is_uniform(stbl: &[u8]) -> bool {
+    let stts = find(stbl, *b"stts").unwrap_or_default();
+    match be_u32(stts, 4) {
+        Some(1) => true,
+        Some(2) => be_u32(stts, 16) == Some(1),
+        _ => false,
+    }
+}
+
+/// The sum of the `stts` box; the last packet's share tells how much of it is meant to be heard.
+fn duration(stbl: &[u8]) -> u64 {
+    let stts = find(stbl, *b"stts").unwrap_or_default();
+    let entries = from(stts, 8).as_chunks::<8>().0.iter();
+    entries.take(be_u32(stts, 4).unwrap_or(0) as usize).fold(0, |sum, entry| {
+        let (count, delta) = (be_u32(entry, 0).unwrap_or(0), be_u32(entry, 4).unwrap_or(0));
+        sum.saturating_add(u64::from(count) * u64::from(delta))
+    })
+}

@@ -1,0 +1,246 @@
+//! What an MPEG stream is: where it begins, how long it is, and where its frames lie.
+//!
+//! What a Xing header promises is checked against the walk and never trusted: counts lie, and
+//! without a header decoders guess.
+
+use super::{
+    index::Index,
+    tag::Tag,
+    walk::{Found, is_run, walk},
+};
+use crate::{
+    Codec,
+    codec::mp3::header::{Header, Headers, Layer, NoHeader},
+    error::Reason,
+    report::{Damage, Ledger},
+};
+
+/// How far in the first frame may lie behind junk.
+const MAX_JUNK: usize = 64 * 1024;
+
+/// What the walk found.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) codec: Codec,
+    pub(crate) rate_hz: u32,
+    pub(crate) n_channels: u16,
+    /// Playable frames: what the encoder added at both ends is not counted.
+    pub(crate) n_frames: u64,
+    /// Decoded frames before the first playable one.
+    pub(crate) delay: u64,
+    /// PCM frames in one MPEG frame.
+    pub(crate) frame_len: u64,
+    /// How far back main data may begin.
+    pub(crate) reservoir_len: usize,
+}
+
+/// The codec of the frame at `offset`, where [`find_first`] found one.
+pub(crate) fn codec(bytes: &[u8], offset: usize) -> Codec {
+    Header::read(bytes, offset).map_or(Codec::Mp3, |header| header.codec())
+}
+
+/// Where the first believable frame begins, at `offset` or a little later.
+pub(crate) fn find_first(bytes: &[u8], offset: usize) -> Option<usize> {
+    if is_run(bytes, offset, 2) {
+        return Some(offset);
+    }
+    // Behind junk, chance agreement of two headers is not enough.
+    (offset + 1..bytes.len().min(offset + MAX_JUNK)).find(|&at| is_run(bytes, at, 3))
+}
+
+/// What MPEG audio there is that is not decoded here.
+pub(crate) fn refusal(bytes: &[u8], offset: usize) -> Option<&'static str> {
+    match Header::read(bytes, offset) {
+        Err(NoHeader::FreeFormat(layer)) => Some(match layer {
+            Layer::One => "MPEG layer I of free bit rate",
+            Layer::Two => "MPEG layer II of free bit rate",
+            Layer::Three => "MP3 of free bit rate",
+        }),
+        _ => None,
+    }
+}
+
+/// Walks the whole stream from its first frame on and notes the audio frames in `index`.
+///
+/// Where bytes between frames are lost, as many frames are taken for lost as fit them at the mean
+/// length of those that are there: empty ones stand in their places.
+pub(crate) fn open(
+    bytes: &[u8],
+    offset: usize,
+    index: &mut Index,
+    ledger: &mut Ledger,
+) -> Result<Layout, Reason> {
+    index.clear();
+    let no_frame = || Reason::malformed("there is no MPEG frame");
+    let first = Header::read(bytes, offset).map_err(|_| no_frame())?;
+    if first.is_refused() {
+        let channels = if first.is_mono { "mono" } else { "stereo" };
+        let what = format!("MPEG layer II in {channels} at {} kbit/s", first.kbits);
+        return Err(Reason::UnsupportedCodec(what));
+    }
+    let frame = bytes.get(offset..offset + first.len).filter(|_| first.layer == Layer::Three);
+    let tag = Tag::read(frame.unwrap_or_default(), &first);
+    let headers = Headers::like(bytes, offset).ok_or_else(no_frame)?;
+    let at = if tag.is_some() { offset + first.len } else { offset };
+    let Found { gaps, mixed, is_cut } = walk(bytes, &headers, at, first.is_mono, index);
+    index.check()?;
+    if mixed {
+        ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+    }
+    if !gaps.is_empty() {
+        let count = gaps.len() as u64;
+        ledger.note(Damage::Junk, count, Reason::CorruptPackets { count })?;
+        index.fill(&gaps)?;
+    }
+    let is_counted = tag.as_ref().is_some_and(|tag| tag.n_mpeg_frames.is_some());
+    let tag = tag.unwrap_or_default();
+    let found = index.n_frames() as u64;
+    let frame_len = first.n_frames();
+    // Some old writers count the frame that holds the tag; LAME does not.
+    let slack = u64::from(tag.trim.is_none());
+    let mut n_mpeg_frames = found;
+    if let Some(n) = tag.n_mpeg_frames.filter(|&n| n > found + slack) {
+        let expected = Some(n * frame_len);
+        let reason = Reason::Truncated { decoded: found * frame_len, expected };
+        ledger.note(Damage::Truncated, 1, reason)?;
+        n_mpeg_frames = n;
+    } else if is_cut && !is_counted {
+        ledger.mark(Damage::PartialFrame, 1);
+    }
+    let (delay, padding) = tag.trim.unwrap_or((0, 0));
+    Ok(Layout {
+        codec: first.codec(),
+        rate_hz: first.rate_hz,
+        n_channels: first.n_channels(),
+        n_frames: (n_mpeg_frames * frame_len).saturating_sub(delay + padding),
+        delay,
+        frame_len,
+        reservoir_len: first.reservoir_len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::demux::mpeg::decode::Entry;
+
+    /// A frame of MPEG-1, 128 kbit/s, 44.1 kHz, stereo, full of zeros: silence.
+    const FRAME_LEN: usize = 417;
+
+    fn frame() -> Vec<u8> {
+        let mut frame = vec![0xFF, 0xFB, 0x90, 0x00];
+        frame.resize(FRAME_LEN, 0);
+        frame
+    }
+
+    fn xing(n: u32, lame: bool) -> Vec<u8> {
+        let mut frame = frame();
+        frame[36..40].copy_from_slice(b"Xing");
+        frame[43] = 1;
+        frame[44..48].copy_from_slice(&n.to_be_bytes());
+        if lame {
+            frame[48..52].copy_from_slice(b"LAME");
+            frame[69..72].copy_from_slice(&[0x24, 0x04, 0x80]); // 576 and 1152
+        }
+        frame
+    }
+
+    fn layout(bytes: &[u8]) -> Result<Layout, Reason> {
+        let first = find_first(bytes, 0).expect("a frame");
+        open(bytes, first, &mut Index::default(), &mut Ledger::default())
+    }
+
+    #[test]
+    fn length_comes_from_the_walk() {
+        assert_eq!(layout(&frame().repeat(10)).unwrap().n_frames, 11_520);
+        // Ending within a frame, or in tags, changes nothing.
+        let mut bytes = frame().repeat(10);
+        bytes.extend(&frame()[..100]);
+        assert_eq!(layout(&bytes).unwrap().n_frames, 11_520);
+        let mut bytes = frame().repeat(10);
+        bytes.extend(b"TAG".iter().chain(&[0; 125]));
+        assert_eq!(layout(&bytes).unwrap().n_frames, 11_520);
+    }
+
+    #[test]
+    fn xing_is_a_promise_and_no_length() {
+        let file = |n, lame| [xing(n, lame), frame().repeat(10)].concat();
+        assert_eq!(layout(&file(0, false)).unwrap().n_frames, 11_520);
+        assert_eq!(layout(&file(3, false)).unwrap().n_frames, 11_520);
+        assert_eq!(layout(&file(11, false)).unwrap().n_frames, 11_520);
+        let lame = layout(&file(10, true)).unwrap();
+        assert_eq!((lame.n_frames, lame.delay), (11_520 - 576 - 1152, 576 + 529));
+        let expected = Some(20 * 1152);
+        assert_eq!(
+            layout(&file(20, true)).unwrap_err(),
+            Reason::Truncated { decoded: 11_520, expected }
+        );
+    }
+
+    #[test]
+    fn junk_between_frames_is_damage_and_around_them_is_not() {
+        let junk = vec![0x55; 1000];
+        assert_eq!(layout(&[junk.clone(), frame().repeat(5)].concat()).unwrap().n_frames, 5760);
+        assert_eq!(layout(&[frame().repeat(5), junk.clone()].concat()).unwrap().n_frames, 5760);
+        let torn = [frame().repeat(5), junk, frame().repeat(5)].concat();
+        assert_eq!(layout(&torn).unwrap_err(), Reason::CorruptPackets { count: 1 });
+    }
+
+    #[test]
+    fn a_change_of_channels_is_reported() {
+        let mut mono = frame();
+        mono[3] = 0xC0;
+        let bytes = [frame().repeat(5), mono.repeat(5)].concat();
+        assert_eq!(layout(&bytes).unwrap_err(), Reason::ParamsChanged);
+    }
+
+    #[test]
+    fn other_layers_have_other_frames() {
+        // 44.1 kHz stereo: layer II at 192 kbit/s, layer I at 384 kbit/s.
+        for (head, len, codec, n) in [
+            ([0xFF, 0xFD, 0xA0, 0], 626, Codec::Mp2, 1152),
+            ([0xFF, 0xFF, 0xC0, 0], 416, Codec::Mp1, 384),
+        ] {
+            let mut frame = head.to_vec();
+            frame.resize(len, 0);
+            let found = layout(&frame.repeat(10)).unwrap();
+            assert_eq!((found.codec, found.n_frames), (codec, 10 * n));
+        }
+        let free = [[0xFF, 0xFD, 0x00, 0]; 9].concat();
+        assert_eq!(refusal(&free, 0), Some("MPEG layer II of free bit rate"));
+        // Stereo at 80 kbit/s: 261 bytes.
+        let mut frame = vec![0xFF, 0xFD, 0x50, 0];
+        frame.resize(261, 0);
+        let refused = layout(&frame.repeat(10)).unwrap_err();
+        assert!(matches!(refused, Reason::UnsupportedCodec(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_end_in_a_list_or_an_error(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..3000),
+            headers in prop::collection::vec((0usize..3000, any::<u16>()), 0..20),
+            start in 0u64..10_000,
+        ) {
+            for (at, bits) in headers {
+                if let Some(slot) = bytes.get_mut(at..at + 4) {
+                    let [a, b] = bits.to_be_bytes();
+                    slot.copy_from_slice(&[0xFF, 0xE0 | a & 0x1F, b, a]);
+                }
+            }
+            let mut index = Index::default();
+            for offset in [0, bytes.len() / 2, bytes.len()] {
+                let Some(first) = find_first(&bytes, offset) else { continue };
+                let Ok(layout) = open(&bytes, first, &mut index, &mut Ledger::default()) else {
+                    continue;
+                };
+                prop_assert!(index.n_frames() <= bytes.len() / 24);
+                prop_assert!(layout.n_frames <= index.n_frames() as u64 * 1152);
+                let entry = Entry::find(&bytes, &layout, &index, start, 5000);
+                prop_assert!(entry.n_mpeg_frames() <= index.n_frames());
+            }
+        }
+    }
+}

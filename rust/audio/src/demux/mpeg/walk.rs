@@ -1,0 +1,274 @@
+//! Walks from header to header: the only way to know an MP3's length and where its frames lie.
+
+use super::{
+    ahead::{self, Stretch},
+    index::Index,
+};
+use crate::{
+    bytes::from,
+    codec::mp3::header::{Header, Headers},
+    demux::probe::id3v2_size,
+};
+
+/// What a walk saw besides frames.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) gaps: Vec<Gap>,
+    /// Whether frames of one channel and of two follow each other.
+    pub(super) mixed: bool,
+    /// Whether the file ends within a frame.
+    pub(super) is_cut: bool,
+}
+
+/// Notes the frames from `at` on in `index`.
+pub(super) fn walk(
+    bytes: &[u8],
+    headers: &Headers,
+    at: usize,
+    is_mono: bool,
+    index: &mut Index,
+) -> Found {
+    let ahead = ahead::walk(
+        bytes,
+        headers,
+        at,
+        is_mono,
+        ahead::n_stretches(bytes.len().saturating_sub(at)),
+    );
+    join(bytes, headers, at, is_mono, ahead, index)
+}
+
+/// The same with stretches that were walked ahead. One counts where the walk comes to its first
+/// frame, and changes nothing then: what follows a place is the same for whoever comes there.
+fn join(
+    bytes: &[u8],
+    headers: &Headers,
+    at: usize,
+    is_mono: bool,
+    ahead: Vec<Stretch>,
+    index: &mut Index,
+) -> Found {
+    let found = Found { gaps: Vec::new(), mixed: false, is_cut: false };
+    let mut walk = Walk { bytes, headers, is_mono, at, found };
+    let mut ahead = ahead.into_iter().peekable();
+    loop {
+        while ahead.next_if(|stretch| stretch.start < walk.at).is_some() {}
+        if let Some(stretch) = ahead.next_if(|stretch| stretch.start == walk.at) {
+            walk.at = stretch.end;
+            walk.found.mixed |= stretch.mixed;
+            index.append(&stretch.index);
+        } else if let Some(offset) = walk.next(index.n_frames()) {
+            index.push(offset, walk.at, 1);
+        } else {
+            return walk.found;
+        }
+    }
+}
+
+struct Walk<'a> {
+    bytes: &'a [u8],
+    headers: &'a Headers,
+    is_mono: bool,
+    at: usize,
+    found: Found,
+}
+
+impl Walk<'_> {
+    /// Goes past the next frame, before which there are `n_found`, and tells where it lies.
+    fn next(&mut self, n_found: usize) -> Option<usize> {
+        loop {
+            match self.headers.read(self.bytes, self.at) {
+                Some(header) => {
+                    let offset = self.at;
+                    self.at += header.len;
+                    // Without a Xing header nothing is promised, and many streams, the standard's
+                    // own among them, end within a frame.
+                    if self.at > self.bytes.len() {
+                        self.found.is_cut = true;
+                        return None;
+                    }
+                    self.found.mixed |= header.is_mono != self.is_mono;
+                    return Some(offset);
+                }
+                None => self.resync(n_found)?,
+            }
+        }
+    }
+
+    /// Moves on to the next frame, or ends the walk: junk counts only if frames follow it.
+    fn resync(&mut self, n_found: usize) -> Option<()> {
+        let rest = from(self.bytes, self.at);
+        if let Some(size) = id3v2_size(rest) {
+            self.at += size;
+            return (self.at < self.bytes.len()).then_some(());
+        }
+        if rest.is_empty() || is_tail(rest) {
+            return None;
+        }
+        let next = (self.at + 1..self.bytes.len())
+            .find(|&at| self.headers.read(self.bytes, at).is_some() && is_run(self.bytes, at, 3))?;
+        self.found.gaps.push(Gap { at: n_found, n_bytes: next - self.at });
+        self.at = next;
+        Some(())
+    }
+}
+
+/// Whether `n` headers that agree follow each other from `offset` on, or fewer up to the exact end.
+pub(super) fn is_run(bytes: &[u8], offset: usize, n: usize) -> bool {
+    let Ok(first) = Header::read(bytes, offset) else { return false };
+    let mut at = offset + first.len;
+    for _ in 1..n {
+        if at == bytes.len() || is_tail(from(bytes, at)) {
+            return true;
+        }
+        match Header::read(bytes, at) {
+            Ok(next) if next.agrees_with(&first) => at += next.len,
+            _ => return false,
+        }
+    }
+    at <= bytes.len()
+}
+
+/// Tags behind the last frame.
+fn is_tail(rest: &[u8]) -> bool {
+    rest.starts_with(b"TAG")
+        || rest.starts_with(b"APETAGEX")
+        || rest.starts_with(b"LYRICSBEGIN")
+        || rest.starts_with(b"ID3")
+}
+
+/// Bytes between two frames that are none.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    /// Frames before it.
+    pub(super) at: usize,
+    pub(super) n_bytes: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::demux::mpeg::index::Frame;
+
+    /// What a stream is put together from.
+    #[derive(Clone, Debug)]
+    enum Part {
+        /// A frame of MPEG-2.5 at 8 kHz: index of the bit rate, padding, mono, what fills it.
+        Frame(u32, bool, bool, u8),
+        Junk(Vec<u8>),
+        /// A tag in the midst of the stream.
+        Id3(u8),
+    }
+
+    fn bytes_of(part: &Part) -> Vec<u8> {
+        match part {
+            Part::Frame(rate, padded, mono, fill) => {
+                let word = 0xFFE3_0800 | rate << 12 | u32::from(*padded) << 9;
+                let word = word | if *mono { 0xC0 } else { 0 };
+                let header = Header::read(&word.to_be_bytes(), 0).expect("a header");
+                let mut frame = word.to_be_bytes().to_vec();
+                frame.resize(header.len, *fill);
+                frame
+            }
+            Part::Junk(bytes) => bytes.clone(),
+            Part::Id3(len) => {
+                let mut tag = b"ID3\x04\0\0\0\0\0".to_vec();
+                tag.push(len % 128);
+                tag.resize(10 + usize::from(len % 128), 0);
+                tag
+            }
+        }
+    }
+
+    fn part() -> impl Strategy<Value = Part> {
+        // Frames full of ones look like headers of another stream.
+        let fill = prop_oneof![Just(0u8), Just(0xFF), any::<u8>()];
+        let frame = (1u32..15, any::<bool>(), prop::bool::weighted(0.02), fill);
+        prop_oneof![
+            60 => frame.prop_map(|(rate, pad, mono, fill)| Part::Frame(rate, pad, mono, fill)),
+            2 => prop::collection::vec(any::<u8>(), 0..300).prop_map(Part::Junk),
+            1 => any::<u8>().prop_map(Part::Id3),
+        ]
+    }
+
+    fn bytes_of_all(parts: &[Part], cut: usize) -> Vec<u8> {
+        let mut bytes = bytes_of(&Part::Frame(5, false, false, 0));
+        for part in parts {
+            bytes.extend(bytes_of(part));
+        }
+        bytes.truncate(bytes.len() - cut.min(bytes.len() / 2));
+        bytes
+    }
+
+    /// Walks frame by frame, and lists every one, with empty ones where some are lost.
+    fn list(bytes: &[u8], headers: &Headers) -> (Vec<Frame>, Found) {
+        let found = Found { gaps: Vec::new(), mixed: false, is_cut: false };
+        let mut walk = Walk { bytes, headers, is_mono: false, at: 0, found };
+        let mut frames = Vec::new();
+        while let Some(offset) = walk.next(frames.len()) {
+            frames.push(Frame { offset, len: (walk.at - offset) as u16 });
+        }
+        let n_bytes: usize = frames.iter().map(|frame| usize::from(frame.len)).sum();
+        let mean = n_bytes / frames.len().max(1);
+        for gap in walk.found.gaps.iter().rev() {
+            let n_lost = ((gap.n_bytes + mean / 2) / mean).max(1);
+            let lost = vec![Frame { offset: 0, len: 0 }; n_lost];
+            frames.splice(gap.at..gap.at, lost);
+        }
+        (frames, walk.found)
+    }
+
+    proptest! {
+        #[test]
+        fn stretches_walked_ahead_change_nothing(
+            parts in prop::collection::vec(part(), 1..200),
+            cut in 0usize..200,
+            n in 0usize..9,
+            ends in prop::collection::vec(any::<[prop::sample::Index; 2]>(), 10),
+        ) {
+            let bytes = bytes_of_all(&parts, cut);
+            let headers = Headers::like(&bytes, 0).expect("a header");
+            let ahead = ahead::walk(&bytes, &headers, 0, false, n);
+            prop_assert!(ahead.windows(2).all(|pair| pair[0].end <= pair[1].start));
+            let mut index = Index::default();
+            let found = join(&bytes, &headers, 0, false, ahead, &mut index);
+            index.fill(&found.gaps).unwrap();
+            let (frames, expected) = list(&bytes, &headers);
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(index.n_frames(), frames.len());
+            let part = |begin, end| index.part(begin, end).iter(&bytes).collect::<Vec<_>>();
+            prop_assert_eq!(part(0, frames.len()), &frames[..]);
+            for pair in ends {
+                let [a, b] = pair.map(|at| at.index(frames.len() + 1));
+                let (begin, end) = (a.min(b), a.max(b));
+                prop_assert_eq!(part(begin, end), &frames[begin..end]);
+                // The way back for the bit reservoir, frame by frame.
+                let n_bytes = 8 * (begin % 64);
+                let main_data_len = |frame: &Frame| match frame.len {
+                    0 => 0,
+                    _ => Header::read(&bytes, frame.offset).expect("a header").main_data_len(),
+                };
+                let enough = |&i: &usize| {
+                    frames[i..begin].iter().map(main_data_len).sum::<usize>() >= n_bytes
+                };
+                let expected = (0..=begin).rev().find(enough).unwrap_or(0);
+                prop_assert_eq!(index.reservoir_start(&bytes, begin, n_bytes), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_stream_is_walked_in_stretches() {
+        let frames: Vec<u8> = (0..9000)
+            .flat_map(|i| bytes_of(&Part::Frame(1 + i % 14, i % 3 == 0, false, 7)))
+            .collect();
+        let headers = Headers::like(&frames, 0).expect("a header");
+        let ahead = ahead::walk(&frames, &headers, 0, false, ahead::n_stretches(frames.len()));
+        assert_eq!(ahead.len(), 16);
+        assert!(ahead.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert_eq!(ahead.last().expect("sixteen").end, frames.len());
+        assert_eq!(ahead.iter().map(|stretch| stretch.index.n_frames()).sum::<usize>(), 9000);
+    }
+}

@@ -1,0 +1,285 @@
+//! Opus in Ogg, RFC 7845. Packets tell their lengths, so all positions are known without decoding.
+
+use std::ops::Range;
+
+use super::{
+    chain::Place,
+    packets::Joiner,
+    page::{NoPage, Page, PageRef},
+    salvage::{self, Intact, Packets, survey},
+    walk::{Group, Walk},
+};
+use crate::{
+    cancel::Cancel,
+    codec::opus::{Head, PacketDecoder, has_silk, packet_len, pre_roll},
+    error::Reason,
+    memory,
+    report::Ledger,
+};
+
+/// What the walk over the pages of a stream found.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) head: Head,
+    /// Where the first page with audio begins.
+    audio: usize,
+    /// The granule of the first decoded frame.
+    origin: u64,
+    /// The granule range that can be played.
+    pub(super) played: Range<u64>,
+    /// Whether any packet has SILK in it.
+    has_silk: bool,
+    /// Whether this is what is left of a damaged stream.
+    is_salvaged: bool,
+}
+
+/// The header, behind which audio begins.
+fn begin(walk: &mut Walk<'_>) -> Result<Head, Reason> {
+    let headers = walk.headers(2)?;
+    let head = Head::read(headers.first().map_or(&[][..], |packet| packet))?;
+    if !headers.get(1).is_some_and(|tags| tags.starts_with(b"OpusTags")) {
+        return Err(Reason::malformed("the Opus headers are out of order"));
+    }
+    Ok(head)
+}
+
+/// What is left of a damaged stream.
+pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<Layout, Reason> {
+    let head = begin(walk)?;
+    let audio = walk.at;
+    let mut intact = Intact::behind(walk);
+    let found = survey(&mut intact, &mut Lengths, has_silk, ledger)?;
+    walk.at = intact.at;
+    let origin = found.origin.unwrap_or(0).max(0) as u64;
+    let start = origin + head.pre_skip;
+    let played = start.min(found.end)..found.end;
+    let has_silk = found.has_silk;
+    Ok(Layout { head, audio, origin, played, has_silk, is_salvaged: true })
+}
+
+/// Tells the lengths of packets without decoding them.
+struct Lengths;
+
+impl Packets for Lengths {
+    fn reset(&mut self) {}
+
+    fn measure(&mut self, packet: &[u8]) -> Option<u64> {
+        packet_len(packet).map(u64::from)
+    }
+
+    fn decode(&mut self, packet: &[u8], _: i64, _: &mut Place<'_, '_>) -> Option<u64> {
+        self.measure(packet)
+    }
+}
+
+/// Decodes a damaged stream.
+struct Salvage<'a> {
+    head: &'a Head,
+    has_silk: bool,
+    decoder: PacketDecoder,
+}
+
+impl Packets for Salvage<'_> {
+    fn reset(&mut self) {
+        // One could be made for this header before.
+        if let Ok(decoder) = PacketDecoder::new(self.head, self.has_silk) {
+            self.decoder = decoder;
+        }
+    }
+
+    fn measure(&mut self, packet: &[u8]) -> Option<u64> {
+        Lengths.measure(packet)
+    }
+
+    fn decode(&mut self, packet: &[u8], granule: i64, place: &mut Place<'_, '_>) -> Option<u64> {
+        place.push(granule, self.decoder.decode(packet)?);
+        self.measure(packet)
+    }
+}
+
+/// Walks all pages of the stream; its audio pages are listed in `pages`.
+pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layout, Reason> {
+    let head = begin(walk)?;
+    let audio = walk.at;
+    let first_page = pages.len();
+    let mut time = Time::default();
+    let ended = loop {
+        match walk.next() {
+            Ok(page) => {
+                memory::push(pages, time.add(&page)?)?;
+                if page.is_last() {
+                    break true;
+                }
+            }
+            Err(NoPage::Cut(granule)) => {
+                let frames = |granule: u64| granule.saturating_sub(time.start(&head));
+                let (decoded, expected) = (frames(time.end()), granule.map(frames));
+                return Err(Reason::Truncated { decoded, expected });
+            }
+            Err(NoPage::End | NoPage::Junk) => break false,
+        }
+    };
+    if walk.n_lost + time.n_corrupt > 0 {
+        return Err(Reason::CorruptPackets { count: walk.n_lost + time.n_corrupt });
+    }
+    walk.junk.note(&mut Ledger::default())?;
+    let start = time.start(&head);
+    let decoded = time.end().saturating_sub(start);
+    if !ended {
+        return Err(Reason::Truncated { decoded, expected: None });
+    }
+    let end = time.last.unwrap_or(time.end());
+    if end > time.end() {
+        let expected = Some(end.saturating_sub(start));
+        return Err(Reason::Truncated { decoded, expected });
+    }
+    let origin = time.origin.unwrap_or(0);
+    // Pages were listed before it was known when time begins.
+    for page in pages.get_mut(first_page..).unwrap_or_default() {
+        page.end += origin;
+    }
+    let played = start.min(end)..end;
+    let has_silk = time.has_silk;
+    Ok(Layout { head, audio, origin, played, has_silk, is_salvaged: false })
+}
+
+/// Adds up the lengths of packets and holds them against the granules of pages.
+#[derive(Default)]
+struct Time {
+    /// Frames of the packets that have ended.
+    n_frames: u64,
+    /// The length of a packet that goes on to the next page.
+    open: u64,
+    /// The granule of the first decoded frame, once a page told.
+    origin: Option<u64>,
+    /// The granule of the last page, if it has one.
+    last: Option<u64>,
+    has_silk: bool,
+    n_corrupt: u64,
+}
+
+impl Time {
+    fn add(&mut self, page: &Page<'_>) -> Result<PageRef, Reason> {
+        let mut begins = None;
+        for (i, (piece, ends)) in page.pieces().enumerate() {
+            if !(i == 0 && page.is_continued()) {
+                begins = begins.or(Some(self.n_frames));
+                self.open = packet_len(piece).map_or(0, u64::from);
+                self.n_corrupt += u64::from(self.open == 0);
+                self.has_silk |= has_silk(piece);
+            }
+            if ends {
+                self.n_frames += std::mem::take(&mut self.open);
+            }
+        }
+        if let Some(granule) = page.granule {
+            self.check(granule, page)?;
+        }
+        let end = begins.unwrap_or(self.n_frames);
+        Ok(PageRef { offset: page.offset, end, is_entry: begins.is_some() })
+    }
+
+    fn check(&mut self, granule: u64, page: &Page<'_>) -> Result<(), Reason> {
+        let impossible = || {
+            Reason::malformed(format!(
+                "the Ogg page at byte {} says frame {granule}, which its packets do not bear out",
+                page.offset
+            ))
+        };
+        if granule >= 1 << 62 {
+            return Err(impossible());
+        }
+        if page.is_last() {
+            self.last = Some(granule);
+            // The end of a stream of one page is cut, not its start.
+            self.origin.get_or_insert(granule.saturating_sub(self.n_frames));
+            return Ok(());
+        }
+        let origin = match self.origin {
+            Some(origin) => origin,
+            None => granule.checked_sub(self.n_frames).ok_or_else(impossible)?,
+        };
+        self.origin = Some(origin);
+        // More frames than there are packets for were lost before this stream was written.
+        match (origin + self.n_frames).cmp(&granule) {
+            std::cmp::Ordering::Equal => Ok(()),
+            std::cmp::Ordering::Less => Err(Reason::CorruptPackets { count: 1 }),
+            std::cmp::Ordering::Greater => Err(impossible()),
+        }
+    }
+
+    /// The granule of the first playable frame.
+    fn start(&self, head: &Head) -> u64 {
+        self.origin.unwrap_or(0) + head.pre_skip
+    }
+
+    /// The granule behind the last packet.
+    fn end(&self) -> u64 {
+        self.origin.unwrap_or(0) + self.n_frames
+    }
+}
+
+impl Layout {
+    /// The last page that begins early enough for playable frame `start`.
+    pub(super) fn entry(&self, pages: &[PageRef], start: u64) -> Option<PageRef> {
+        let wanted =
+            (start + self.played.start).checked_sub(pre_roll(&self.head, self.has_silk))?;
+        let n_before = pages.partition_point(|page| page.end <= wanted);
+        let before = pages.get(1..n_before)?;
+        before.iter().rev().find(|page| page.is_entry).copied()
+    }
+
+    /// Decodes from `entry` until the place is full or the stream ends.
+    pub(super) fn decode(
+        &self,
+        bytes: &[u8],
+        group: Group,
+        entry: Option<PageRef>,
+        place: &mut Place<'_, '_>,
+        cancel: &Cancel,
+    ) -> Result<(), Reason> {
+        let mut decoder = PacketDecoder::new(&self.head, self.has_silk)?;
+        if place.is_lenient() {
+            let mut walk = Walk::new(bytes, group, None);
+            walk.headers(2)?;
+            let mut salvage = Salvage { head: &self.head, has_silk: self.has_silk, decoder };
+            let (intact, counts) = (Intact::behind(&walk), !self.is_salvaged);
+            let origin = self.origin as i64;
+            return salvage::decode(intact, &mut salvage, origin, counts, place, cancel);
+        }
+        let mut walk = Walk::new(bytes, group, Some(entry.map_or(self.audio, |e| e.offset)));
+        let mut position = entry.map_or(self.origin, |e| e.end);
+        // Packets that end before the pre-roll are not decoded, unless decoding is from the start.
+        let needed =
+            entry.map_or(0, |_| place.next().saturating_sub(pre_roll(&self.head, self.has_silk)));
+        let mut joiner = Joiner::default();
+        let mut n_corrupt = 0;
+        'pages: while let Ok(page) = walk.next() {
+            cancel.check()?;
+            if !page.is_intact() {
+                return Err(Reason::CorruptPackets { count: page.n_packets().max(1) as u64 });
+            }
+            for (i, piece) in page.pieces().enumerate() {
+                let Some(packet) = joiner.add(&page, i, piece)? else { continue };
+                let end = position + packet_len(packet).map_or(0, u64::from);
+                if end > needed {
+                    match decoder.decode(packet) {
+                        Some(planes) => place.push(position as i64, planes),
+                        None => n_corrupt += 1,
+                    }
+                }
+                position = end;
+                if place.is_full() {
+                    break 'pages;
+                }
+            }
+            if page.is_last() {
+                break;
+            }
+        }
+        match n_corrupt {
+            0 => Ok(()),
+            count => Err(Reason::CorruptPackets { count }),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A recording whose packets are listed: from the window to its packets, and through their decoder.
+
+use std::ops::Range;
+
+use super::{
+    Packet,
+    decode::{PacketSink, Tally},
+};
+use crate::{
+    cancel::Cancel,
+    codec::{Codec, Coding, Shape, WarmUp},
+    decoder::plan::AudioInfo,
+    demux::{Recording, Scratch},
+    error::Reason,
+    memory,
+    sink::Sink,
+};
+
+/// What a container says of its track. The packets are in [`Scratch::packets`].
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) codec: Codec,
+    pub(crate) rate_hz: u32,
+    pub(crate) n_channels: u16,
+    /// Playable frames.
+    pub(crate) n_frames: u64,
+    /// Decoded frames before the first playable one.
+    pub(crate) delay: u64,
+    pub(crate) coding: Box<dyn Coding>,
+}
+
+/// An opened recording.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    layout: Layout,
+    entry: Entry,
+}
+
+impl From<Layout> for Listed {
+    fn from(layout: Layout) -> Self {
+        Self { layout, entry: Entry::default() }
+    }
+}
+
+impl Recording for Listed {
+    fn info(&self) -> AudioInfo {
+        let Layout { codec, rate_hz, n_channels, n_frames, .. } = self.layout;
+        AudioInfo { codec, rate_hz, n_channels, n_frames }
+    }
+
+    fn seek(&mut self, _: &[u8], window: &Range<u64>, scratch: &Scratch) -> Result<(), Reason> {
+        let len = window.end - window.start;
+        self.entry = Entry::find(&self.layout, &scratch.packets, window.start, len)?;
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        bytes: &[u8],
+        _: bool,
+        scratch: &mut Scratch,
+        sink: &mut Sink<'_>,
+        cancel: &Cancel,
+    ) -> Result<(), Reason> {
+        let Self { layout, entry } = self;
+        let Layout { rate_hz, n_channels, .. } = *layout;
+        let shape = Shape { rate_hz, n_channels };
+        let mut decoder = layout.coding.decoder(shape, &mut scratch.vorbis)?;
+        let mut tally = Tally::default();
+        let mut end = None;
+        for (i, packet) in entry.packets.iter().enumerate() {
+            if sink.is_full() {
+                break;
+            }
+            cancel.check()?;
+            if end.replace(packet.end()).is_some_and(|end| end != packet.start) {
+                decoder.lose();
+            }
+            let pts = packet.start as i64 - layout.delay as i64;
+            let n_frames = packet.n_frames;
+            let mut out = PacketSink { sink: &mut *sink, cancel, pts, n_frames, n_channels };
+            let outcome = decoder.decode(packet.data(bytes).unwrap_or_default(), &mut out)?;
+            if i >= entry.n_unheard {
+                tally.add(outcome);
+            }
+        }
+        tally.finish(sink)
+    }
+}
+
+/// The packets that a window needs.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    packets: Vec<Packet>,
+    /// How many of them nothing is heard of, so that they may be corrupt: those that warm up, but for
+    /// the last one, which overlaps.
+    n_unheard: usize,
+}
+
+impl Entry {
+    /// The packets for `len` frames from playable frame `start` on.
+    pub(super) fn find(
+        layout: &Layout,
+        packets: &[Packet],
+        start: u64,
+        len: u64,
+    ) -> Result<Self, Reason> {
+        let from = start.saturating_add(layout.delay);
+        let end = packets.partition_point(|p| p.start < from.saturating_add(len));
+        let wanted = packets.partition_point(|p| p.end() <= from).min(end);
+        let (n_warm_up, n_unheard) = match layout.coding.warm_up() {
+            WarmUp::Packets(n) => (n.min(wanted), n.min(wanted).saturating_sub(1)),
+            WarmUp::Frames(n) => {
+                let from = from.saturating_sub(n);
+                (wanted - packets.partition_point(|p| p.end() <= from).min(wanted), 0)
+            }
+            WarmUp::All => (wanted, 0),
+        };
+        let packets = memory::copy(packets.get(wanted - n_warm_up..end).unwrap_or_default())?;
+        Ok(Self { packets, n_unheard })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::List, *};
+    use crate::{codec::aac, codec::alac, codec::mp3};
+
+    #[test]
+    fn a_window_has_its_packets_and_those_before() {
+        let bytes = [0; 100];
+        let mut packets = Vec::new();
+        let mut list = List::new(&mut packets, &bytes);
+        for at in 0..10 {
+            list.push(at * 10, 10, 100).unwrap();
+        }
+        let mut layout = Layout {
+            codec: Codec::Aac,
+            rate_hz: 1000,
+            n_channels: 1,
+            n_frames: 950,
+            delay: 50,
+            coding: Box::new(aac::Coded),
+        };
+        let found = |layout: &Layout, start, len| {
+            let entry = Entry::find(layout, &packets, start, len).unwrap();
+            let first = entry.packets.first().map_or(usize::MAX, |p| p.offset / 10);
+            (first, entry.packets.len(), entry.n_unheard)
+        };
+        assert_eq!(found(&layout, 0, 50), (0, 1, 0));
+        assert_eq!(found(&layout, 0, 51), (0, 2, 0));
+        assert_eq!(found(&layout, 450, 100), (3, 3, 1));
+        assert_eq!(found(&layout, 449, 101), (2, 4, 1));
+        assert_eq!(found(&layout, 949, 99), (7, 3, 1));
+        let mut cookie = [0; 24];
+        (cookie[2], cookie[5], cookie[9]) = (16, 16, 1);
+        layout.coding = Box::new(alac::Config::read(&cookie).unwrap());
+        assert_eq!(found(&layout, 450, 100), (5, 1, 0));
+        layout.coding = Box::new(mp3::Coded);
+        assert_eq!(found(&layout, 450, 100), (0, 6, 0));
+    }
+}

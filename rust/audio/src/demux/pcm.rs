@@ -1,0 +1,265 @@
+//! Samples that are stored as they are: from the bytes of a file to `f32`, at memory speed.
+//!
+//! WAV, AIFF and CAF differ in their headers only. Each reads its header into a [`Layout`], and
+//! [`Stored`] takes it from there.
+
+use std::ops::Range;
+
+use crate::{
+    bytes::from,
+    cancel::Cancel,
+    codec::{
+        Codec,
+        g711::{A_LAW, MU_LAW},
+    },
+    decoder::plan::AudioInfo,
+    demux::{Recording, Scratch},
+    error::{Exceeded, Reason},
+    report::{Damage, Ledger},
+    sink::Sink,
+    spec::MAX_CHANNELS,
+};
+
+/// How one sample is stored. Integers have full scale at 2^(bits - 1), as in libsndfile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    U8,
+    I8,
+    I16(Endian),
+    I24(Endian),
+    I32(Endian),
+    F32(Endian),
+    F64(Endian),
+    ALaw,
+    MuLaw,
+}
+
+/// The order of a sample's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endian {
+    Little,
+    Big,
+}
+
+impl Encoding {
+    /// Signed integers in containers of this many bytes. Fewer bits than that are left-justified.
+    pub(crate) fn signed(n_bytes: u32, endian: Endian) -> Option<Self> {
+        Some(match n_bytes {
+            1 => Self::I8,
+            2 => Self::I16(endian),
+            3 => Self::I24(endian),
+            4 => Self::I32(endian),
+            _ => return None,
+        })
+    }
+
+    /// Floating-point numbers of this many bytes.
+    pub(crate) fn float(n_bytes: u32, endian: Endian) -> Option<Self> {
+        match n_bytes {
+            4 => Some(Self::F32(endian)),
+            8 => Some(Self::F64(endian)),
+            _ => None,
+        }
+    }
+
+    /// Bytes of one sample.
+    pub(crate) fn n_bytes(self) -> usize {
+        match self {
+            Self::U8 | Self::I8 | Self::ALaw | Self::MuLaw => 1,
+            Self::I16(_) => 2,
+            Self::I24(_) => 3,
+            Self::I32(_) | Self::F32(_) => 4,
+            Self::F64(_) => 8,
+        }
+    }
+}
+
+/// Where the samples lie and what they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) rate_hz: u32,
+    pub(crate) n_channels: u16,
+    pub(crate) n_frames: u64,
+    encoding: Encoding,
+    data: usize,
+    /// Behind the last frame that is there.
+    end: usize,
+}
+
+/// What a header says of the samples before it says where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Format {
+    pub(crate) rate_hz: u32,
+    pub(crate) n_channels: u16,
+    pub(crate) encoding: Encoding,
+}
+
+impl Format {
+    /// Refuses channel counts outside the limits.
+    pub(crate) fn new(rate_hz: u32, n_channels: u32, encoding: Encoding) -> Result<Self, Reason> {
+        match u16::try_from(n_channels) {
+            Ok(n_channels @ 1..=MAX_CHANNELS) => Ok(Self { rate_hz, n_channels, encoding }),
+            _ => Err(Exceeded::channels(n_channels)),
+        }
+    }
+
+    /// Bytes of one frame.
+    pub(crate) fn block(self) -> u64 {
+        (self.encoding.n_bytes() * usize::from(self.n_channels)) as u64
+    }
+
+    /// Samples from byte `data` on: `n_frames` of them, or all that there are. `held`: those that
+    /// the chunk has room for, where it says so.
+    ///
+    /// # Errors
+    /// Fewer frames are there than are promised.
+    pub(crate) fn layout(
+        self,
+        bytes: &[u8],
+        data: usize,
+        n_frames: Option<u64>,
+        held: Option<u64>,
+        ledger: &mut Ledger,
+    ) -> Result<Layout, Reason> {
+        let present = from(bytes, data).len() as u64 / self.block();
+        let present = held.map_or(present, |held| held.min(present));
+        let n_frames = n_frames.unwrap_or(present);
+        if n_frames > present {
+            let reason = Reason::Truncated { decoded: present, expected: Some(n_frames) };
+            ledger.note(Damage::Truncated, 1, reason)?;
+        }
+        let end = data.saturating_add((present.min(n_frames) * self.block()) as usize);
+        let Self { rate_hz, n_channels, encoding } = self;
+        Ok(Layout { rate_hz, n_channels, n_frames, encoding, data, end })
+    }
+}
+
+/// An opened recording whose samples are stored as they are.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) codec: Codec,
+    pub(crate) layout: Layout,
+}
+
+impl Recording for Stored {
+    fn info(&self) -> AudioInfo {
+        let Layout { rate_hz, n_channels, n_frames, .. } = self.layout;
+        AudioInfo { codec: self.codec, rate_hz, n_channels, n_frames }
+    }
+
+    /// Every frame is found by its number.
+    fn seek(&mut self, _: &[u8], _: &Range<u64>, _: &Scratch) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        bytes: &[u8],
+        _: bool,
+        _: &mut Scratch,
+        sink: &mut Sink<'_>,
+        cancel: &Cancel,
+    ) -> Result<(), Reason> {
+        decode(bytes, &self.layout, sink, cancel)
+    }
+}
+
+/// Converts the frames that the sink misses.
+fn decode(
+    bytes: &[u8],
+    layout: &Layout,
+    sink: &mut Sink<'_>,
+    cancel: &Cancel,
+) -> Result<(), Reason> {
+    use Endian::{Big, Little};
+    let mut run = Run { bytes, layout, sink, cancel };
+    match layout.encoding {
+        Encoding::U8 => run.convert(|[b]| (f32::from(b) - 128.0) * (1.0 / 128.0)),
+        Encoding::I8 => run.convert(|[b]| f32::from(b.cast_signed()) * (1.0 / 128.0)),
+        Encoding::I16(Little) => run.convert(|b| from_i16(i16::from_le_bytes(b))),
+        Encoding::I16(Big) => run.convert(|b| from_i16(i16::from_be_bytes(b))),
+        Encoding::I24(Little) => run.convert(|[a, b, c]| from_i24([0, a, b, c])),
+        Encoding::I24(Big) => run.convert(|[a, b, c]| from_i24([0, c, b, a])),
+        Encoding::I32(Little) => run.convert(|b| from_i32(i32::from_le_bytes(b))),
+        Encoding::I32(Big) => run.convert(|b| from_i32(i32::from_be_bytes(b))),
+        Encoding::F32(Little) => run.convert(f32::from_le_bytes),
+        Encoding::F32(Big) => run.convert(f32::from_be_bytes),
+        Encoding::F64(Little) => run.convert(|b| f64::from_le_bytes(b) as f32),
+        Encoding::F64(Big) => run.convert(|b| f64::from_be_bytes(b) as f32),
+        Encoding::ALaw => run.convert(|[b]| look_up(&A_LAW, b)),
+        Encoding::MuLaw => run.convert(|[b]| look_up(&MU_LAW, b)),
+    }
+}
+
+fn from_i16(x: i16) -> f32 {
+    f32::from(x) * (1.0 / 32_768.0)
+}
+
+fn from_i24(little: [u8; 4]) -> f32 {
+    (i32::from_le_bytes(little) >> 8) as f32 * (1.0 / 8_388_608.0)
+}
+
+fn from_i32(x: i32) -> f32 {
+    x as f32 * (1.0 / 2_147_483_648.0)
+}
+
+fn look_up(table: &[i16; 256], code: u8) -> f32 {
+    from_i16(table.get(usize::from(code)).copied().unwrap_or_default())
+}
+
+/// Frames that are converted at a time: all channels of a block stay in the first-level cache.
+const BLOCK: usize = 512;
+
+struct Run<'a, 'b> {
+    bytes: &'a [u8],
+    layout: &'a Layout,
+    sink: &'a mut Sink<'b>,
+    cancel: &'a Cancel,
+}
+
+impl Run<'_, '_> {
+    fn convert<const W: usize>(&mut self, to_f32: impl Fn([u8; W]) -> f32) -> Result<(), Reason> {
+        let n_channels = usize::from(self.layout.n_channels);
+        let mut planes = [[0.0; BLOCK]; MAX_CHANNELS as usize];
+        let mut pts = self.sink.next();
+        let start = self.layout.data + pts as usize * n_channels * W;
+        let present = self.bytes.get(start..self.layout.end).unwrap_or_default();
+        for block in present.chunks(BLOCK * n_channels * W) {
+            self.cancel.check()?;
+            let (samples, _) = block.as_chunks::<W>();
+            let n_frames = samples.len() / n_channels;
+            match &mut planes {
+                // One and two channels in a form that the compiler vectorises.
+                [mono, ..] if n_channels == 1 => {
+                    for (to, &sample) in mono.iter_mut().zip(samples) {
+                        *to = to_f32(sample);
+                    }
+                }
+                [left, right, ..] if n_channels == 2 => {
+                    let pairs = samples.as_chunks::<2>().0;
+                    for ((left, right), &[l, r]) in left.iter_mut().zip(right).zip(pairs) {
+                        (*left, *right) = (to_f32(l), to_f32(r));
+                    }
+                }
+                planes => {
+                    for (c, plane) in planes.iter_mut().take(n_channels).enumerate() {
+                        let channel = samples.iter().skip(c).step_by(n_channels);
+                        for (to, &sample) in plane.iter_mut().zip(channel) {
+                            *to = to_f32(sample);
+                        }
+                    }
+                }
+            }
+            let mut slices = [&[][..]; MAX_CHANNELS as usize];
+            for (slice, plane) in slices.iter_mut().zip(&planes) {
+                *slice = plane.get(..n_frames).unwrap_or_default();
+            }
+            self.sink.push(pts as i64, slices.get(..n_channels).unwrap_or_default());
+            if self.sink.is_full() {
+                break;
+            }
+            pts += n_frames as u64;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Tells formats apart by their first bytes.
+//!
+//! Only what the bytes say counts: file names play no part. Tags in front (`ID3v2`, also before
+//! FLAC) are skipped by their size and never parsed.
+
+use crate::{
+    bytes::from,
+    demux::{BY_FRAMES, BY_MAGIC, Container, mpeg},
+    error::Reason,
+};
+
+/// What container the bytes are, and where it begins.
+pub(crate) fn find_container(bytes: &[u8]) -> Result<(&'static dyn Container, usize), Reason> {
+    if bytes.is_empty() {
+        return Err(Reason::Empty);
+    }
+    let offset = skip_id3v2(bytes)?;
+    let find = |table: &[&'static dyn Container]| {
+        table.iter().find_map(|&kind| Some((kind, kind.find(bytes, offset)?)))
+    };
+    if let Some(found) = find(&BY_MAGIC) {
+        return Ok(found);
+    }
+    let refused = |name: &str| Reason::UnsupportedCodec(name.to_owned());
+    if let Some(name) = unsupported(from(bytes, offset)) {
+        return Err(refused(name));
+    }
+    find(&BY_FRAMES)
+        .ok_or_else(|| mpeg::refusal(bytes, offset).map_or(Reason::UnknownFormat, refused))
+}
+
+/// The offset behind all leading `ID3v2` tags.
+fn skip_id3v2(bytes: &[u8]) -> Result<usize, Reason> {
+    let mut offset = 0;
+    while let Some(size) = id3v2_size(from(bytes, offset)) {
+        offset += size;
+        if offset > bytes.len() {
+            return Err(Reason::malformed("the ID3v2 tag is longer than the file"));
+        }
+    }
+    Ok(offset)
+}
+
+/// The whole size of the `ID3v2` tag that `bytes` begin with.
+pub(crate) fn id3v2_size(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.first_chunk::<10>()?;
+    let &[b'I', b'D', b'3', major, _, flags, a, b, c, d] = header else { return None };
+    if major == 0xFF || (a | b | c | d) & 0x80 != 0 {
+        return None;
+    }
+    let body = [a, b, c, d].iter().fold(0, |size, &byte| size << 7 | usize::from(byte));
+    let footer = if flags & 0x10 != 0 { 10 } else { 0 };
+    Some(10 + body + footer)
+}
+
+/// The name of a format that is known and not decoded here.
+fn unsupported(rest: &[u8]) -> Option<&'static str> {
+    Some(match rest {
+        [b'F', b'O', b'R', b'M', ..] => "IFF without AIFF",
+        [b'R', b'I', b'F', b'F', ..] => "RIFF without WAVE",
+        [b'R', b'I', b'F', b'X', ..] => "big-endian RIFF",
+        [b'r', b'i', b'f', b'f', ..] => "Wave64",
+        [0x30, 0x26, 0xB2, 0x75, ..] => "ASF or WMA",
+        [b'c', b'a', b'f', b'f', ..] => "Core Audio (CAF) of another version",
+        [b'.', b's', b'n', b'd', ..] => "Sun AU",
+        [b'w', b'v', b'p', b'k', ..] => "WavPack",
+        [b'M', b'A', b'C', b' ', ..] => "Monkey's Audio",
+        [b'T', b'T', b'A', b'1', ..] => "True Audio",
+        [b'D', b'S', b'D', b' ', ..] => "DSD",
+        [b'M', b'T', b'h', b'd', ..] => "MIDI",
+        [b'F', b'L', b'V', ..] => "Flash video",
+        [b'#', b'!', b'A', b'M', b'R', ..] => "AMR",
+        [b'A', b'D', b'I', b'F', ..] => "AAC (ADIF)",
+        [b'A', b'J', b'K', b'G', ..] => "Shorten",
+        [0x0B, 0x77, ..] => "AC-3",
+        [0x56, 0xE0..=0xFF, ..] => "AAC in LOAS",
+        _ => return None,
+    })
+}
