@@ -231,7 +231,7 @@ PEERS: dict[str, Callable[[], Any]] = {
     "torchcodec": TorchCodec,
 }
 RESAMPLING = {"gristmill": GristmillResampling, "soundfile and soxr": SoundFileAndSoxr}
-RESAMPLERS = ("hq", "fast", "best", "torchaudio", "soxr HQ")
+RESAMPLERS = ("hq", "best", "torchaudio", "soxr HQ")
 """Filters of ours by their names, and soxr's."""
 
 # The largest difference of samples that decoders of one codec have. miniaudio decodes Vorbis and

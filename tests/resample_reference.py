@@ -36,7 +36,6 @@ class Kernel:
     parts: tuple[Part, ...]
 
 
-FAST = Kernel(26.5, (Part(26.5, 0.918, 7.5),))
 BEST = Kernel(174.0, (Part(174.0, 0.975, 14.0),))
 
 

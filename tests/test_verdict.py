@@ -221,11 +221,10 @@ def test_the_advice_is_enough_and_no_more() -> None:
     assert "num_threads" not in {advice.option for advice in full.advice}
     assert "All 2 CPUs are in use" in full.text
 
-    assert to(decide(stats(decoding=0.3, resampling=0.6)), "resampler") == "fast"
     best = decide(stats(decoding=0.3, resampling=0.6, resampler="best"))
     assert to(best, "resampler") == "hq"
-    fast = decide(stats(decoding=0.3, resampling=0.6, resampler="fast"))
-    assert "resampler" not in {advice.option for advice in fast.advice}
+    hq = decide(stats(decoding=0.3, resampling=0.6, resampler="hq"))
+    assert "resampler" not in {advice.option for advice in hq.advice}
 
     assert to(decide(stats(reading=0.9, storage=LATENCY)), "num_requests") == 8
     assert to(decide(stats(reading=0.9, storage=LATENCY, waiting=0.95)), "num_requests") == 40

@@ -84,7 +84,8 @@ def make(folder: Path) -> None:
         shards.write_audio(folder / f"wav-{k}.arrow", made, batch_rows=100)
     vorbis = [encode(synthetic(4, RATE, 2, i), RATE, "vorbis") for i in range(6)]
     shards.write_audio(folder / "vorbis.arrow", vorbis, batch_rows=100)
-    other_rate = [encode(synthetic(12, 44_100, 1, i), 44_100, "wav16") for i in range(6)]
+    # Its ratio to the target rate has long terms: there the longer filter is dearer.
+    other_rate = [encode(synthetic(12, 44_099, 1, i), 44_099, "wav16") for i in range(6)]
     shards.write_audio(folder / "other-rate.arrow", other_rate, batch_rows=100)
     many = [shards.row(i, None) for i in range(4096)]
     shards.write(folder / "objects.arrow", many, batch_rows=4096)

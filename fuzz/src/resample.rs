@@ -20,10 +20,9 @@ pub fn resample_lengths(data: &[u8]) -> Verdict {
     let choice = fields.u8();
     let is_constant = choice.is_multiple_of(2);
     // Zero crossings over cutoff, and how far the sums of phases may lie from 1.
-    let (resampler, half, bound) = match choice / 2 % 4 {
+    let (resampler, half, bound) = match choice / 2 % 3 {
         0 => (Resampler::Hq, 91.8 * 1.0475 / 0.9568, 1e-4),
-        1 => (Resampler::Fast, 26.5 / 0.918, 1e-4),
-        2 => (Resampler::Torchaudio, 6.0 / 0.99, 2e-3),
+        1 => (Resampler::Torchaudio, 6.0 / 0.99, 2e-3),
         _ => (Resampler::Best, 174.0 / 0.975, 1e-4),
     };
     // The output is up to 1,024 times as long.

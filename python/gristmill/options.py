@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from gristmill import _core, checks
 
-Resampler: TypeAlias = Literal["hq", "fast", "torchaudio", "best"]
+Resampler: TypeAlias = Literal["hq", "best", "torchaudio"]
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16", "int16"]
 Channels: TypeAlias = Literal["mono", "keep"] | int
 
@@ -139,9 +139,8 @@ class Audio:
         pad: What follows a recording that is shorter than the crop: `"zero"`, `"repeat"` (the
             recording again), or `None` (nothing: the result is short).
         resampler: The filter for recordings of another rate. `"hq"` follows soxr's HQ setting,
-            which is librosa's default; `"fast"` takes a third of its time and passes less of the
-            top; `"best"` takes twice its time and passes more; `"torchaudio"` is torchaudio's
-            default filter, for models trained with it.
+            which is librosa's default; `"best"` passes more of the top and takes up to twice its
+            time; `"torchaudio"` is torchaudio's default filter, for models trained with it.
         dtype: How samples are stored: `"float32"`; `"float16"` or `"bfloat16"`, rounded to the
             nearest; `"int16"`, times 32,768, rounded to the nearest and clipped to its range, so
             that 16-bit files keep their numbers. `"bfloat16"` needs the package `ml_dtypes`, which

@@ -93,11 +93,10 @@ def _resample(stats: Stats, share: float) -> Verdict:
     more, threads = _more_threads(stats)
     text = f"Resampling is the limit: {_threads(stats)}, {share:.0%} of it with resampling."
     advice: tuple[Advice, ...] = ()
-    if resampler in ("hq", "best"):
-        to = "fast" if resampler == "hq" else "hq"
-        text += f' resampler="{to}" takes a third to a half of the time of "{resampler}".'
+    if resampler == "best":
+        text += ' resampler="hq" takes as little as half of its time.'
         why = "a shorter filter; what it passes and suppresses is in docs/decisions/resampling.md"
-        advice = (Advice("resampler", resampler, to, why),)
+        advice = (Advice("resampler", resampler, "hq", why),)
     text += f" {more}"
     figures = figures_of(stats, resample_share=share)
     return Verdict(Case.RESAMPLE, text, figures, (*advice, *_others(stats), *threads))

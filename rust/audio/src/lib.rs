@@ -18,6 +18,7 @@ mod complex;
 mod decoder;
 mod demux;
 mod error;
+mod fourier;
 mod keys;
 mod limits;
 mod memory;

@@ -18,7 +18,7 @@ use crate::{
     demux::{Scratch, probe::find_container},
     limits::Limits,
     report::{DecodeReport, Ledger},
-    resample::table::Kernel,
+    resample::{self, Tables},
     spec::AudioSpec,
 };
 
@@ -52,7 +52,8 @@ pub struct Decoder {
     pub(crate) window: Vec<f32>,
     /// Where rows of other sample types than `f32` are rendered first.
     pub(crate) samples: Vec<f32>,
-    pub(crate) kernel: Option<Arc<Kernel>>,
+    pub(crate) resampler: Option<Arc<Tables>>,
+    pub(crate) blocks: resample::Scratch,
     pub(crate) cancel: Cancel,
     /// What resampling has taken since it was last asked for.
     pub(crate) resampling: Duration,

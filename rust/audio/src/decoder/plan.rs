@@ -7,10 +7,7 @@ use crate::{
     demux::Recording,
     error::{Exceeded, Reason},
     report::DecodeReport,
-    resample::{
-        run::input_window,
-        table::{Filter, Ratio},
-    },
+    resample::{Filter, Ratio},
     sample_type::SampleType,
     sink::Mix,
     spec::{AudioSpec, Crop, Pad, frames_of},
@@ -98,13 +95,11 @@ impl Frames {
         let filter = ratio.map(|ratio| Filter { ratio, resampler: spec.resampler });
         let (input, zeros) = match filter {
             Some(filter) if start < end => {
-                let (first, len) = input_window(filter, start, end);
+                let (first, len) = filter.input_window(start, end);
                 let last = first.saturating_add_unsigned(len as u64);
                 let n_frames = info.n_frames as i64;
                 let input = first.clamp(0, n_frames)..last.clamp(0, n_frames);
-                let (before, behind) = filter.margins();
-                let before = (input.start - first) as usize + before;
-                let zeros = (before, (last - input.end) as usize + behind);
+                let zeros = ((input.start - first) as usize, (last - input.end) as usize);
                 (input.start as u64..input.end as u64, zeros)
             }
             _ => (start..end, (0, 0)),

@@ -12,10 +12,7 @@ use crate::{
     demux::Scratch,
     memory,
     report::{Counts, Damage, DecodeReport},
-    resample::{
-        run::resample,
-        table::{self, Filter, Kernel},
-    },
+    resample::{self, Filter, Tables},
     sink::Sink,
     spec::Pad,
 };
@@ -58,13 +55,15 @@ impl Decoder {
                 n_zeroed += zero_non_finite(&mut window);
             }
             let began = Instant::now();
-            let kernel = self.kernel(filter);
+            let tables = self.resampler(filter);
+            let mut blocks = std::mem::take(&mut self.blocks);
             let len = window.len() / usize::from(plan.n_channels).max(1);
             let planes = window.chunks(len.max(1)).zip(out.chunks_mut(n_out));
             for (x, plane) in planes {
                 let plane = plane.get_mut(..n_crop).unwrap_or_default();
-                resample(&kernel, frames.crop.start, x, plane, &self.cancel)?;
+                tables.resample(frames.crop.start, x, plane, &mut blocks, &self.cancel)?;
             }
+            self.blocks = blocks;
             self.resampling += began.elapsed();
             if window.len() <= MAX_KEPT_SAMPLES {
                 self.window = window;
@@ -155,10 +154,10 @@ impl Decoder {
         plan.recording.decode(bytes, from_start, scratch, sink, cancel)
     }
 
-    fn kernel(&mut self, filter: Filter) -> Arc<Kernel> {
-        match &self.kernel {
-            Some(kernel) if kernel.filter == filter => Arc::clone(kernel),
-            _ => Arc::clone(self.kernel.insert(table::shared(filter))),
+    fn resampler(&mut self, filter: Filter) -> Arc<Tables> {
+        match &self.resampler {
+            Some(tables) if tables.filter == filter => Arc::clone(tables),
+            _ => Arc::clone(self.resampler.insert(resample::shared(filter))),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::f64::consts::PI;
 
-use crate::resample::table::Ratio;
+use super::Ratio;
 
 /// Which low-pass filter resampling uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,23 +15,17 @@ pub enum Resampler {
     /// Nyquist frequencies, silent above it.
     #[default]
     Hq,
-    /// A third of the cost: flat to 0.83, aliases below -75 dB.
-    Fast,
     /// As torchaudio's default, bit for bit but for the order of sums: a short filter that lets
     /// much pass on both sides of the Nyquist frequency.
     Torchaudio,
-    /// Twice the cost: flat to 0.95, aliases at the noise of `f32`.
+    /// Flat to 0.95, aliases at the noise of `f32`. Up to twice the cost.
     Best,
 }
 
 impl Resampler {
     /// All of them, by the names that users give.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("hq", Self::Hq),
-        ("fast", Self::Fast),
-        ("torchaudio", Self::Torchaudio),
-        ("best", Self::Best),
-    ];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("hq", Self::Hq), ("torchaudio", Self::Torchaudio), ("best", Self::Best)];
 
     /// The one of this name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -39,11 +33,10 @@ impl Resampler {
     }
 
     /// Its filter for a ratio of rates.
-    pub(crate) fn design(self, ratio: Ratio) -> Design {
+    pub(super) fn design(self, ratio: Ratio) -> Design {
         let scale = (ratio.up as f64 / ratio.down as f64).min(1.0);
         let (zeros, resolution, parts) = match self {
             Self::Hq => (91.8 * stages(ratio), 1024.0, hq(ratio)),
-            Self::Fast => (26.5, 512.0, vec![Part::kaiser(1.0, 26.5, 0.918, 7.5)]),
             Self::Torchaudio => (6.0, 4096.0, vec![Part::hann(6.0, 0.99)]),
             Self::Best => (174.0, 2048.0, vec![Part::kaiser(1.0, 174.0, 0.975, 14.0)]),
         };
@@ -51,7 +44,7 @@ impl Resampler {
         Design {
             half_width: zeros / cutoff / scale,
             resolution: resolution * scale,
-            passes_constants: self != Self::Torchaudio,
+            is_band_limited: self != Self::Torchaudio,
             scale,
             parts,
         }
@@ -83,13 +76,14 @@ fn hq(ratio: Ratio) -> Vec<Part> {
 
 /// A filter: an even impulse response around 0, zero beyond its half width.
 #[derive(Debug)]
-pub(crate) struct Design {
+pub(super) struct Design {
     /// In input frames.
-    pub(crate) half_width: f64,
+    pub(super) half_width: f64,
     /// Phases between two input frames that a table needs for linear interpolation between them.
-    pub(crate) resolution: f64,
-    /// Whether each phase is to be scaled to a sum of 1.
-    pub(crate) passes_constants: bool,
+    pub(super) resolution: f64,
+    /// Whether nothing is left of the response above the lower one of the Nyquist frequencies, and constants
+    /// pass unchanged.
+    pub(super) is_band_limited: bool,
     /// The lower one of the Nyquist frequencies, as a part of the source's.
     scale: f64,
     parts: Vec<Part>,
@@ -97,7 +91,7 @@ pub(crate) struct Design {
 
 impl Design {
     /// The response at `t` input frames from the centre.
-    pub(crate) fn at(&self, t: f64) -> f64 {
+    pub(super) fn at(&self, t: f64) -> f64 {
         if t.abs() > self.half_width {
             return 0.0;
         }
