@@ -15,6 +15,11 @@ pub(crate) struct Complex<S: Simd> {
 
 impl<S: Simd> Complex<S> {
     #[inline(always)]
+    pub(super) fn zero(simd: S) -> Self {
+        Self { re: simd.splat_f32s(0.0), im: simd.splat_f32s(0.0) }
+    }
+
+    #[inline(always)]
     pub(super) fn plus(self, simd: S, b: Self) -> Self {
         Self { re: simd.add_f32s(self.re, b.re), im: simd.add_f32s(self.im, b.im) }
     }
@@ -36,6 +41,12 @@ impl<S: Simd> Complex<S> {
             Self { re: simd.add_f32s(self.re, b.im), im: simd.sub_f32s(self.im, b.re) },
             Self { re: simd.sub_f32s(self.re, b.im), im: simd.add_f32s(self.im, b.re) },
         ]
+    }
+
+    /// `self` times `1 - i`: an eighth of a turn, and longer by the root of 2.
+    #[inline(always)]
+    pub(super) fn eighth(self, simd: S) -> Self {
+        Self { re: simd.add_f32s(self.re, self.im), im: simd.sub_f32s(self.im, self.re) }
     }
 
     /// `self` times `cos - i sin`.
@@ -64,6 +75,15 @@ impl Source for Points {
 #[inline(always)]
 pub(crate) fn load<S: Simd>(from: &[f32], i: usize) -> S::f32s {
     S::as_simd_f32s(&from[i..i + S::F32_LANES]).0[0]
+}
+
+/// Writes a vector from `i` on.
+///
+/// # Panics
+/// If there is no room.
+#[inline(always)]
+pub(crate) fn store<S: Simd>(to: &mut [f32], i: usize, vector: S::f32s) {
+    S::as_mut_simd_f32s(&mut to[i..i + S::F32_LANES]).0[0] = vector;
 }
 
 /// AVX, if `S` is that.
@@ -141,16 +161,17 @@ pub(crate) fn zipped<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> [S::f32s; 2] {
         ];
     }
     let both = [a, b];
-    [0, S::F32_LANES]
-        .map(|first| from_lanes(simd, |i| lanes::<S>(&both[(first + i) % 2])[(first + i) / 2]))
+    [0, S::F32_LANES].map(|first| {
+        from_lanes(simd, |i| lanes::<S>(&both[(first + i) % 2])[usize::midpoint(first, i)])
+    })
 }
 
 /// Writes lane `p` of vector `q` to place `8 * p + q`.
 #[inline(always)]
-pub(super) fn store_transposed<S: Simd>(simd: S, rows: [S::f32s; 8], to: &mut [f32]) {
+pub(super) fn store_transposed<S: Simd>(simd: S, rows: &[S::f32s; 8], to: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(v3) = avx(simd) {
-        return store_transposed_avx(v3.avx, rows.map(bytemuck::cast), to);
+        return store_transposed_avx::<S>(v3.avx, rows, to);
     }
     let (places, _) = to.as_chunks_mut::<8>();
     for (q, row) in rows.iter().enumerate() {
@@ -160,11 +181,13 @@ pub(super) fn store_transposed<S: Simd>(simd: S, rows: [S::f32s; 8], to: &mut [f
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn store_transposed_avx(
+fn store_transposed_avx<S: Simd>(
     avx: pulp::core_arch::x86::Avx,
-    [a, b, c, d, e, f, g, h]: [std::arch::x86_64::__m256; 8],
+    rows: &[S::f32s; 8],
     to: &mut [f32],
 ) {
+    let pair = |i: usize| (bytemuck::cast(rows[i]), bytemuck::cast(rows[i + 1]));
+    let ((a, b), (c, d), (e, f), (g, h)) = (pair(0), pair(2), pair(4), pair(6));
     let zipped = |a, b| [avx._mm256_unpacklo_ps(a, b), avx._mm256_unpackhi_ps(a, b)];
     let paired = |a, b| [avx._mm256_shuffle_ps::<0x44>(a, b), avx._mm256_shuffle_ps::<0xEE>(a, b)];
     let ([ab0, ab1], [cd0, cd1]) = (zipped(a, b), zipped(c, d));
@@ -202,7 +225,7 @@ mod tests {
             let mut moved = vec![evens(simd, a, b), odds_reversed(simd, a, b), reversed(simd, a)];
             moved.extend(zipped(simd, a, b));
             let mut transposed = vec![0.0; 8 * n];
-            store_transposed(simd, std::array::from_fn(vector), &mut transposed);
+            store_transposed(simd, &std::array::from_fn(vector), &mut transposed);
             [bytemuck::cast_slice(&moved), &transposed[..]].concat()
         }
     }

@@ -17,7 +17,7 @@ mod radix;
 
 use pulp::Simd;
 
-pub(crate) use self::lanes::{Complex, evens, load, odds_reversed, reversed, zipped};
+pub(crate) use self::lanes::{Complex, evens, load, odds_reversed, reversed, store, zipped};
 use self::{
     lanes::store_transposed,
     pass::Pass,
@@ -127,14 +127,19 @@ impl Fourier {
             // The last group begins early enough to be whole. What it shares comes out the same again.
             let p = (group * COLUMNS).min(n_columns.saturating_sub(COLUMNS));
             for i in (0..COLUMNS.min(n_columns)).step_by(S::F32_LANES) {
-                let x = std::array::from_fn(|j| source.get(simd, j * n_columns + p + i));
-                let mut y: [Complex<S>; 8] = of_eight(simd, x);
-                for (y, [cos, sin]) in y[1..].iter_mut().zip(twiddles) {
-                    *y = y.turned(simd, load::<S>(cos, i), load::<S>(sin, i));
+                let mut x = [Complex::zero(simd); 8];
+                for (j, x) in x.iter_mut().enumerate() {
+                    *x = source.get(simd, j * n_columns + p + i);
+                }
+                let y = of_eight(simd, x);
+                let (mut re, mut im) = ([y[0].re; 8], [y[0].im; 8]);
+                for (k, [cos, sin]) in (1..).zip(twiddles) {
+                    let y = y[k].turned(simd, load::<S>(cos, i), load::<S>(sin, i));
+                    (re[k], im[k]) = (y.re, y.im);
                 }
                 let place = 8 * (p + i)..8 * (p + i + S::F32_LANES);
-                store_transposed(simd, y.map(|y| y.re), &mut to.re[place.clone()]);
-                store_transposed(simd, y.map(|y| y.im), &mut to.im[place]);
+                store_transposed(simd, &re, &mut to.re[place.clone()]);
+                store_transposed(simd, &im, &mut to.im[place]);
             }
         }
     }

@@ -41,13 +41,20 @@ impl Pass {
         let groups = to_re.zip(to_im).zip(self.twiddles.chunks_exact(R - 1));
         for (p, ((to_re, to_im), twiddles)) in groups.enumerate() {
             let part = p * width..(p + 1) * width;
-            let rows = rows.map(|(re, im)| (&re[part.clone()], &im[part.clone()]));
+            let mut parts = rows;
+            for (re, im) in &mut parts {
+                (*re, *im) = (&re[part.clone()], &im[part.clone()]);
+            }
             for q in 0..width {
-                let x = rows.map(|(re, im)| Complex { re: re[q], im: im[q] });
+                let mut x = [Complex::zero(simd); R];
+                for (x, (re, im)) in x.iter_mut().zip(&parts) {
+                    *x = Complex { re: re[q], im: im[q] };
+                }
                 let y = T::transform(simd, x);
                 (to_re[q], to_im[q]) = (y[0].re, y[0].im);
                 for k in 1..R {
-                    let [cos, sin] = twiddles[k - 1].map(|x| simd.splat_f32s(x));
+                    let [cos, sin] = twiddles[k - 1];
+                    let (cos, sin) = (simd.splat_f32s(cos), simd.splat_f32s(sin));
                     let y = if is_last { y[k] } else { y[k].turned(simd, cos, sin) };
                     (to_re[k * width + q], to_im[k * width + q]) = (y.re, y.im);
                 }

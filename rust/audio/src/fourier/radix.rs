@@ -76,11 +76,7 @@ pub(super) fn of_eight<S: Simd>(
     let [a, c, e, g] = of_four(simd, [a, c, e, g]);
     let [b, d, f, h] = of_four(simd, [b, d, f, h]);
     // An eighth of a turn. `h` has a quarter left to go, which its sums with `g` make good.
-    let eighth = |x: Complex<S>| Complex {
-        re: simd.mul_f32s(simd.add_f32s(x.re, x.im), root),
-        im: simd.mul_f32s(simd.sub_f32s(x.im, x.re), root),
-    };
-    let (d, h) = (eighth(d), eighth(h));
+    let (d, h) = (d.eighth(simd).times(simd, root), h.eighth(simd).times(simd, root));
     let ([y0, y4], [y1, y5]) = (of_two(simd, [a, b]), of_two(simd, [c, d]));
     let ([y2, y6], [y3, y7]) = (e.with_quarter(simd, f), g.with_quarter(simd, h));
     [y0, y1, y2, y3, y4, y5, y6, y7]
@@ -89,22 +85,20 @@ pub(super) fn of_eight<S: Simd>(
 /// `R = 2 H + 1` points: `y[k]` and `y[R - k]` are the sum and the difference of an even and an odd part.
 #[inline(always)]
 fn of_odd<S: Simd, const R: usize, const H: usize>(simd: S, x: [Complex<S>; R]) -> [Complex<S>; R] {
-    let pairs: [_; H] = std::array::from_fn(|j| of_two(simd, [x[j + 1], x[R - 1 - j]]));
+    let (mut sums, mut differences) = ([x[0]; H], [x[0]; H]);
     let mut y = [x[0]; R];
-    for [sum, _] in pairs {
-        y[0] = y[0].plus(simd, sum);
+    for j in 0..H {
+        [sums[j], differences[j]] = of_two(simd, [x[j + 1], x[R - 1 - j]]);
+        y[0] = y[0].plus(simd, sums[j]);
     }
     let roots = const { roots::<R>() };
     for k in 1..=H {
-        let root = |j: usize| roots[k * (j + 1) % R].map(|x| simd.splat_f32s(x));
-        let [[sum, difference], others @ ..] = &pairs[..] else { return y };
-        let [cos, sin] = root(0);
-        let mut even = x[0].plus(simd, sum.times(simd, cos));
-        let mut odd = difference.times(simd, sin);
-        for (j, [sum, difference]) in (1..).zip(others) {
-            let [cos, sin] = root(j);
-            even = even.plus(simd, sum.times(simd, cos));
-            odd = odd.plus(simd, difference.times(simd, sin));
+        let (mut even, mut odd) = (x[0], Complex::zero(simd));
+        for j in 0..H {
+            let [cos, sin] = roots[k * (j + 1) % R];
+            even = even.plus(simd, sums[j].times(simd, simd.splat_f32s(cos)));
+            let term = differences[j].times(simd, simd.splat_f32s(sin));
+            odd = if j == 0 { term } else { odd.plus(simd, term) };
         }
         [y[k], y[R - k]] = even.with_quarter(simd, odd);
     }

@@ -21,7 +21,7 @@ impl<'a> Bits<'a> {
 
     /// Makes at least 56 bits count, or all that are left.
     #[inline(always)]
-    fn fill(&mut self) {
+    pub(super) fn fill(&mut self) {
         if let Some(next) = self.rest.first_chunk::<8>() {
             let n_bytes = (63 - (self.n & 63)) / 8;
             self.word |= u64::from_le_bytes(*next) << (self.n & 63);
@@ -50,6 +50,12 @@ impl<'a> Bits<'a> {
         if self.n < 32 {
             self.fill();
         }
+        self.word
+    }
+
+    /// The next bits, as many as were left by what was read since they were [filled](Self::fill) up.
+    #[inline(always)]
+    pub(super) fn filled(&self) -> u64 {
         self.word
     }
 

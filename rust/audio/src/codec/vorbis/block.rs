@@ -6,15 +6,18 @@
 use super::{
     bits::Bits,
     floor::Outline,
-    residue::Kind,
+    residue::{Kind, Passes},
     setup::{Mapping, Mode, Setup, Step, Submap},
+    transform::Spectrum,
 };
 use crate::spec::MAX_CHANNELS;
 
 #[derive(Clone, Debug, Default)]
 struct Channel {
     outline: Outline,
-    spectrum: Vec<f32>,
+    /// The residue, and what it is to be multiplied by.
+    residue: Vec<f32>,
+    curve: Vec<f32>,
     /// Whether its residue is coded. It may be where there is no floor, if it is coupled.
     is_coded: bool,
 }
@@ -25,22 +28,29 @@ pub(super) struct Block {
     /// Lines of a spectrum.
     n_lines: usize,
     channels: Vec<Channel>,
-    /// The residues of several channels in turns.
-    turns: Vec<f32>,
-    classes: Vec<u8>,
+    /// The residues of several channels, interleaved.
+    interleaved: Vec<f32>,
+    passes: Passes,
 }
 
 impl Block {
     pub(super) fn new(n_channels: usize, n_long: usize) -> Self {
-        let channel = Channel { spectrum: vec![0.0; n_long], ..Channel::default() };
+        let zeros = vec![0.0; n_long];
+        let channel = Channel { residue: zeros.clone(), curve: zeros, ..Channel::default() };
         let channels = vec![channel; n_channels];
-        Self { n_lines: 0, channels, turns: Vec::new(), classes: Vec::new() }
+        Self { n_lines: 0, channels, interleaved: Vec::new(), passes: Passes::default() }
     }
 
-    /// The spectrum of a channel, if there is any sound in it.
-    pub(super) fn spectrum(&self, channel: usize) -> Option<&[f32]> {
-        let channel = self.channels.get(channel)?;
-        if channel.outline.is_drawn() { channel.spectrum.get(..self.n_lines) } else { None }
+    /// About how many bytes it takes besides samples.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.passes.iter().map(|pending| 4 * pending.capacity()).sum()
+    }
+
+    /// The spectrum of a channel, if there is any sound in it: its residue and its floor.
+    pub(super) fn spectrum(&self, channel: usize) -> Option<Spectrum<'_>> {
+        let Channel { outline, residue, curve, .. } = self.channels.get(channel)?;
+        let (residue, curve) = (residue.get(..self.n_lines)?, curve.get(..self.n_lines)?);
+        outline.is_drawn().then_some(Spectrum { residue, curve })
     }
 
     /// Reads a packet behind its first bits. `None` is never due to what packets hold.
@@ -52,20 +62,19 @@ impl Block {
             let floor = setup.floors.get(mapping.submaps.get(submap)?.floor)?;
             floor.decode(bits, &setup.books, &mut channel.outline);
             channel.is_coded = channel.outline.is_drawn();
-            channel.spectrum.get_mut(..self.n_lines)?.fill(0.0);
         }
         self.propagate(mapping);
         for submap in &mapping.submaps {
-            self.residue(setup, submap, bits);
+            self.residue(setup, mapping, submap, bits);
         }
-        for step in mapping.steps.iter().rev() {
-            self.uncouple(*step);
+        if !mapping.is_joint_stereo {
+            mapping.steps.iter().rev().for_each(|step| self.uncouple(*step));
         }
         for (channel, &submap) in self.channels.iter_mut().zip(&mapping.submap_of) {
             if channel.outline.is_drawn() {
                 let floor = setup.floors.get(mapping.submaps.get(submap)?.floor)?;
-                let spectrum = channel.spectrum.get_mut(..self.n_lines)?;
-                floor.apply(&channel.outline, mode.is_long, spectrum);
+                let curve = channel.curve.get_mut(..self.n_lines)?;
+                floor.draw(&channel.outline, mode.is_long, curve);
             }
         }
         Some(())
@@ -87,28 +96,40 @@ impl Block {
 
     /// Section 4.3.4. Where the packet ends, what was read so far counts.
     #[inline(always)]
-    fn residue(&mut self, setup: &Setup, submap: &Submap, bits: &mut Bits<'_>) -> Option<()> {
+    fn residue(
+        &mut self,
+        setup: &Setup,
+        mapping: &Mapping,
+        submap: &Submap,
+        bits: &mut Bits<'_>,
+    ) -> Option<()> {
         let residue = setup.residues.get(submap.residue)?;
-        let Self { n_lines, channels, turns, classes, .. } = self;
+        let Self { n_lines, channels, interleaved, passes, .. } = self;
         let is_coded = |&i: &usize| channels.get(i).is_some_and(|channel| channel.is_coded);
-        if residue.kind == Kind::Interleaved {
-            if submap.channels.iter().any(is_coded) {
-                turns.clear();
-                turns.resize(*n_lines * submap.channels.len(), 0.0);
-                residue.decode(bits, &setup.books, &mut [turns.as_mut_slice()], classes);
-                part(turns, *n_lines, &submap.channels, channels);
+        if residue.kind == Kind::Interleaved && submap.channels.iter().any(is_coded) {
+            interleaved.clear();
+            interleaved.resize(*n_lines * submap.channels.len(), 0.0);
+            residue.decode(bits, &setup.books, &mut [interleaved.as_mut_slice()], passes);
+            if mapping.is_joint_stereo {
+                part_stereo(interleaved, channels);
+            } else {
+                deinterleave(interleaved, *n_lines, &submap.channels, channels);
             }
             return Some(());
         }
-        let mut vectors: [&mut [f32]; MAX_CHANNELS as usize] = std::array::from_fn(|_| &mut [][..]);
+        let mut vectors = <[&mut [f32]; MAX_CHANNELS as usize]>::default();
         let mut n = 0;
         for (i, channel) in channels.iter_mut().enumerate() {
-            if channel.is_coded && submap.channels.contains(&i) {
-                *vectors.get_mut(n)? = channel.spectrum.get_mut(..*n_lines)?;
-                n += 1;
+            if submap.channels.contains(&i) {
+                let vector = channel.residue.get_mut(..*n_lines)?;
+                vector.fill(0.0);
+                if channel.is_coded {
+                    *vectors.get_mut(n)? = vector;
+                    n += 1;
+                }
             }
         }
-        residue.decode(bits, &setup.books, vectors.get_mut(..n)?, classes)
+        residue.decode(bits, &setup.books, vectors.get_mut(..n)?, passes)
     }
 
     /// Section 4.3.5: magnitude and angle become two channels again.
@@ -116,32 +137,38 @@ impl Block {
     fn uncouple(&mut self, Step { magnitude, angle }: Step) {
         let n = self.n_lines;
         let pair = self.channels.get_disjoint_mut([magnitude, angle]);
-        let Ok([Channel { spectrum: magnitudes, .. }, Channel { spectrum: angles, .. }]) = pair
+        let Ok([Channel { residue: magnitudes, .. }, Channel { residue: angles, .. }]) = pair
         else {
             return;
         };
         for (magnitude, angle) in magnitudes.iter_mut().zip(angles).take(n) {
-            let (m, a) = (*magnitude, *angle);
-            // Towards 0 from the magnitude, whose channel it is tells the sign of the angle.
-            let other = if m > 0.0 { m - a.abs() } else { m + a.abs() };
-            (*magnitude, *angle) = if a > 0.0 { (m, other) } else { (other, m) };
+            (*magnitude, *angle) = uncoupled(*magnitude, *angle);
         }
     }
 }
 
-/// Gives the values of channels that come in turns to each.
 #[inline(always)]
-fn part(turns: &[f32], n_lines: usize, which: &[usize], channels: &mut [Channel]) {
-    if let [left, right] = *which
-        && let Ok([left, right]) = channels.get_disjoint_mut([left, right])
-    {
-        let to = left.spectrum.iter_mut().zip(&mut right.spectrum).take(n_lines);
-        turns.as_chunks().0.iter().zip(to).for_each(|([l, r], to)| (*to.0, *to.1) = (*l, *r));
-        return;
-    }
+fn uncoupled(m: f32, a: f32) -> (f32, f32) {
+    // Towards 0 from the magnitude, whose channel it is tells the sign of the angle.
+    let other = if m > 0.0 { m - a.abs() } else { m + a.abs() };
+    if a > 0.0 { (m, other) } else { (other, m) }
+}
+
+/// Deinterleaves the residues of some channels.
+fn deinterleave(interleaved: &[f32], n_lines: usize, which: &[usize], channels: &mut [Channel]) {
     for (k, &channel) in which.iter().enumerate() {
         let Some(channel) = channels.get_mut(channel) else { return };
-        let from = turns.iter().skip(k).step_by(which.len());
-        channel.spectrum.iter_mut().take(n_lines).zip(from).for_each(|(to, x)| *to = *x);
+        let from = interleaved.iter().skip(k).step_by(which.len());
+        channel.residue.iter_mut().take(n_lines).zip(from).for_each(|(to, x)| *to = *x);
+    }
+}
+
+/// Deinterleaves and uncouples two channels, which is faster in one pass.
+#[inline(always)]
+fn part_stereo(interleaved: &[f32], channels: &mut [Channel]) {
+    let [left, right] = channels else { return };
+    let to = left.residue.iter_mut().zip(&mut right.residue);
+    for ((left, right), [magnitude, angle]) in to.zip(interleaved.as_chunks().0) {
+        (*left, *right) = uncoupled(*magnitude, *angle);
     }
 }

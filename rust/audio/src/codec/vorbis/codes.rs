@@ -74,6 +74,23 @@ impl Codes {
         Some((found >> 8) as usize)
     }
 
+    /// The same, where the bits were filled up at most three words ago.
+    ///
+    /// That is enough: four short words have at most 40 bits of 56, and three behind a long one have 30 of 32.
+    #[inline(always)]
+    pub(super) fn read_filled(&self, bits: &mut Bits<'_>) -> Option<usize> {
+        let next = bits.filled();
+        let found = *self.glance.get(next as usize & self.glance.len().wrapping_sub(1))?;
+        let len = found & 0xFF;
+        if len == 0 {
+            let entry = self.read(bits);
+            bits.peek();
+            return entry;
+        }
+        bits.skip(len)?;
+        Some((found >> 8) as usize)
+    }
+
     /// A word longer than a glance: its entry, and its length in the lowest byte.
     #[inline(never)]
     fn find_long(&self, next: u32, stretch: u32) -> Option<u32> {
@@ -168,10 +185,14 @@ mod tests {
             let (codes, words) = (Codes::new(lens).unwrap(), assign(lens).unwrap());
             for n in [bytes.len(), 1_080, 11, 3, 0] {
                 let (bytes, mut at) = (&bytes[..n], 0);
-                let mut bits = Bits::new(bytes);
-                loop {
+                let (mut bits, mut filled) = (Bits::new(bytes), Bits::new(bytes));
+                for i in 0.. {
                     let want = naive(&words, bytes, &mut at);
                     assert_eq!(codes.read(&mut bits), want, "{} words, bit {at}", words.len());
+                    if i % 4 == 0 {
+                        filled.fill();
+                    }
+                    assert_eq!(codes.read_filled(&mut filled), want, "{} words", words.len());
                     if want.is_none() {
                         break;
                     }

@@ -62,15 +62,15 @@ impl Floor {
         outline.kind = if drawn.is_some() { kind } else { Drawn::Nothing };
     }
 
-    /// Multiplies the residue of a channel by its floor.
+    /// Draws what the residue of a channel is to be multiplied by.
     #[inline(always)]
-    pub(super) fn apply(&self, outline: &Outline, is_long: bool, spectrum: &mut [f32]) {
+    pub(super) fn draw(&self, outline: &Outline, is_long: bool, curve: &mut [f32]) {
         match (self, outline.kind) {
             (Self::Response(floor), Drawn::Response) => {
-                floor.apply(&outline.filter, is_long, spectrum);
+                floor.draw(&outline.filter, is_long, curve);
             }
-            (Self::Lines(_), Drawn::Lines) => outline.lines.apply(spectrum),
-            _ => spectrum.fill(0.0),
+            (Self::Lines(_), Drawn::Lines) => outline.lines.draw(curve),
+            _ => curve.fill(0.0),
         }
     }
 }

@@ -96,10 +96,10 @@ impl Floor0 {
         Some(())
     }
 
-    /// Section 6.2.3: multiplies the spectrum by the floor.
-    pub(super) fn apply(&self, filter: &Filter, is_long: bool, spectrum: &mut [f32]) {
+    /// Section 6.2.3: what each line of the spectrum is to be multiplied by.
+    pub(super) fn draw(&self, filter: &Filter, is_long: bool, curve: &mut [f32]) {
         let [short, long] = &self.bands;
-        let mut rest = spectrum;
+        let mut rest = curve;
         for band in if is_long { long } else { short } {
             let n = band.n.min(rest.len());
             let (lines, after) = std::mem::take(&mut rest).split_at_mut(n);
@@ -107,9 +107,7 @@ impl Floor0 {
             let root = filter.power(band.cos).sqrt();
             let decibels = (filter.amplitude / root - 1.0) * self.amplitude_offset;
             let gain = exp2(0.115_129_25 * LOG2_E * decibels) as f32;
-            for x in lines {
-                *x *= gain;
-            }
+            lines.fill(gain);
         }
     }
 }

@@ -30,6 +30,8 @@ struct Point {
     x: i32,
     /// The nearest points on both sides among those before it.
     before: [usize; 2],
+    /// Its place between them, from 0 to 2^32, rounded up.
+    between: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -93,11 +95,14 @@ impl Floor1 {
             if class.n_bits > 0 {
                 number = books.get(class.main_book)?.codes.read(bits)?;
             }
-            for place in places {
-                let book = *class.books.get(number & ((1 << class.n_bits) - 1))?;
-                number >>= class.n_bits;
-                if let Some(book) = book {
-                    *place = books.get(book)?.codes.read(bits)? as i32;
+            for some in places.chunks_mut(4) {
+                bits.fill();
+                for place in some {
+                    let book = *class.books.get(number & ((1 << class.n_bits) - 1))?;
+                    number >>= class.n_bits;
+                    if let Some(book) = book {
+                        *place = books.get(book)?.codes.read_filled(bits)? as i32;
+                    }
                 }
             }
         }
@@ -112,9 +117,7 @@ impl Floor1 {
         is_used[..2].fill(true);
         for (i, point) in self.points.iter().enumerate().skip(2) {
             let [low, high] = point.before;
-            let ends = [low, high].map(|j| Some((self.points.get(j)?.x, *heights.get(j)?)));
-            let [from, to] = ends;
-            let predicted = height_at(from?, to?, point.x);
+            let predicted = point.height(*heights.get(low)?, *heights.get(high)?);
             let coded = *heights.get(i)?;
             let height = if coded == 0 {
                 predicted
@@ -159,7 +162,19 @@ impl Point {
         let earlier = || xs.iter().take(i).enumerate();
         let low = earlier().filter(|&(_, &other)| other < x).max_by_key(|&(_, &other)| other);
         let high = earlier().filter(|&(_, &other)| other > x).min_by_key(|&(_, &other)| other);
-        Self { x, before: [low, high].map(|found| found.map_or(0, |(j, _)| j)) }
+        let (low, high) = (low.unwrap_or((0, &0)), high.unwrap_or((0, &1)));
+        let (dx, part) = (high.1.abs_diff(*low.1), x.abs_diff(*low.1));
+        let between = (u64::from(part) << 32).div_ceil(u64::from(dx.max(1)));
+        Self { x, before: [low.0, high.0], between }
+    }
+
+    /// Section 9.2.6, `render_point`: the height of the line between the neighbours, rounded towards the left one.
+    ///
+    /// The quotient is exact: heights differ by less than 2^8, and points by at most 2^15.
+    #[inline(always)]
+    fn height(self, low: i32, high: i32) -> i32 {
+        let offset = ((u64::from(high.abs_diff(low)) * self.between) >> 32) as i32;
+        if high < low { low - offset } else { low + offset }
     }
 }
 
@@ -172,12 +187,6 @@ fn difference(coded: i32, below: i32, above: i32) -> i32 {
     } else {
         coded / 2
     }
-}
-
-/// Section 9.2.6, `render_point`.
-fn height_at((x0, y0): (i32, i32), (x1, y1): (i32, i32), x: i32) -> i32 {
-    let offset = (y1 - y0).abs() * (x - x0) / (x1 - x0).max(1);
-    if y1 < y0 { y0 - offset } else { y0 + offset }
 }
 
 /// The lines of a floor: their ends from left to right.
@@ -194,35 +203,33 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Section 7.2.4, step 2: multiplies the spectrum by the floor.
+    /// Section 7.2.4, step 2: what each line of the spectrum is to be multiplied by.
     ///
     /// Section 9.2.7 steps along a line with whole numbers and an error term. That is the quotient
-    /// `k * dy / dx` rounded towards the line's beginning, and so it is worked out here: with 32 bits
-    /// behind the point, since there are fewer than 2^13 steps and `dx` is at most 2^15.
+    /// `k * dy / dx` rounded towards the line's beginning, and so it is worked out here, with 56 bits behind
+    /// the point. It is exact: there are fewer than 2^13 steps, and `dx` is at most 2^15.
     #[inline(always)]
-    pub(super) fn apply(&self, spectrum: &mut [f32]) {
-        let mut rest = spectrum;
+    pub(super) fn draw(&self, curve: &mut [f32]) {
+        let mut rest = curve;
         let points = self.points.get(..self.n).unwrap_or_default();
         for pair in points.windows(2) {
             let [(x0, y0), (x1, y1)] = *pair else { return };
             let n = ((x1 - x0) as usize).min(rest.len());
             let (line, after) = std::mem::take(&mut rest).split_at_mut(n);
             rest = after;
-            let step = (u64::from(y0.abs_diff(y1)) << 32).div_ceil(u64::from(x1 - x0).max(1));
+            let step = (u64::from(y0.abs_diff(y1)) << 56).div_ceil(u64::from(x1 - x0).max(1));
             let (mut at, step) = if y1 < y0 {
-                (((u64::from(y0) + 1) << 32) - 1, step.wrapping_neg())
+                (u64::from(y0) << 56 | ((1 << 56) - 1), step.wrapping_neg())
             } else {
-                (u64::from(y0) << 32, step)
+                (u64::from(y0) << 56, step)
             };
             for x in line {
-                *x *= gain((at >> 32) as u8);
+                *x = gain((at >> 56) as u8);
                 at = at.wrapping_add(step);
             }
         }
         let last = points.last().map_or(0, |&(_, y)| y);
-        for x in rest {
-            *x *= gain(last);
-        }
+        rest.fill(gain(last));
     }
 }
 
@@ -266,11 +273,27 @@ mod tests {
                 let mut lines = Lines::default();
                 lines.points[..2].copy_from_slice(&[(0, y0 as u8), (dx as u32, y1 as u8)]);
                 lines.n = 2;
-                let mut spectrum = vec![1.0; 4_096];
-                lines.apply(&mut spectrum);
+                let mut curve = vec![0.0; 4_096];
+                lines.draw(&mut curve);
                 want.resize(4_096, y1);
-                for (x, y) in spectrum.iter().zip(want) {
+                for (x, y) in curve.iter().zip(want) {
                     assert_eq!(x.to_bits(), GAINS[y as usize].to_bits(), "{dx}: {y0} to {y1}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn heights_between_points_are_those_of_the_specification() {
+        for dx in (1..300).chain([511, 512, 1_000, 8_191, 32_767, 32_768]) {
+            for part in (0..=dx).step_by(1 + dx as usize / 50) {
+                let point = Point::new(&[0, dx, part], 2, part);
+                for (low, high) in (0..256i32).step_by(5).flat_map(|y| [(0, y), (y, 0), (y, 255)]) {
+                    // Section 9.2.6, `render_point`.
+                    let offset = (high - low).abs() * part / dx;
+                    let want = if high < low { low - offset } else { low + offset };
+                    let is_between = 0 < part && part < dx;
+                    assert!(!is_between || point.height(low, high) == want, "{dx}, {part}");
                 }
             }
         }

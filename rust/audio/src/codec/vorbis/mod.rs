@@ -16,7 +16,6 @@ mod decibels;
 mod floor;
 mod floor0;
 mod floor1;
-mod fourier;
 mod ident;
 mod packets;
 mod residue;
@@ -119,7 +118,8 @@ impl Decoder {
 
     /// About how many bytes it takes.
     fn n_bytes(&self) -> usize {
-        self.setup.n_bytes() + self.channels.len() * 16 * self.setup.ident.block_lens[1] as usize
+        let samples = self.channels.len() * 16 * self.setup.ident.block_lens[1] as usize;
+        self.setup.n_bytes() + self.block.n_bytes() + samples
     }
 }
 
@@ -134,7 +134,7 @@ impl WithSimd for Run<'_, '_> {
     type Output = Option<()>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, _: S) -> Option<()> {
+    fn with_simd<S: Simd>(mut self, simd: S) -> Option<()> {
         let Self { decoder, mode, .. } = self;
         let Decoder { setup, transforms, block, scratch, channels, last, planes, .. } = decoder;
         block.read(setup, mode, &mut self.bits)?;
@@ -149,14 +149,14 @@ impl WithSimd for Run<'_, '_> {
             let (first, third_now) =
                 (first.get_mut(..quarter(mode.is_long))?, third.get_mut(..quarter(mode.is_long))?);
             if let Some(spectrum) = block.spectrum(i) {
-                transform.run(spectrum, scratch, first, third_now);
+                transform.run(simd, spectrum, scratch, first, third_now);
             } else {
                 first.fill(0.0);
                 third_now.fill(0.0);
             }
             let plane = planes.get_mut(plane)?;
             match was_long {
-                Some(was_long) => slope.join(overlap.get(..quarter(was_long))?, first, plane),
+                Some(was_long) => slope.join(simd, overlap.get(..quarter(was_long))?, first, plane),
                 None => plane.clear(),
             }
             std::mem::swap(overlap, third);

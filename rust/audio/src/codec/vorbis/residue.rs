@@ -1,15 +1,14 @@
 //! Residues, Vorbis I section 8: what is left of the spectrum when the floor is taken away.
 
-// What `pulp` compiles for an instruction set must be inlined into its function.
-#![allow(clippy::inline_always)]
+// Vectors have fixed lengths. What `pulp` compiles for an instruction set must be inlined into its function.
+#![allow(clippy::indexing_slicing, clippy::inline_always)]
 
 use super::{
     bits::Bits,
     codebook::{Book, Budget},
     setup::{Fields, broken},
 };
-
-use crate::error::Reason;
+use crate::{error::Reason, spec::MAX_CHANNELS};
 
 /// How values of a partition's vectors are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +36,27 @@ pub(super) struct Residue {
     n_classes: usize,
     /// The classes of all words, one word after the other.
     classes: Box<[u8]>,
-    /// For each class, the book of each pass.
-    books: Vec<[Option<u8>; N_PASSES]>,
-    n_passes: usize,
+    /// For each class the passes in which its partitions are refined, and the book of each.
+    cascades: Vec<Vec<Stage>>,
 }
+
+/// A pass that a class has, and its book.
+#[derive(Clone, Copy, Debug)]
+struct Stage {
+    pass: u8,
+    book: u8,
+}
+
+/// A partition that is refined in a later pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    book: u8,
+    vector: u8,
+    partition: u16,
+}
+
+/// What is pending for each pass. Kept from packet to packet for its memory.
+pub(super) type Passes = [Vec<Pending>; N_PASSES];
 
 impl Residue {
     /// Section 8.6.1.
@@ -65,20 +81,18 @@ impl Residue {
             let high = if fields.flag()? { fields.take(5)? } else { 0 };
             cascades.push(high << 3 | low);
         }
-        let mut n_passes = 0;
-        let mut pass_books = vec![[None; N_PASSES]; n];
-        for (cascade, passes) in cascades.into_iter().zip(&mut pass_books) {
-            for (pass, place) in
-                passes.iter_mut().enumerate().filter(|(p, _)| cascade >> p & 1 == 1)
-            {
+        let mut stages_of = |cascade: u32| {
+            let passes = (0..N_PASSES as u8).filter(|pass| cascade >> pass & 1 == 1);
+            let stage = |pass| {
                 let book = fields.below(8, books.len())?;
                 if !books.get(book).is_some_and(Book::has_vectors) {
                     return Err(broken("a residue has a codebook without vectors"));
                 }
-                *place = Some(book as u8);
-                n_passes = n_passes.max(pass + 1);
-            }
-        }
+                Ok(Stage { pass, book: book as u8 })
+            };
+            passes.map(stage).collect::<Result<_, _>>()
+        };
+        let cascades = cascades.into_iter().map(&mut stages_of).collect::<Result<_, _>>()?;
         let Some(book) = books.get(class_book) else { return Err(broken("a codebook is missing")) };
         let n_words = u32::try_from(book.n_dims).ok().and_then(|n_dims| n.checked_pow(n_dims));
         let n_words = n_words
@@ -87,17 +101,7 @@ impl Residue {
         budget.take_values(n_words.saturating_mul(book.n_dims))?;
         let classes = classes(n_words, book.n_dims, n);
         let n_classes = book.n_dims;
-        Ok(Self {
-            kind,
-            begin,
-            end,
-            partition_len,
-            class_book,
-            n_classes,
-            classes,
-            books: pass_books,
-            n_passes,
-        })
+        Ok(Self { kind, begin, end, partition_len, class_book, n_classes, classes, cascades })
     }
 
     /// About how many bytes it takes.
@@ -106,50 +110,66 @@ impl Residue {
     }
 
     /// Adds the residues of a packet to `vectors`, up to the end of the packet: section 8.6.2.
-    ///
-    /// `scratch` is for the classes of partitions.
     #[inline(always)]
     pub(super) fn decode(
         &self,
         bits: &mut Bits<'_>,
         books: &[Book],
         vectors: &mut [&mut [f32]],
-        scratch: &mut Vec<u8>,
+        passes: &mut Passes,
     ) -> Option<()> {
         let len = vectors.first()?.len();
-        let (begin, end) = (self.begin.min(len), self.end.min(len));
-        let n_partitions = end.saturating_sub(begin) / self.partition_len;
+        let n_lines = self.end.min(len).saturating_sub(self.begin);
+        let n_partitions = n_lines / self.partition_len;
+        passes.iter_mut().for_each(Vec::clear);
         let class_book = books.get(self.class_book)?;
-        // Each vector has a row of classes, in which there is room for the last word.
-        let row_len = n_partitions.next_multiple_of(self.n_classes);
-        scratch.clear();
-        scratch.resize(row_len * vectors.len(), 0);
-        for pass in 0..self.n_passes {
-            for first in (0..n_partitions).step_by(self.n_classes) {
-                let word = first..first + self.n_classes;
-                if pass == 0 {
-                    for row in scratch.chunks_exact_mut(row_len) {
-                        let entry = class_book.codes.read(bits)?;
-                        let from = self.classes.get(entry * self.n_classes..)?;
-                        row.get_mut(word.clone())?.copy_from_slice(from.get(..self.n_classes)?);
-                    }
-                }
-                for partition in word.start..word.end.min(n_partitions) {
-                    let rows = scratch.chunks_exact(row_len);
-                    for (vector, row) in vectors.iter_mut().zip(rows) {
-                        let class = usize::from(*row.get(partition)?);
-                        let Some(book) = *self.books.get(class)?.get(pass)? else { continue };
-                        let start = begin + partition * self.partition_len;
-                        let to = vector.get_mut(start..start + self.partition_len)?;
-                        let book = books.get(usize::from(book))?;
-                        if self.kind == Kind::Spread {
-                            add_spread(bits, book, to)?;
+        let mut words = [&[][..]; MAX_CHANNELS as usize];
+        for first in (0..n_partitions).step_by(self.n_classes) {
+            for word in words.iter_mut().take(vectors.len()) {
+                let entry = class_book.codes.read(bits)?;
+                *word = self.classes.get(entry * self.n_classes..)?.get(..self.n_classes)?;
+            }
+            for (i, partition) in (first..n_partitions).take(self.n_classes).enumerate() {
+                for (vector, word) in words.iter().enumerate().take(vectors.len()) {
+                    let class = usize::from(*word.get(i)?);
+                    for &Stage { pass, book } in self.cascades.get(class)? {
+                        let part =
+                            Pending { book, vector: vector as u8, partition: partition as u16 };
+                        if pass == 0 {
+                            self.refine(bits, books, vectors, part)?;
                         } else {
-                            add_joined(bits, book, to)?;
+                            passes.get_mut(usize::from(pass))?.push(part);
                         }
                     }
                 }
             }
+        }
+        for &part in passes.iter().flatten() {
+            self.refine(bits, books, vectors, part)?;
+        }
+        Some(())
+    }
+
+    /// Adds the vectors of a pass to a partition.
+    #[inline(always)]
+    fn refine(
+        &self,
+        bits: &mut Bits<'_>,
+        books: &[Book],
+        vectors: &mut [&mut [f32]],
+        Pending { book, vector, partition }: Pending,
+    ) -> Option<()> {
+        let book = books.get(usize::from(book))?;
+        let start = self.begin + usize::from(partition) * self.partition_len;
+        let to =
+            vectors.get_mut(usize::from(vector))?.get_mut(start..start + self.partition_len)?;
+        match (self.kind, book.n_dims) {
+            (Kind::Spread, _) => add_spread(bits, book, to)?,
+            (_, 1) => add_vectors::<1>(bits, book, to),
+            (_, 2) => add_vectors::<2>(bits, book, to),
+            (_, 4) => add_vectors::<4>(bits, book, to),
+            (_, 8) => add_vectors::<8>(bits, book, to),
+            _ => *bits = add_others(*bits, book, to),
         }
         Some(())
     }
@@ -168,48 +188,40 @@ fn classes(n_words: usize, n_dims: usize, n: usize) -> Box<[u8]> {
     classes.into()
 }
 
+/// Adds vectors of a common length.
 #[inline(always)]
-fn add_joined(bits: &mut Bits<'_>, book: &Book, to: &mut [f32]) -> Option<()> {
-    match book.n_dims {
-        1 => add_vectors::<1>(bits, book, to),
-        2 => add_vectors::<2>(bits, book, to),
-        4 => add_vectors::<4>(bits, book, to),
-        8 => add_vectors::<8>(bits, book, to),
-        n => {
-            for to in to.chunks_mut(n) {
-                let entry = book.codes.read(bits)?;
-                let vector = book.vector(entry)?;
-                to.iter_mut().zip(vector).for_each(|(to, x)| *to += x);
-            }
-            Some(())
+fn add_vectors<const N: usize>(bits: &mut Bits<'_>, book: &Book, to: &mut [f32]) {
+    let vectors = book.values.as_chunks::<N>().0;
+    let mut place = *bits; // kept in registers
+    let (whole, rest) = to.as_chunks_mut::<N>();
+    for some in whole.chunks_mut(4) {
+        place.fill();
+        for to in some {
+            let entry = book.codes.read_filled(&mut place);
+            let Some(vector) = entry.and_then(|entry| vectors.get(entry)) else {
+                bits.end();
+                return;
+            };
+            // All are read before any is written, so that they are added as one vector.
+            let sums: [f32; N] = std::array::from_fn(|i| to[i] + vector[i]);
+            *to = sums;
         }
     }
+    *bits = if rest.is_empty() { place } else { add_others(place, book, rest) };
 }
 
-/// The same for vectors of a common length.
-#[inline(always)]
-fn add_vectors<const N: usize>(bits: &mut Bits<'_>, book: &Book, to: &mut [f32]) -> Option<()> {
-    let vectors = book.values.as_chunks::<N>().0;
-    let mut place = *bits;
-    let (whole, rest) = to.as_chunks_mut::<N>();
-    for to in whole {
-        let Some(vector) = book.codes.read(&mut place).and_then(|entry| vectors.get(entry)) else {
+/// Adds vectors of any length, up to the end of the packet, and gives the place behind them.
+#[inline(never)]
+fn add_others<'a>(mut bits: Bits<'a>, book: &Book, to: &mut [f32]) -> Bits<'a> {
+    for to in to.chunks_mut(book.n_dims) {
+        let entry = book.codes.read(&mut bits);
+        let Some(vector) = entry.and_then(|entry| book.vector(entry)) else {
             bits.end();
-            return None;
+            return bits;
         };
-        let mut sum = *to;
-        for i in 0..N {
-            #[allow(clippy::indexing_slicing)] // both have so many
-            (sum[i] += vector[i]);
-        }
-        *to = sum;
+        to.iter_mut().zip(vector).for_each(|(to, x)| *to += x);
     }
-    *bits = place;
-    if !rest.is_empty() {
-        let vector = vectors.get(book.codes.read(bits)?)?;
-        rest.iter_mut().zip(vector).for_each(|(to, x)| *to += x);
-    }
-    Some(())
+    bits
 }
 
 fn add_spread(bits: &mut Bits<'_>, book: &Book, to: &mut [f32]) -> Option<()> {

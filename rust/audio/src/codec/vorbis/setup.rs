@@ -5,7 +5,7 @@ use super::{
     codebook::{Book, Budget},
     floor::Floor,
     ident::Ident,
-    residue::Residue,
+    residue::{Kind, Residue},
 };
 use crate::error::Reason;
 
@@ -81,6 +81,8 @@ pub(super) struct Mapping {
     pub(super) submaps: Vec<Submap>,
     /// The submap of each channel.
     pub(super) submap_of: Vec<usize>,
+    /// Whether it is stereo as encoders write it: an interleaved residue of two channels, which are coupled.
+    pub(super) is_joint_stereo: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,8 +132,8 @@ impl Setup {
         let floors = fields.list(6, |fields| Floor::read(fields, &books, ident.block_lens))?;
         let residues = fields.list(6, |fields| Residue::read(fields, &books, &mut budget))?;
         let n_channels = usize::from(ident.n_channels);
-        let mappings = fields
-            .list(6, |fields| Mapping::read(fields, n_channels, floors.len(), residues.len()))?;
+        let mappings =
+            fields.list(6, |fields| Mapping::read(fields, n_channels, floors.len(), &residues))?;
         let modes = fields.list(6, |fields| {
             let is_long = fields.flag()?;
             if fields.take(32)? != 0 {
@@ -157,7 +159,7 @@ impl Mapping {
         fields: &mut Fields<'_>,
         n_channels: usize,
         n_floors: usize,
-        n_residues: usize,
+        residues: &[Residue],
     ) -> Result<Self, Reason> {
         if fields.take(16)? != 0 {
             return Err(broken("a mapping is of an unknown kind"));
@@ -185,11 +187,17 @@ impl Mapping {
         };
         let submap = |submap| {
             fields.take(8)?; // a time domain transform
-            let (floor, residue) = (fields.below(8, n_floors)?, fields.below(8, n_residues)?);
+            let (floor, residue) = (fields.below(8, n_floors)?, fields.below(8, residues.len())?);
             let channels = submap_of.iter().zip(0..).filter(|&(&of, _)| of == submap);
             Ok(Submap { floor, residue, channels: channels.map(|(_, channel)| channel).collect() })
         };
-        let submaps = (0..n_submaps).map(submap).collect::<Result<_, Reason>>()?;
-        Ok(Self { steps, submaps, submap_of })
+        let submaps: Vec<_> = (0..n_submaps).map(submap).collect::<Result<_, Reason>>()?;
+        let is_interleaved = |submap: &Submap| {
+            residues.get(submap.residue).is_some_and(|residue| residue.kind == Kind::Interleaved)
+        };
+        let is_joint_stereo = n_channels == 2
+            && matches!(steps[..], [Step { magnitude: 0, angle: 1 }])
+            && matches!(&submaps[..], [submap] if is_interleaved(submap));
+        Ok(Self { steps, submaps, submap_of, is_joint_stereo })
     }
 }

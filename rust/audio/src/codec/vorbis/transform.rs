@@ -5,14 +5,20 @@
 //! half is odd about its middle, the second one even. So it is a cosine transform of type IV, which is a
 //! Fourier transform of `n / 2` points between two turns.
 
-// Lanes have fixed numbers. What `pulp` dispatches to must be inlined into the function that it compiles
-// for an instruction set.
+// Lengths that go together are made together. What `pulp` dispatches to must be inlined into the function
+// that it compiles for an instruction set.
 #![allow(clippy::indexing_slicing, clippy::inline_always)]
 
 use std::f64::consts::FRAC_PI_2;
 
-use super::fourier::{Fourier, Points};
-use crate::trig::{cos, cos_pi, sin_pi};
+use pulp::Simd;
+
+use crate::{
+    fourier::{
+        Complex, Fourier, Points, Source, evens, load, odds_reversed, reversed, store, zipped,
+    },
+    trig::{cos, cos_pi, sin_pi},
+};
 
 /// Tables for blocks of one length.
 #[derive(Clone, Debug)]
@@ -26,17 +32,24 @@ pub(super) struct Transform {
     fall: Vec<f32>,
 }
 
+/// The spectrum of a channel: each line is a product.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spectrum<'a> {
+    pub(super) residue: &'a [f32],
+    pub(super) curve: &'a [f32],
+}
+
 /// Memory for transforms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scratch {
     points: Points,
-    other: Points,
+    spare: Points,
 }
 
 impl Scratch {
     fn fit(&mut self, n: usize) {
-        if self.points.re.len() != n {
-            *self = Self { points: Points::new(n), other: Points::new(n) };
+        if self.points.re.len() < n {
+            *self = Self { points: Points::new(n), spare: Points::new(n) };
         }
     }
 }
@@ -61,46 +74,42 @@ impl Transform {
 
     /// Turns a spectrum into the first quarter of its block and the third one. They mirror the others.
     #[inline(always)]
-    pub(super) fn run(
+    pub(super) fn run<S: Simd>(
         &self,
-        spectrum: &[f32],
+        simd: S,
+        spectrum: Spectrum<'_>,
         scratch: &mut Scratch,
         first: &mut [f32],
         third: &mut [f32],
     ) {
-        scratch.fit(self.cos.len());
-        let Scratch { points, other } = scratch;
-        // Even lines come from the front, odd ones from the end.
-        let front = spectrum.as_chunks::<16>().0;
-        let turns = self.cos.as_chunks::<8>().0.iter().zip(self.sin.as_chunks::<8>().0);
-        let inputs = front.iter().zip(front.iter().rev()).zip(turns.clone());
-        let to = points.re.as_chunks_mut::<8>().0.iter_mut().zip(points.im.as_chunks_mut::<8>().0);
-        for (((front, back), (cos, sin)), (re, im)) in inputs.zip(to) {
-            let (a, b) = (evens(front), odds_back(back));
-            (*re, *im) = turned(&a, &b, cos, sin);
+        let n = self.cos.len();
+        scratch.fit(n);
+        let Scratch { points, spare } = scratch;
+        let source = Lines { spectrum, cos: &self.cos, sin: &self.sin };
+        self.fourier.run(simd, &source, points, spare);
+        // Even samples come from the middle up, odd ones from the middle down.
+        for i in (0..n / 2).step_by(S::F32_LANES) {
+            let (above, below) = (n / 2 + i, n / 2 - i - S::F32_LANES);
+            let (up, down) = (self.sample(simd, points, above), self.sample(simd, points, below));
+            let [a, b] = zipped(simd, up.re, reversed(simd, simd.neg_f32s(down.im)));
+            store::<S>(first, 2 * i, a);
+            store::<S>(first, 2 * i + S::F32_LANES, b);
+            let [a, b] = zipped(simd, up.im, reversed(simd, simd.neg_f32s(down.re)));
+            store::<S>(third, 2 * i, a);
+            store::<S>(third, 2 * i + S::F32_LANES, b);
         }
-        self.fourier.transform(points, other);
-        let to = points.re.as_chunks_mut::<8>().0.iter_mut().zip(points.im.as_chunks_mut::<8>().0);
-        for ((re, im), (cos, sin)) in to.zip(turns) {
-            (*re, *im) = turned(re, im, cos, sin);
-        }
-        // So do samples; both quarters begin in the middle.
-        let (re, im) = (points.re.as_chunks::<8>().0, points.im.as_chunks::<8>().0);
-        let (re_below, re_above) = re.split_at(re.len() / 2);
-        let (im_below, im_above) = im.split_at(im.len() / 2);
-        let quarters = first.as_chunks_mut::<16>().0.iter_mut().zip(third.as_chunks_mut::<16>().0);
-        let evens = re_above.iter().zip(im_above);
-        let odds = im_below.iter().rev().zip(re_below.iter().rev());
-        for (((a, b), evens), odds) in quarters.zip(evens).zip(odds) {
-            *a = in_turns(evens.0, odds.0);
-            *b = in_turns(evens.1, odds.1);
-        }
+    }
+
+    /// Transformed points, turned: samples of both quarters.
+    #[inline(always)]
+    fn sample<S: Simd>(&self, simd: S, points: &Points, i: usize) -> Complex<S> {
+        points.get(simd, i).turned(simd, load::<S>(&self.cos, i), load::<S>(&self.sin, i))
     }
 
     /// Joins a block, of which the third quarter is given, with the next one, of which it is the first.
     /// What lies between their middles goes to `out`. `self` is of the shorter block.
     #[inline(always)]
-    pub(super) fn join(&self, third: &[f32], first: &[f32], out: &mut Vec<f32>) {
+    pub(super) fn join<S: Simd>(&self, simd: S, third: &[f32], first: &[f32], out: &mut Vec<f32>) {
         // Outside of the slope, which is that of the shorter block, the longer one is alone.
         let n = self.rise.len();
         out.resize(third.len() + first.len(), 0.0);
@@ -109,50 +118,39 @@ impl Transform {
         let (to, rest) = out.split_at_mut(alone.len());
         to.copy_from_slice(alone);
         let (slope, rest) = rest.split_at_mut(2 * n);
-        let (front, back) = slope.split_at_mut(n);
-        let weights = self.rise.as_chunks::<8>().0.iter().zip(self.fall.as_chunks::<8>().0);
-        let from = first.as_chunks::<8>().0.iter().zip(third.as_chunks::<8>().0);
-        let front = front.as_chunks_mut::<8>().0.iter_mut();
-        let back = back.as_chunks_mut::<8>().0.iter_mut().rev();
-        for (((a, b), (rise, fall)), (front, back)) in from.zip(weights).zip(front.zip(back)) {
-            for i in 0..8 {
-                front[i] = a[i] * rise[i] + b[i] * fall[i];
-                back[7 - i] = b[i] * rise[i] - a[i] * fall[i];
-            }
+        let product = |a, b| simd.mul_f32s(a, b);
+        for i in (0..n).step_by(S::F32_LANES) {
+            let (a, b) = (load::<S>(first, i), load::<S>(third, i));
+            let (rise, fall) = (load::<S>(&self.rise, i), load::<S>(&self.fall, i));
+            store::<S>(slope, i, simd.add_f32s(product(a, rise), product(b, fall)));
+            let back = simd.sub_f32s(product(b, rise), product(a, fall));
+            store::<S>(slope, 2 * n - i - S::F32_LANES, reversed(simd, back));
         }
         rest.iter_mut().zip(after.iter().rev()).for_each(|(to, x)| *to = -x);
     }
 }
 
-#[inline(always)]
-fn turned(re: &[f32; 8], im: &[f32; 8], cos: &[f32; 8], sin: &[f32; 8]) -> ([f32; 8], [f32; 8]) {
-    let (mut a, mut b) = ([0.0; 8], [0.0; 8]);
-    for i in 0..8 {
-        a[i] = re[i] * cos[i] + im[i] * sin[i];
-        b[i] = im[i] * cos[i] - re[i] * sin[i];
+/// The lines of a spectrum as points, turned: the real parts are even lines from the front, the imaginary
+/// ones odd lines from the end.
+struct Lines<'a> {
+    spectrum: Spectrum<'a>,
+    cos: &'a [f32],
+    sin: &'a [f32],
+}
+
+impl Source for Lines<'_> {
+    #[inline(always)]
+    fn get<S: Simd>(&self, simd: S, i: usize) -> Complex<S> {
+        let lanes = S::F32_LANES;
+        let Spectrum { residue, curve } = self.spectrum;
+        let line = |i: usize| simd.mul_f32s(load::<S>(residue, i), load::<S>(curve, i));
+        let back = residue.len() - 2 * i - 2 * lanes;
+        let points = Complex {
+            re: evens(simd, line(2 * i), line(2 * i + lanes)),
+            im: odds_reversed(simd, line(back), line(back + lanes)),
+        };
+        points.turned(simd, load::<S>(self.cos, i), load::<S>(self.sin, i))
     }
-    (a, b)
-}
-
-#[inline(always)]
-fn evens(x: &[f32; 16]) -> [f32; 8] {
-    [x[0], x[2], x[4], x[6], x[8], x[10], x[12], x[14]]
-}
-
-#[inline(always)]
-fn odds_back(x: &[f32; 16]) -> [f32; 8] {
-    [x[15], x[13], x[11], x[9], x[7], x[5], x[3], x[1]]
-}
-
-/// Values of `a`, and between them those of `b` from the last one back, which change their sign.
-#[inline(always)]
-fn in_turns(a: &[f32; 8], b: &[f32; 8]) -> [f32; 16] {
-    let mut to = [0.0; 16];
-    for i in 0..8 {
-        to[2 * i] = a[i];
-        to[2 * i + 1] = -b[7 - i];
-    }
-    to
 }
 
 #[cfg(test)]
@@ -182,9 +180,12 @@ mod tests {
     }
 
     fn halves(transform: &Transform, spectrum: &[f32]) -> [Vec<f32>; 2] {
+        let doubled: Vec<f32> = spectrum.iter().map(|x| x * 2.0).collect();
         let (mut first, mut second) =
             (vec![0.0; spectrum.len() / 2], vec![0.0; spectrum.len() / 2]);
-        transform.run(spectrum, &mut Scratch::default(), &mut first, &mut second);
+        let scratch = &mut Scratch::default();
+        let spectrum = Spectrum { residue: &doubled, curve: &vec![0.5; spectrum.len()] };
+        transform.run(pulp::Scalar, spectrum, scratch, &mut first, &mut second);
         [first, second]
     }
 
@@ -212,7 +213,7 @@ mod tests {
             let [first, _] = halves(&transforms[1], &spectra[1]);
             let shorter = usize::from(lens[1] < lens[0]);
             let mut out = vec![9.0; 7];
-            transforms[shorter].join(&second, &first, &mut out);
+            transforms[shorter].join(pulp::Scalar, &second, &first, &mut out);
 
             let [before, after] = lens.map(|len| len as usize);
             let slope = before.min(after) / 2;
