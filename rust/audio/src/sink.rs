@@ -35,6 +35,9 @@ impl Mix {
 
 /// A sample as decoders hand it over.
 pub(super) trait Sample: Copy {
+    /// Whether all values are numbers.
+    const IS_FINITE: bool;
+
     fn to_f32(self) -> f32;
 
     /// Whether it is neither NaN nor infinite.
@@ -44,6 +47,8 @@ pub(super) trait Sample: Copy {
 }
 
 impl Sample for f32 {
+    const IS_FINITE: bool = false;
+
     fn to_f32(self) -> f32 {
         self
     }
@@ -55,6 +60,8 @@ impl Sample for f32 {
 
 /// Full scale is 2^31, whatever the bits of the file.
 impl Sample for i32 {
+    const IS_FINITE: bool = true;
+
     fn to_f32(self) -> f32 {
         self as f32 * (1.0 / 2_147_483_648.0)
     }
@@ -78,6 +85,8 @@ pub(super) struct Sink<'a> {
     gap_end: Option<usize>,
     /// Samples that were NaN or infinite, where none are kept.
     n_non_finite: u64,
+    /// Whether all samples that were kept are numbers.
+    is_finite: bool,
     ledger: Ledger,
 }
 
@@ -104,6 +113,7 @@ impl<'a> Sink<'a> {
             n_missing,
             gap_end,
             n_non_finite,
+            is_finite: true,
             ledger,
         }
     }
@@ -116,6 +126,11 @@ impl<'a> Sink<'a> {
     /// Samples that were NaN or infinite, of a sink that discards.
     pub(super) fn n_non_finite(&self) -> u64 {
         self.n_non_finite
+    }
+
+    /// Whether all samples that were kept are numbers: neither NaN nor infinite.
+    pub(super) fn is_finite(&self) -> bool {
+        self.is_finite
     }
 
     /// The same, with zeros for frames that do not come.
@@ -196,7 +211,7 @@ impl<'a> Sink<'a> {
     /// Forgets what came so far.
     pub(super) fn restart(&mut self) {
         (self.filled, self.n_missing, self.n_non_finite) = (0, 0, 0);
-        (self.gap, self.gap_end) = (false, None);
+        (self.gap, self.gap_end, self.is_finite) = (false, None, true);
         self.ledger = if self.is_lenient() { Ledger::LENIENT } else { Ledger::default() };
     }
 
@@ -226,7 +241,7 @@ impl<'a> Sink<'a> {
         let take = (n_frames - skip).min(self.len - self.filled);
         let range = self.filled..self.filled + take;
         match self.mix {
-            Mix::Mean => self.push_mean(range, skip, channels),
+            Mix::Mean => self.push_mean(range.clone(), skip, channels),
             Mix::Discard => {
                 let wanted = channels.iter().filter_map(|c| c.get(skip..skip + take));
                 let non_finite = |samples: &[S]| samples.iter().filter(|x| !x.is_finite()).count();
@@ -243,6 +258,11 @@ impl<'a> Sink<'a> {
                     copy(plane.get_mut(range.clone()), channel);
                 }
             }
+        }
+        if !S::IS_FINITE {
+            // While they are in the cache.
+            let mut planes = self.planes.chunks(self.stride.max(1));
+            self.is_finite &= planes.all(|plane| all_finite(plane.get(range.clone())));
         }
         self.filled += take;
     }
@@ -274,6 +294,20 @@ impl<'a> Sink<'a> {
             *x *= scale;
         }
     }
+}
+
+/// Whether all samples are numbers.
+pub(super) fn all_finite(samples: Option<&[f32]>) -> bool {
+    // A product with 0 is NaN for what is not finite, and sums keep it. Sixteen of them go together, where a
+    // test of each sample would go one by one.
+    let (blocks, rest) = samples.unwrap_or_default().as_chunks::<16>();
+    let mut lanes = [0.0f32; 16];
+    for block in blocks {
+        for (lane, x) in lanes.iter_mut().zip(block) {
+            *lane += x * 0.0;
+        }
+    }
+    !lanes.iter().any(|lane| lane.is_nan()) && rest.iter().all(|x| x.is_finite())
 }
 
 fn copy<S: Sample>(to: Option<&mut [f32]>, from: Option<&[S]>) {

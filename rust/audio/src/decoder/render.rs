@@ -13,7 +13,7 @@ use crate::{
     memory,
     report::{Counts, Damage, DecodeReport},
     resample::{self, Filter, Tables},
-    sink::Sink,
+    sink::{Sink, all_finite},
     spec::Pad,
 };
 
@@ -45,7 +45,7 @@ impl Decoder {
             return Ok(plan.report);
         }
         let n_crop = (frames.crop.end - frames.crop.start) as usize;
-        let mut n_zeroed = 0;
+        let (mut n_zeroed, mut is_finite) = (0, true);
         let came;
         if let Some(filter) = frames.filter {
             let mut window = std::mem::take(&mut self.window);
@@ -62,6 +62,7 @@ impl Decoder {
             for (x, plane) in planes {
                 let plane = plane.get_mut(..n_crop).unwrap_or_default();
                 tables.resample(frames.crop.start, x, plane, &mut blocks, &self.cancel)?;
+                is_finite &= all_finite(Some(plane));
             }
             self.blocks = blocks;
             self.resampling += began.elapsed();
@@ -74,12 +75,18 @@ impl Decoder {
                 sink = sink.lenient();
             }
             came = self.decode(bytes, plan, &mut sink)?;
+            is_finite = sink.is_finite();
         }
         for plane in out.chunks_mut(n_out) {
             if is_lenient {
                 n_zeroed += zero_non_finite(plane.get_mut(..n_crop).unwrap_or_default());
             }
-            finish(plane, n_crop, plan.pad)?;
+        }
+        if !is_lenient && !is_finite {
+            return Err(Reason::NonFinite);
+        }
+        for plane in out.chunks_mut(n_out) {
+            fill_rest(plane, n_crop, plan.pad);
         }
         let mut damage = plan.report.damage.with(&came.damage);
         damage.add(Damage::NonFinite, n_zeroed);
@@ -187,21 +194,9 @@ fn zero_non_finite(samples: &mut [f32]) -> u64 {
     n_zeroed
 }
 
-/// Checks the rendered part of a plane and fills the rest.
-fn finish(plane: &mut [f32], n_crop: usize, pad: Pad) -> Result<(), Reason> {
+/// Fills the rest of a plane.
+fn fill_rest(plane: &mut [f32], n_crop: usize, pad: Pad) {
     let (crop, rest) = plane.split_at_mut_checked(n_crop).unwrap_or_default();
-    // A product with 0 is NaN for what is not finite, and sums keep it. Sixteen of them go
-    // together, where a test of each sample would go one by one.
-    let (blocks, last) = crop.as_chunks::<16>();
-    let mut lanes = [0.0f32; 16];
-    for block in blocks {
-        for (lane, x) in lanes.iter_mut().zip(block) {
-            *lane += x * 0.0;
-        }
-    }
-    if lanes.iter().any(|lane| lane.is_nan()) || last.iter().any(|x| !x.is_finite()) {
-        return Err(Reason::NonFinite);
-    }
     if pad == Pad::Repeat && n_crop > 0 {
         for chunk in rest.chunks_mut(n_crop) {
             chunk.iter_mut().zip(crop.iter()).for_each(|(to, from)| *to = *from);
@@ -209,5 +204,4 @@ fn finish(plane: &mut [f32], n_crop: usize, pad: Pad) -> Result<(), Reason> {
     } else {
         rest.fill(0.0);
     }
-    Ok(())
 }

@@ -3,11 +3,11 @@
 const POLYNOMIAL: u32 = 0x04C1_1DB7;
 
 /// `TABLES[k][b]`: the CRC of byte `b` followed by `k` zero bytes.
-static TABLES: [[u32; 256]; 8] = tables();
+static TABLES: [[u32; 256]; 16] = tables();
 
 #[allow(clippy::indexing_slicing)] // evaluated by the compiler, which checks the bounds
-const fn tables() -> [[u32; 256]; 8] {
-    let mut tables = [[0; 256]; 8];
+const fn tables() -> [[u32; 256]; 16] {
+    let mut tables = [[0; 256]; 16];
     let mut byte = 0;
     while byte < 256 {
         let mut crc = (byte as u32) << 24;
@@ -20,7 +20,7 @@ const fn tables() -> [[u32; 256]; 8] {
         byte += 1;
     }
     let mut k = 1;
-    while k < 8 {
+    while k < 16 {
         let mut byte = 0;
         while byte < 256 {
             let crc = tables[k - 1][byte];
@@ -35,18 +35,16 @@ const fn tables() -> [[u32; 256]; 8] {
 /// Carries a CRC on over `bytes`.
 #[allow(clippy::indexing_slicing)] // a byte is below 256
 pub(super) fn update(mut crc: u32, bytes: &[u8]) -> u32 {
-    let (blocks, rest) = bytes.as_chunks::<8>();
-    for &[a, b, c, d, e, f, g, h] in blocks {
-        let word = crc ^ u32::from_be_bytes([a, b, c, d]);
-        let [w3, w2, w1, w0] = word.to_be_bytes();
-        crc = TABLES[7][usize::from(w3)]
-            ^ TABLES[6][usize::from(w2)]
-            ^ TABLES[5][usize::from(w1)]
-            ^ TABLES[4][usize::from(w0)]
-            ^ TABLES[3][usize::from(e)]
-            ^ TABLES[2][usize::from(f)]
-            ^ TABLES[1][usize::from(g)]
-            ^ TABLES[0][usize::from(h)];
+    let (blocks, rest) = bytes.as_chunks::<16>();
+    for block in blocks {
+        let mut block = *block;
+        for (byte, crc) in block.iter_mut().zip(crc.to_be_bytes()) {
+            *byte ^= crc;
+        }
+        crc = 0;
+        for (byte, table) in block.iter().zip(TABLES.iter().rev()) {
+            crc ^= table[usize::from(*byte)];
+        }
     }
     for &byte in rest {
         crc = crc << 8 ^ TABLES[0][usize::from((crc >> 24) as u8 ^ byte)];
