@@ -9,11 +9,19 @@ from __future__ import annotations
 import math
 import operator
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+
+_BYTE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
+    "KI": 2**10,
+    "MI": 2**20,
+    "GI": 2**30,
+    "TI": 2**40,
+}
 
 Rule: TypeAlias = Callable[[str, Any], Any]
 """A check of an option by its name and value."""
@@ -124,6 +132,21 @@ def number(
         end = f", at most {high:,.10g}" if above and math.isfinite(high) else end
         end = "" if above and math.isinf(high) else end
         raise wrong(name, f"a number {begin}{end}", value, write, none=none)
+    return found
+
+
+def byte_count(name: str, value: Any, *, write: str) -> int:
+    """A number of bytes: an integer, or a string such as `"512MB"` or `"2GiB"`."""
+    found = as_int(value)
+    if isinstance(value, str):
+        text = value.strip().upper()
+        match = re.fullmatch(r"(\d{1,20}(?:\.\d+)?)\s*([KMGT]?I?)B?", text, re.ASCII)
+        factor = _BYTE_UNITS.get(match[2]) if match else None
+        if match is not None and factor is not None:
+            found = int(float(match[1]) * factor)
+    if found is None or not 1 <= found < 2**63:
+        what = "a number of bytes, at least 1, or a string of one with a unit"
+        raise wrong(name, what, value, write)
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-import re
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,8 +20,6 @@ MAX_THREADS = 65_536
 MAX_REQUESTS = 256
 """More requests at a time are a slip: each has a thread of its own."""
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _LIMITS = _core.Limits.defaults()
 
 SAMPLE_RATE = checks.within(1, _core.MAX_SAMPLE_RATE, "sample_rate=32_000, in Hz", none=True)
@@ -278,8 +275,7 @@ class ReadOptions:
             log_every_seconds=checks.above_0(math.inf, "log_every_seconds=60", none=True),
         )
         checks.file_path("index_dir", self.index_dir, none=True)
-        if not 1 <= self.memory_budget_bytes < 2**63:
-            raise _no_budget(self.memory_budget)
+        _ = self.memory_budget_bytes
 
     @property
     def resolved_index_dir(self) -> str | None:
@@ -301,16 +297,8 @@ class ReadOptions:
     @property
     def memory_budget_bytes(self) -> int:
         """`memory_budget` in bytes."""
-        if isinstance(self.memory_budget, int) and not isinstance(self.memory_budget, bool):
-            return self.memory_budget
-        if not isinstance(self.memory_budget, str):
-            raise _no_budget(self.memory_budget)
-        text = self.memory_budget.strip().upper()
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?", text, re.ASCII)
-        factor = {**_UNITS, **_BINARY}.get(match[2]) if match else None
-        if match is None or factor is None:
-            raise _no_budget(self.memory_budget)
-        return int(float(match[1]) * factor)
+        write = "memory_budget='2GiB' or '500MB'"
+        return checks.byte_count("memory_budget", self.memory_budget, write=write)
 
 
 _PLACES: Final = ((StartCrop, "start"), (CenterCrop, "center"), (RandomCrop, "random"))
@@ -388,13 +376,6 @@ def native_audio(audio: Audio) -> _core.AudioOptions:
 
 def _seed(example: str, *, none: bool = False) -> checks.Rule:
     return checks.within(0, 2**64 - 1, example, none=none)
-
-
-def _no_budget(value: object) -> ValueError:
-    return ValueError(
-        "memory_budget is a number of bytes, at least 1, or a string of one with a unit, not "
-        f"{checks.shown(value)}: write memory_budget='2GiB' or '500MB'"
-    )
 
 
 _DEFAULT_LIMITS: Final = Limits()
