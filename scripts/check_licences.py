@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("", "demo")
+EXTRAS = ("", "demo", "pack")
 # Free-text names that package metadata uses for SPDX identifiers.
 SPDX = {
     "apache license version 2.0": "Apache-2.0",

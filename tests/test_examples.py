@@ -41,6 +41,16 @@ def test_single_shard_grain(tmp_path, workers):
     assert [line.partition(": ")[2][:11] for line in output.splitlines()] == ["(8, 160000)"] * 6
 
 
+def test_pack_folder(tmp_path):
+    output = run("pack_folder.py", cwd=tmp_path)
+    assert "16 recordings in " in output
+    assert "owl/cut.flac" in output
+    assert output.count("(8, 32000)") == 2
+    again = run("pack_folder.py", cwd=tmp_path)
+    assert "shards were there" in again
+    assert again.partition("(8, 32000)")[2] == output.partition("(8, 32000)")[2]
+
+
 def test_every_example_is_run_here():
     tests = (Path(__file__), Path(__file__).parent / "test_train_hosts.py")
     here = "".join(path.read_text(encoding="utf-8") for path in tests)

@@ -47,6 +47,7 @@ ENTRIES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "QuarantineFile": (gm.QuarantineFile, {"path": PATH}),
     "inspect": (gm.inspect, {"paths": PATH}),
     "build_indexes": (gm.build_indexes, {"paths": PATH}),
+    "pack": (gm.pack, {"source": PATH, "out": f"{PATH}.shards"}),
     "bench": (gm.bench, {"paths": PATH}),
     "diagnose": (gm.diagnose, {"paths": PATH}),
     "global_order": (gm.global_order, {"rows": [5, 5]}),

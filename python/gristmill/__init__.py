@@ -42,6 +42,8 @@ from gristmill.tools.doctor.run import diagnose
 from gristmill.tools.index import IndexReport, build_indexes
 from gristmill.tools.inspect import inspect
 from gristmill.tools.inspection import Inspection
+from gristmill.tools.pack.api import pack
+from gristmill.tools.pack.report import BadFile, PackedShard, PackReport
 from gristmill.tools.quality import ShuffleQuality, shuffle_quality
 from gristmill.tools.sample import AudioSample
 from gristmill.tools.scan.merge import merge_scans
@@ -56,6 +58,7 @@ __all__ = [
     "Audio",
     "AudioInfo",
     "AudioSample",
+    "BadFile",
     "BadRow",
     "BenchReport",
     "Case",
@@ -75,6 +78,8 @@ __all__ = [
     "LimitError",
     "Limits",
     "NoUsableRowsError",
+    "PackReport",
+    "PackedShard",
     "PerSource",
     "QuarantineFile",
     "RandomCrop",
@@ -100,6 +105,7 @@ __all__ = [
     "global_order",
     "inspect",
     "merge_scans",
+    "pack",
     "probe",
     "read_quarantine",
     "scan",

@@ -10,6 +10,7 @@ from gristmill.cli.common import failures_reported
 from gristmill.cli.demo import demo
 from gristmill.cli.doctor import bench, doctor
 from gristmill.cli.inspect import index, inspect
+from gristmill.cli.pack import pack
 from gristmill.cli.scan import scan
 
 _DOCS = Path(__file__).parents[1] / "docs"
@@ -38,5 +39,5 @@ def main() -> None:
     logging.getLogger("gristmill").addHandler(logging.NullHandler())
 
 
-for _command in (inspect, scan, doctor, index, bench, demo):
+for _command in (inspect, scan, doctor, index, pack, bench, demo):
     main.add_command(_command)

@@ -1,0 +1,6 @@
+"""`gristmill pack`: recordings that lie as files, into Arrow shards.
+
+`source.py` holds what `folder.py` and `tar.py` find, `columns.py` and `metadata.py` what stands
+beside the audio; `plan.py` says which recordings go to which shard, `reader.py` reads and checks
+them, `writer.py` writes one shard, `state.py` keeps what is done, `run.py` does all.
+"""

@@ -1,0 +1,92 @@
+"""`gm.pack`: the options, before anything that needs pyarrow is imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from gristmill import checks
+from gristmill.options import MAX_THREADS, Limits, check_limits
+from gristmill.tools.pack.report import PackReport
+
+if TYPE_CHECKING:
+    from gristmill.tools.pack.run import OnFiles
+
+
+def pack(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    shard_size: int | str = "500MB",
+    keep_bad: bool = False,
+    fast: bool = False,
+    class_columns: Sequence[str] = (),
+    follow_links: bool = False,
+    overwrite: bool = False,
+    limits: Limits | None = None,
+    num_threads: int | None = None,
+    on_files: OnFiles | None = None,
+) -> PackReport:
+    """Writes recordings that lie as files into Arrow shards, as `datasets` would.
+
+    The source is a folder of recordings, whose subfolders are classes or which has `metadata.csv`,
+    `.jsonl` or `.parquet`, as the `audiofolder` of `datasets` takes them; or a WebDataset tar, or
+    a folder of such tars. `docs/packing.md` has the rules. The result is read by
+    `ArrowIterDataset(out)` and by `datasets.load_from_disk(out)`.
+
+    Recordings are sorted by their paths, or in the order of the metadata; the shards' bytes depend
+    on the source and the options alone. A run that was stopped, or killed, continues when it is
+    started again in the same way; one that is complete has nothing left to do.
+
+    Args:
+        source: The folder or the tar.
+        out: The folder for the shards, made if need be.
+        shard_size: Bytes of audio in a shard, at most, unless one recording is longer: an int, or
+            a string such as `"500MB"`.
+        keep_bad: Whether recordings that are broken become rows all the same.
+        fast: Whether only headers and checksums are checked, as in `gm.scan`. Nothing is decoded.
+        class_columns: Columns of strings in the metadata that become classes.
+        follow_links: Whether to follow links that lead out of the source, and links to folders.
+        overwrite: Removes what an earlier `pack` has written there.
+        limits: What a recording may ask for; `None` is `Limits()`.
+        num_threads: Threads that read and decode; `None` is as many as this process may use.
+        on_files: Is told, after each recording, how many are done, of how many, and how many are
+            bad.
+
+    Raises:
+        FileNotFoundError: There is no such source, or no recording in it.
+        OSError: A file cannot be read, or nothing more can be written: no part of a shard is left.
+        SchemaError: The metadata contradict themselves, or have no column `file_name`.
+        ValueError: An option is out of range, or the folder holds something else.
+        ModuleNotFoundError: pyarrow is missing: `pip install 'gristmill[pack]'`.
+    """
+    if find_spec("pyarrow") is None:
+        raise ModuleNotFoundError(
+            "pack writes with pyarrow: pip install 'gristmill[pack]'", name="pyarrow"
+        )
+    from gristmill.tools.pack.plan import PackOptions
+    from gristmill.tools.pack.run import run
+
+    checked = check_limits(limits)
+    write = "class_columns=['species']"
+    options = PackOptions(
+        shard_size=checks.byte_count("shard_size", shard_size, write="shard_size='500MB'"),
+        keep_bad=checks.flag("keep_bad", keep_bad),
+        fast=checks.flag("fast", fast),
+        class_columns=checks.names("class_columns", class_columns, write=write),
+        follow_links=checks.flag("follow_links", follow_links),
+        limits=tuple(vars(checked).items()),
+    )
+    return run(
+        checks.file_path("source", source),
+        checks.file_path("out", out),
+        options,
+        checked,
+        num_threads=checks.integer(
+            "num_threads", num_threads, 1, MAX_THREADS, write="num_threads=8", none=True
+        ),
+        overwrite=checks.flag("overwrite", overwrite),
+        on_files=checks.function("on_files", on_files),
+    )

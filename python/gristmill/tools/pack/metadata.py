@@ -1,0 +1,146 @@
+"""`metadata.csv`, `.jsonl` and `.parquet`: a row for each recording, named in `file_name`."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+
+from __future__ import annotations
+
+import os
+import posixpath
+from pathlib import Path
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pa_parquet
+
+from gristmill.bad_rows.line_file import open_regular
+from gristmill.errors import SchemaError
+from gristmill.tools.pack.columns import known_classes
+from gristmill.tools.pack.folder import Folder
+from gristmill.tools.pack.report import BadFile
+from gristmill.tools.pack.source import Recording, Source
+
+_FILE_NAME = "file_name"
+_BLOCK_BYTES = 16 << 20
+"""No row of a text file may be longer; a block is read at a time."""
+_GUESSES = (pa.int64(), pa.float64(), pa.bool_())
+"""What a column of a CSV file is, if all of its values are; otherwise strings."""
+
+
+def with_metadata(folder: Folder) -> Source:
+    """The recordings that metadata files name, in their order, with their columns.
+
+    A recording is found from the folder of the metadata file that names it, and lies in the source.
+
+    Raises:
+        OSError: A file cannot be read.
+        SchemaError: A file is not what its name says, has no column `file_name`, or several differ.
+    """
+    source = folder.source
+    tables: list[pa.Table] = []
+    seen: set[str] = set()
+    audio_at: set[int] = set()
+    listed = {bad.file for bad in source.bad}
+    for path in folder.metadata:
+        table = _read(folder, path)
+        at = table.schema.get_field_index(_FILE_NAME)
+        if at < 0 or not _is_string(table.schema.field(at).type):
+            raise _wrong(path, f"there is no column {_FILE_NAME!r} of strings", table)
+        for bad, many in (("audio", 1), *((name, 2) for name in table.column_names)):
+            if table.column_names.count(bad) >= many:
+                raise _wrong(path, f"there is a column {bad!r} too many", table)
+        kept: list[int] = []
+        for row, name in enumerate(cast("list[str | None]", table.column(at).to_pylist())):
+            recording = _find(folder, posixpath.dirname(path), name, f"{path} row {row + 1:,}")
+            if isinstance(recording, BadFile):
+                if recording.file not in listed:  # the walk may have found it bad already
+                    listed.add(recording.file)
+                    source.bad.append(recording)
+                continue
+            seen.add(recording.name)
+            source.recordings.append(recording)
+            kept.append(row)
+        for name, classes in known_classes(table.schema).items():
+            if source.features.setdefault(name, classes) != classes:
+                raise _wrong(path, f"the classes of {name!r} are not those of other files", table)
+        audio_at.add(at)
+        rest = table.take(pa.array(kept, pa.int64())).remove_column(at)
+        tables.append(rest.replace_schema_metadata(None))
+    try:
+        columns = pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        files = ", ".join(folder.metadata)
+        raise SchemaError(f"the columns of {files} are of different types: {error}") from error
+    source.columns = columns if columns.num_columns else None
+    source.audio_at = min(audio_at)
+    source.unlisted = len(folder.recordings.keys() - seen)
+    return source
+
+
+def _find(folder: Folder, parent: str, name: str | None, where: str) -> Recording | BadFile:
+    """The recording that a metadata file in the folder `parent` names."""
+    if not name:
+        return BadFile(where, "missing", f"{_FILE_NAME} is empty")
+    path = posixpath.normpath(posixpath.join(parent, name))
+    if "\0" in name or posixpath.isabs(name) or path.split("/")[0] == "..":
+        return BadFile(name, "outside", f"{where} names a file that is not in the source")
+    if (found := folder.recordings.get(path)) is not None:
+        return found
+    there = os.path.lexists(Path(folder.root, path))
+    why = "which is no recording by its ending" if there else "which does not exist"
+    return BadFile(path, "missing", f"{where} names this file, {why}")
+
+
+def _read(folder: Folder, name: str) -> pa.Table:
+    path = Path(folder.root, name)
+    try:
+        with open_regular(str(path)) as file:
+            if name.endswith(".csv"):
+                return _read_csv(file)
+            if name.endswith(".jsonl"):
+                options = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
+                return pa_json.read_json(file, read_options=options)
+            return pa_parquet.read_table(pa.PythonFile(file, "r"))
+    except (pa.ArrowException, UnicodeDecodeError, EOFError) as error:
+        kind = name.rpartition(".")[2]
+        raise SchemaError(f"{path} cannot be read as {kind}: {error}; repair it") from error
+
+
+def _read_csv(file: object) -> pa.Table:
+    """Numbers and booleans where a whole column is, else strings; never dates, as in pandas."""
+    names = pa_csv.open_csv(file, read_options=_csv_block()).schema.names
+    cast("pa.NativeFile", file).seek(0)
+    strings = pa_csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True
+    )
+    table = pa_csv.read_csv(
+        file,
+        read_options=_csv_block(),
+        parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+        convert_options=strings,
+    )
+    for at, name in enumerate(table.column_names):
+        column = table.column(at)
+        if name == _FILE_NAME or column.null_count == len(column):
+            continue
+        for kind in _GUESSES:
+            try:
+                table = table.set_column(at, name, column.cast(kind))
+            except pa.ArrowInvalid:
+                continue
+            break
+    return table
+
+
+def _csv_block() -> pa_csv.ReadOptions:
+    return pa_csv.ReadOptions(block_size=_BLOCK_BYTES)
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _wrong(path: str, what: str, table: pa.Table) -> SchemaError:
+    return SchemaError(f"{path}: {what}; its columns are {', '.join(table.column_names)}")

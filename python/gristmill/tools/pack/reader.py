@@ -1,0 +1,117 @@
+"""Reads and checks recordings, several at a time, and gives them in order."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import cast
+
+from gristmill import _core
+from gristmill.bad_rows.line_file import open_regular
+from gristmill.errors import DecodeError, LimitError
+from gristmill.tools.pack.report import BadFile
+from gristmill.tools.pack.source import Recording
+
+_AHEAD_BYTES = 256 << 20
+"""Recordings that are read, or being read, and wait for their turn."""
+_MOST_BYTES = 2**31 - 1
+"""Of a value of Arrow's type binary, which is what `datasets` writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A recording that was read; without bytes it is left out."""
+
+    row: int
+    data: bytes | None
+    audio_seconds: float = 0.0
+    bad: BadFile | None = None
+
+
+class Reader:
+    """Reads recordings in a pool of threads, which decode without the GIL."""
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        n_threads: int,
+        limits: _core.Limits,
+        *,
+        fast: bool,
+        keep: bool,
+    ) -> None:
+        self._pool = pool
+        self._n_threads = n_threads
+        self._limits = limits
+        self._fast = fast
+        self._keep = keep
+
+    def in_order(self, recordings: Iterable[tuple[int, Recording]]) -> Generator[Loaded]:
+        """Each recording with its row, in the order given.
+
+        Raises:
+            OSError: A file cannot be read, though it was there a moment ago.
+            ValueError: A file has changed since it was found.
+        """
+        waiting: deque[tuple[Future[Loaded], int]] = deque()
+        n_bytes = 0
+        try:
+            for row, recording in recordings:
+                while waiting and (
+                    n_bytes + recording.size > _AHEAD_BYTES or len(waiting) > 2 * self._n_threads
+                ):
+                    job, size = waiting.popleft()
+                    yield job.result()
+                    n_bytes -= size
+                waiting.append((self._pool.submit(self._load, row, recording), recording.size))
+                n_bytes += recording.size
+            while waiting:
+                yield waiting.popleft()[0].result()
+        finally:
+            for job, _ in waiting:
+                job.cancel()
+
+    def _load(self, row: int, recording: Recording) -> Loaded:
+        name = recording.name
+        most = min(self._limits.max_bytes, _MOST_BYTES)
+        if recording.size > most:
+            message = f"it has {recording.size:,} bytes, and the limit is {most:,}"
+            return Loaded(row, None, bad=BadFile(name, "max_bytes", message))
+        try:
+            data = _read(recording)
+        except PermissionError as error:
+            return Loaded(row, None, bad=BadFile(name, "permission", str(error.strerror)))
+        seconds, bad = self._check(name, data)
+        if bad is not None and not self._keep:
+            return Loaded(row, None, bad=bad)
+        return Loaded(row, data, seconds, None if bad is None else replace(bad, kept=True))
+
+    def _check(self, name: str, data: bytes) -> tuple[float, BadFile | None]:
+        """Its length in seconds, and what is wrong with it."""
+        seconds = 0.0
+        try:
+            found = _core.check(data, decode=not self._fast, limits=self._limits)
+            seconds = found.info.duration
+            if found.error is None:
+                return seconds, None
+            raise found.error
+        except (DecodeError, LimitError) as error:
+            limit = cast("str", getattr(error, "limit", ""))
+            reason = limit or cast("str", getattr(error, "reason", ""))
+            return seconds, BadFile(name, reason, str(error), error.codec)
+
+
+def _read(recording: Recording) -> bytes:
+    with open_regular(recording.file) as file:
+        file.seek(recording.offset)
+        data = file.read(recording.size)
+        # A file of its own must end here as well.
+        is_whole = len(data) == recording.size and (
+            recording.name != recording.path or os.fstat(file.fileno()).st_size == recording.size
+        )
+    if not is_whole:
+        raise ValueError(f"{recording.file} was changed while it was packed; start again")
+    return data

@@ -1,0 +1,103 @@
+"""What is to be packed: recordings, and the columns beside them."""
+
+# pyarrow ships no types: its values are unknown, and are given types where they leave this package.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from gristmill.tools.pack.report import BadFile
+
+# What Gristmill decodes, and what else is audio: it ends among the bad files, and not unseen.
+_DECODED = (
+    "wav wave bwf rf64 flac ogg oga opus mp3 mp2 mp1 mpga mpa m4a m4b mp4 aac adts aif aiff aifc "
+    "caf mka mkv webm"
+)
+_OTHER_AUDIO = "au snd w64 wma amr awb ape wv tta dsf dff spx ra voc avr sds sph nist htk paf 3gp"
+AUDIO_ENDINGS = frozenset(f".{name}" for name in f"{_DECODED} {_OTHER_AUDIO}".split())
+
+_SPLITS = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+    "test": "test",
+    "testing": "test",
+    "eval": "test",
+    "evaluation": "test",
+}
+ORDER_OF_SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Where a recording lies: `size` bytes of `file` from `offset` on.
+
+    Attributes:
+        name: Its path in the source, as bad files are listed.
+        path: What the column `audio` has as its path.
+        file: The file that is read.
+        offset: Its first byte there.
+        size: Its bytes.
+        changed_ns: When the file last changed, on the file system's clock.
+    """
+
+    name: str
+    path: str
+    file: str
+    offset: int
+    size: int
+    changed_ns: int
+
+
+@dataclass
+class Source:
+    """What a folder or tars hold.
+
+    Attributes:
+        recordings: In the order of the rows.
+        columns: Beside the audio, one row for each recording; `None` if there are none.
+        features: Of `columns`, where they say more than the type: classes.
+        audio_at: How many of the columns stand before the audio.
+        bad: What cannot be packed, as far as that is known before anything is read.
+        unlisted: Recordings that no metadata file names.
+        ignored: Other files, by ending.
+        notes: Sentences for the report.
+    """
+
+    recordings: list[Recording] = field(default_factory=list[Recording])
+    columns: pa.Table | None = None
+    features: dict[str, Any] = field(default_factory=dict[str, Any])
+    audio_at: int = 0
+    bad: list[BadFile] = field(default_factory=list[BadFile])
+    unlisted: int = 0
+    ignored: Counter[str] = field(default_factory=Counter[str])
+    notes: list[str] = field(default_factory=list[str])
+
+
+def is_audio(name: str) -> bool:
+    """Whether a file of this name is a recording."""
+    return PurePosixPath(name).suffix.lower() in AUDIO_ENDINGS
+
+
+def is_hidden(name: str) -> bool:
+    """Whether `datasets` passes over files and folders of this name: `.git`, `__MACOSX`."""
+    return name.startswith((".", "__"))
+
+
+def splits_of(recordings: Sequence[Recording]) -> list[str]:
+    """The split of each recording: that of its uppermost folder, where all have one; else train."""
+    tops = [recording.name.partition("/")[0] for recording in recordings]
+    if not all(top in _SPLITS for top in set(tops)):
+        return ["train"] * len(tops)
+    return [_SPLITS[top] for top in tops]
