@@ -7,7 +7,6 @@ import fcntl
 import io
 import json
 import os
-import random
 import resource
 import signal
 import subprocess
@@ -350,40 +349,74 @@ def many(tmp_path: Path) -> Path:
     return source
 
 
-@pytest.mark.timeout(300)
-def test_killed_at_random_instants(tmp_path: Path) -> None:
+# Kills itself before the n-th of the calls that matter: a recording that is done, a sync, a name.
+KILLED = """
+import os, pathlib, signal, sys
+import gristmill as gm
+
+source, out, n_left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+
+def count(*_):
+    global n_left
+    n_left -= 1
+    if n_left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def counted(function):
+    def call(*args, **options):
+        count()
+        return function(*args, **options)
+
+    return call
+
+
+os.fsync = counted(os.fsync)
+pathlib.Path.replace = counted(pathlib.Path.replace)
+report = gm.pack(source, out, shard_size="40kB", on_files=count)
+print(report.rows, report.reused, [bad.file for bad in report.bad])
+"""
+
+
+@pytest.mark.timeout(400)
+def test_killed_at_any_instant(tmp_path: Path) -> None:
     source = many(tmp_path)
     expected = gm.pack(source, tmp_path / "whole", shard_size="40kB")
     assert len(expected.shards) > 10
     out = tmp_path / "out"
-    command = [str(GRISTMILL), "pack", str(source), "-o", str(out), "--shard-size", "40kB"]
-    draw = random.Random(5)
-    n_killed = n_partial = 0
-    while True:
-        process = subprocess.Popen(
-            [*command, "--json", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        # Not by the clock alone: a busy machine has hardly begun after any time.
-        n_before = len(list(out.glob("*.arrow")))
-        until = n_before + draw.randrange(1, 4)
-        while process.poll() is None and len(list(out.glob("*.arrow"))) < until:
-            time.sleep(0.002)
-        time.sleep(draw.random() * 0.01)
-        process.kill()
-        stdout, stderr = process.communicate()
-        if process.returncode != -signal.SIGKILL:
-            assert process.returncode == 1, stderr
-            break
-        n_killed += 1
+    n_partial = 0
+    for n_calls in (1, 4, 9, 2, 30, 5, 14, 7, 10**9):
+        command = [sys.executable, "-c", KILLED, str(source), str(out), str(n_calls)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         n_partial += (out / ".pack" / "shard.partial").exists()
         # What has its name is whole.
         for path in out.glob("*.arrow"):
             assert path.read_bytes() == (tmp_path / "whole" / path.name).read_bytes()
-    assert n_killed >= 3
-    report = json.loads(stdout)
-    assert report["rows"] == expected.rows == 58
-    assert report["reused"] > 0
-    assert [bad["file"] for bad in report["bad"]] == [bad.file for bad in expected.bad]
+        assert done.returncode == (0 if n_calls == 10**9 else -signal.SIGKILL), done.stderr
+    assert n_partial > 1
+    bad = [bad.file for bad in expected.bad]
+    assert done.stdout.startswith("58 ")
+    assert done.stdout.endswith(f"{bad}\n")
+    assert files_in(out) == files_in(tmp_path / "whole")
+
+
+@pytest.mark.timeout(200)
+def test_killed_from_outside(tmp_path: Path) -> None:
+    source = many(tmp_path)
+    gm.pack(source, tmp_path / "whole", shard_size="40kB")
+    out = tmp_path / "out"
+    command = [str(GRISTMILL), "pack", str(source), "-o", str(out), "--shard-size", "40kB"]
+    for _ in range(2):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        n_before = len(list(out.glob("*.arrow")))
+        while process.poll() is None and len(list(out.glob("*.arrow"))) == n_before:
+            time.sleep(0.002)
+        process.kill()  # it may have ended by now, and that is fine too
+        process.communicate()
+    done = subprocess.run([*command, "--json", "--quiet"], capture_output=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["reused"] > 0
     assert files_in(out) == files_in(tmp_path / "whole")
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import grain
 
 from gristmill import _core
-from gristmill._grain import IDLE_STATS, recorded
+from gristmill._grain import RECORDING_STATS, recorded
 from gristmill.bad_rows.rows import BadRow, DamagedRow
 from gristmill.bad_rows.tracker import BadRowTracker, keep_latest
 from gristmill.checks import shown
 from gristmill.dataset_options import Columns, DatasetOptions
+from gristmill.elastic import from_shard_states, to_shard_states
 from gristmill.errors import InternalError
 from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
@@ -70,7 +71,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     @recorded
     def _next(self) -> Element:
         stats: Any = self._stats
-        if type(stats) is IDLE_STATS:
+        if not isinstance(stats, RECORDING_STATS):
             return self._advance()
         with stats.record_self_time():
             return stats.record_output_spec(self._advance())
@@ -194,6 +195,23 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         self._stop()
         self._bad.restart()
         self._given, self._ended, self._opened = given, False, None
+
+    def get_shard_states(self) -> list[dict[str, Any]]:
+        """The position by shard, as Grain's elastic iterator saves it for other numbers of hosts.
+
+        Hosts must be in step, as they are after each global batch.
+        """
+        return to_shard_states(self.get_state(), self._partition, exhausted=self._ended)
+
+    def set_shard_states(self, shard_states: Sequence[Any]) -> None:
+        """Moves to the position that these shards have, on any number of hosts.
+
+        As in `set_state`, whether it fits the data, the next `next` tells.
+
+        Raises:
+            ValueError: There are none, or they are of hosts that were not in step.
+        """
+        self.set_state(from_shard_states(shard_states, self._partition))
 
     def stats(self) -> Stats:
         """What has been measured since the native threads started; from any thread, at any time.
