@@ -267,6 +267,21 @@ def test_bad_files_are_left_out_or_kept(tmp_path: Path) -> None:
     assert {one.file: one.reason for one in fast.bad} == reasons
 
 
+def test_shards_without_rows(tmp_path: Path) -> None:
+    source = material.class_folders(tmp_path / "source")
+    (source / "crow" / "broken.wav").write_bytes(b"RIFF")
+    report = gm.pack(source, tmp_path / "out", shard_size=1)
+    assert sorted({shard.rows for shard in report.shards}) == [0, 1]
+    found = undecoded(datasets.load_from_disk(tmp_path / "out"))
+    assert plain(native_rows(tmp_path / "out")) == plain(rows_of(found))
+    assert len(found) == 9
+    # One bad file alone is a data set of no rows, and is listed.
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "broken.wav").write_bytes(b"RIFF")
+    nothing = gm.pack(tmp_path / "bad", tmp_path / "none")
+    assert (nothing.rows, len(nothing.bad)) == (0, 1)
+
+
 def test_done_is_done(tmp_path: Path) -> None:
     source = material.class_folders(tmp_path / "source")
     (source / "crow" / "broken.wav").write_bytes(b"RIFF")
