@@ -41,6 +41,9 @@ def class_folders(root: Path, n_each: int = 3) -> Path:
             (folder / f"{name}-{i}.{ENDINGS[kind]}").write_bytes(data)
     (root / "README.txt").write_text("about\n")
     (root / ".hidden.wav").write_bytes(b"hidden")
+    for name in (".git", "__MACOSX"):
+        (root / name).mkdir()
+        (root / name / "hidden.wav").write_bytes(b"hidden")
     return root
 
 

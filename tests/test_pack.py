@@ -77,6 +77,7 @@ def plain(value: Any) -> Any:
 
 def test_class_folders_equal_audiofolder(tmp_path: Path) -> None:
     source = material.class_folders(tmp_path / "source")
+    (source / "wren" / "wren-2.ogg").rename(source / "wren" / "__last.ogg")
     report = gm.pack(source, tmp_path / "out")
     expected = loaded(tmp_path, "audiofolder", data_dir=str(source))
     found = undecoded(datasets.load_from_disk(tmp_path / "out"))
@@ -342,3 +343,14 @@ def test_no_labels_where_recordings_lie_at_different_depths(tmp_path: Path) -> N
     assert report.notes == ("There are no labels, since recordings lie at different depths.",)
     expected = loaded(tmp_path, "audiofolder", data_dir=str(source))
     assert rows_of(undecoded(datasets.load_from_disk(tmp_path / "out"))) == rows_of(expected)
+
+
+def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = material.class_folders(tmp_path / "source")
+    monkeypatch.setattr("gristmill.tools.pack.api.find_spec", lambda name: None)
+    monkeypatch.setattr("gristmill.cli.pack.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gristmill\[pack\]'"):
+        gm.pack(source, tmp_path / "out")
+    done = CliRunner().invoke(main, ["pack", str(source), "-o", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert "pack needs pyarrow: pip install 'gristmill[pack]'" in done.stderr

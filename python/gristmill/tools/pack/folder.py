@@ -65,7 +65,8 @@ class _Walk:
                     self._bad(name, "missing", f"it is a link that leads nowhere: {error.strerror}")
                 continue
             if stat.S_ISDIR(found.st_mode):
-                self._folder(entry, name, inside)
+                if not is_hidden(entry.name, is_folder=True):
+                    self._folder(entry, name, inside)
             else:
                 self._file(entry, name, found)
 

@@ -90,9 +90,9 @@ def is_audio(name: str) -> bool:
     return PurePosixPath(name).suffix.lower() in AUDIO_ENDINGS
 
 
-def is_hidden(name: str) -> bool:
-    """Whether `datasets` passes over files and folders of this name: `.git`, `__MACOSX`."""
-    return name.startswith((".", "__"))
+def is_hidden(name: str, *, is_folder: bool = False) -> bool:
+    """Whether `datasets` passes over files or folders of this name: `._a.wav`, `__MACOSX`."""
+    return name.startswith(".") or (is_folder and name.startswith("__"))
 
 
 def splits_of(recordings: Sequence[Recording]) -> list[str]:
