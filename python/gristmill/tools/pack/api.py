@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gristmill import checks
@@ -41,7 +42,7 @@ def pack(
     started again in the same way; one that is complete has nothing left to do.
 
     Args:
-        source: The folder or the tar.
+        source: The folder or the tar; `~` is the home folder.
         out: The folder for the shards, made if need be.
         shard_size: Bytes of audio in a shard, at most, unless one recording is longer: an int, or
             a string such as `"500MB"`.
@@ -80,8 +81,8 @@ def pack(
         limits=tuple(vars(checked).items()),
     )
     return run(
-        checks.file_path("source", source),
-        checks.file_path("out", out),
+        str(Path(checks.file_path("source", source)).expanduser()),
+        str(Path(checks.file_path("out", out)).expanduser()),
         options,
         checked,
         num_threads=checks.integer(
