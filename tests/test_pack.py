@@ -196,6 +196,10 @@ def test_tars_equal_webdataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             assert row[name] == other[name]
     assert report.rows == 6
     # One of them alone is a source too.
+    for several in (tars, [*tars, tars[0]], [f"{source}/clips-?.tar"], str(source / "*.tar")):
+        out = tmp_path / "several"
+        assert gm.pack(several, out, overwrite=True).rows == 6
+        assert files_in(out) == files_in(tmp_path / "out")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert gm.pack("~/source/clips-1.tar", "~/one").rows == 3
     assert plain(native_rows(tmp_path / "one")) == plain(native_rows(tmp_path / "out")[3:])

@@ -298,6 +298,10 @@ def test_a_folder_of_nothing(tmp_path: Path) -> None:
         gm.pack(source / "README.txt", tmp_path / "out")
     with pytest.raises(ValueError, match="is the source itself"):
         gm.pack(source, source)
+    with pytest.raises(FileNotFoundError, match="Nothing matches this pattern"):
+        gm.pack(tmp_path / "*.tar", tmp_path / "out")
+    with pytest.raises(ValueError, match="is a folder among several sources; pack it by itself"):
+        gm.pack([source, source / "a.tar"], tmp_path / "out")
     (source / "a.tar").write_bytes(b"")
     with pytest.raises(ValueError, match=r"holds recordings .* and tars"):
         gm.pack(source, tmp_path / "out")

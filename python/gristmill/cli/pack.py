@@ -15,7 +15,7 @@ from gristmill.tools.pack.report import page_of
 
 
 @click.command(short_help="Writes recordings that lie as files into shards.")
-@click.argument("source", type=click.Path(exists=True))
+@click.argument("source", nargs=-1, required=True)
 @click.option(
     "-o",
     "--out",
@@ -37,11 +37,13 @@ from gristmill.tools.pack.report import page_of
 @threads_option
 @click.option("--overwrite", is_flag=True, help="Remove what an earlier pack has written there.")
 @with_console
-def pack(console: Console, source: str, out: str, threads: int | None, **options: Any) -> None:
+def pack(
+    console: Console, source: tuple[str, ...], out: str, threads: int | None, **options: Any
+) -> None:
     """Writes recordings that lie as files into Arrow shards with features.
 
     SOURCE is a folder of recordings, with a subfolder for each class or with metadata.csv, .jsonl
-    or .parquet; or a WebDataset tar, or a folder of them. A run that was stopped continues when it
+    or .parquet; or WebDataset tars, or a folder of them. A run that was stopped continues when it
     is started again in the same way. Exit status 1 says that files are bad.
     """
     if find_spec("pyarrow") is None:

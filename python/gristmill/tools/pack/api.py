@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gristmill import checks
 from gristmill.options import MAX_THREADS, Limits, check_limits
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pack(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
     shard_size: int | str = "500MB",
@@ -33,8 +33,8 @@ def pack(
     """Writes recordings that lie as files into Arrow shards, as `datasets` would.
 
     The source is a folder of recordings, whose subfolders are classes or which has `metadata.csv`,
-    `.jsonl` or `.parquet`, as the `audiofolder` of `datasets` takes them; or a WebDataset tar, or
-    a folder of such tars. `docs/packing.md` has the rules. The result is read by
+    `.jsonl` or `.parquet`, as the `audiofolder` of `datasets` takes them; or WebDataset tars, or a
+    folder of such tars. `docs/packing.md` has the rules. The result is read by
     `ArrowIterDataset(out)` and by `datasets.load_from_disk(out)`.
 
     Recordings are sorted by their paths, or in the order of the metadata; the shards' bytes depend
@@ -42,7 +42,8 @@ def pack(
     started again in the same way; one that is complete has nothing left to do.
 
     Args:
-        source: The folder or the tar; `~` is the home folder.
+        source: The folder; or a tar, several of them, or a pattern that they match. `~` is the home
+            folder.
         out: The folder for the shards, made if need be.
         shard_size: Bytes of audio in a shard, at most, unless one recording is longer: an int, or
             a string such as `"500MB"`.
@@ -81,8 +82,8 @@ def pack(
         limits=tuple(vars(checked).items()),
     )
     return run(
-        str(Path(checks.file_path("source", source)).expanduser()),
-        str(Path(checks.file_path("out", out)).expanduser()),
+        [_path("source", one) for one in _sources(source)],
+        _path("out", out),
         options,
         checked,
         num_threads=checks.integer(
@@ -91,3 +92,17 @@ def pack(
         overwrite=checks.flag("overwrite", overwrite),
         on_files=checks.function("on_files", on_files),
     )
+
+
+def _sources(source: Any) -> tuple[Any, ...]:
+    """The paths, of one or of several."""
+    if isinstance(source, (str, os.PathLike)):
+        return (source,)
+    given = None if isinstance(source, bytes) else checks.items(source)
+    if not given:
+        raise checks.wrong("source", "a folder or a list of tars", source, "source='recordings/'")
+    return given
+
+
+def _path(name: str, path: Any) -> str:
+    return str(Path(checks.file_path(name, path)).expanduser())

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,8 +68,8 @@ class Plan:
         return hasher.hexdigest()
 
 
-def make_plan(source_path: str, out: str, options: PackOptions) -> Plan:
-    """Looks through the source and plans the shards.
+def make_plan(sources: Sequence[str], out: str, options: PackOptions) -> Plan:
+    """Looks through the source, a folder or tars, and plans the shards.
 
     Raises:
         FileNotFoundError: There is no such source, or no recording in it.
@@ -75,11 +77,13 @@ def make_plan(source_path: str, out: str, options: PackOptions) -> Plan:
         SchemaError: Its metadata contradict themselves.
         ValueError: It holds recordings and tars, or compressed tars.
     """
-    source = _find(source_path, out, options)
+    paths = _matches(sources)
+    is_folder = len(paths) == 1 and not Path(paths[0]).is_file()
+    source = _in_folder(paths[0], out, options) if is_folder else _in_tars(paths)
     if not source.recordings:
         first = next(iter(source.bad), None)
         why = f" that can be packed: {first.file}: {first.message}" if first else ""
-        raise FileNotFoundError(2, f"No recordings here{why}", source_path)
+        raise FileNotFoundError(2, f"No recordings here{why}", sources[0])
     encode_classes(source, options.class_columns)
     if source.columns is not None:
         # Taking rows out of many chunks joins all of them, each time.
@@ -89,13 +93,36 @@ def make_plan(source_path: str, out: str, options: PackOptions) -> Plan:
     return Plan(source, schema, features, shards, _digest(source, schema, options))
 
 
-def _find(path: str, out: str, options: PackOptions) -> Source:
-    """What the source holds."""
-    if Path(path).is_file():
-        parent, name = os.path.split(path)
-        if not folder.is_tar(name):
+def _matches(sources: Sequence[str]) -> list[str]:
+    """The paths that are given, patterns replaced by what they match."""
+    paths: list[str] = []
+    for source in sources:
+        if glob.has_magic(source) and not Path(source).exists():
+            matches = glob.glob(source)  # noqa: PTH207 - paths stay as they are given
+            if not matches:
+                raise FileNotFoundError(2, "Nothing matches this pattern", source)
+            paths += matches
+        else:
+            paths.append(source)
+    return paths
+
+
+def _in_tars(paths: Sequence[str]) -> Source:
+    """What tars hold, called by their paths from the folder that they have in common."""
+    for path in paths:
+        if Path(path).is_dir():
+            raise ValueError(f"{path} is a folder among several sources; pack it by itself")
+        if not folder.is_tar(path):
             raise ValueError(f"{path} is neither a folder nor a tar of recordings")
-        return tar.with_samples(parent or ".", [name], Source())
+    absolute = {os.path.realpath(path) for path in paths}
+    root = os.path.commonpath([os.path.dirname(path) for path in absolute])  # noqa: PTH120
+    return tar.with_samples(
+        root, sorted(os.path.relpath(path, root) for path in absolute), Source()
+    )
+
+
+def _in_folder(path: str, out: str, options: PackOptions) -> Source:
+    """What a folder holds: recordings, or tars."""
     found = folder.walk(path, left_out=os.path.realpath(out), follow_links=options.follow_links)
     if found.tars and (found.recordings or found.metadata):
         one = next(iter(found.recordings), found.metadata[0] if found.metadata else "")

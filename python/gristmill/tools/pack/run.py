@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +23,7 @@ OnFiles = Callable[[int, int, int], None]
 
 
 def run(
-    source: str,
+    sources: Sequence[str],
     out: str,
     options: PackOptions,
     limits: Limits,
@@ -34,9 +34,9 @@ def run(
 ) -> PackReport:
     """As `gm.pack`, with its options checked."""
     began = time.monotonic()
-    if os.path.realpath(source) == os.path.realpath(out):
+    if os.path.realpath(out) in map(os.path.realpath, sources):
         raise ValueError(f"{out} is the source itself; give another folder for the shards")
-    plan = make_plan(source, out, options)
+    plan = make_plan(sources, out, options)
     with PackFolder(Path(out), overwrite=overwrite) as folder:
         progress = _Progress(plan, on_files)
         done = folder.finished()
