@@ -96,9 +96,7 @@ def pack(
 
 def _sources(source: Any) -> tuple[Any, ...]:
     """The paths, of one or of several."""
-    if isinstance(source, (str, os.PathLike)):
-        return (source,)
-    given = None if isinstance(source, bytes) else checks.items(source)
+    given = checks.items([source] if isinstance(source, (str, bytes, os.PathLike)) else source)
     if not given:
         raise checks.wrong("source", "a folder or a list of tars", source, "source='recordings/'")
     return given

@@ -114,11 +114,10 @@ def _in_tars(paths: Sequence[str]) -> Source:
             raise ValueError(f"{path} is a folder among several sources; pack it by itself")
         if not folder.is_tar(path):
             raise ValueError(f"{path} is neither a folder nor a tar of recordings")
-    absolute = {os.path.realpath(path) for path in paths}
-    root = os.path.commonpath([os.path.dirname(path) for path in absolute])  # noqa: PTH120
-    return tar.with_samples(
-        root, sorted(os.path.relpath(path, root) for path in absolute), Source()
-    )
+    absolute = {Path(path).absolute() for path in paths}
+    root = os.path.commonpath([path.parent for path in absolute])
+    names = sorted(path.relative_to(root).as_posix() for path in absolute)
+    return tar.with_samples(root, names, Source())
 
 
 def _in_folder(path: str, out: str, options: PackOptions) -> Source:
