@@ -10,7 +10,7 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,42 @@ def windowed(counts: Sequence[int], seed: int, epoch: int, window: int, streams:
     return [row for turn in taken for row in turn if row is not None]
 
 
+def draws(weights: Sequence[float], seed: int, epoch: int, n: int) -> list[int]:
+    """The rows of `n` draws by weight: Walker's alias method, the table built as Vose does."""
+    shares = [weight * (len(weights) / sum(weights)) for weight in weights]
+    alias = list(range(len(shares)))
+    small = [i for i, share in enumerate(shares) if share < 1]
+    large = [i for i, share in enumerate(shares) if share >= 1]
+    while small and large:
+        less, more = small.pop(), large.pop()
+        alias[less] = more
+        shares[more] = (shares[more] + shares[less]) - 1
+        (small if shares[more] < 1 else large).append(more)
+    for i in small + large:
+        shares[i] = 1
+    drawn = []
+    for i in range(n):
+        cell = hash_words(seed, epoch, 20, i) * len(shares) >> 64
+        side = (hash_words(seed, epoch, 21, i) >> 11) / 2**53
+        drawn.append(cell if side < shares[cell] else alias[cell])
+    return drawn
+
+
+def split_hash(seed: int, value: object) -> int:
+    """The hash of a row's key: a value, or (name of the shard, row) where a tuple."""
+    if isinstance(value, tuple):
+        return hash_words(seed, 22, fnv1a(value[0]), value[1])
+    if value is None:
+        word = hash_words(0)
+    elif isinstance(value, str):
+        word = hash_words(3, fnv1a(value))
+    elif isinstance(value, float):
+        word = hash_words(2, int.from_bytes(np.float64(value + 0.0).tobytes(), "little"))
+    else:
+        word = hash_words(1, int(value) & U64)  # type: ignore[call-overload]
+    return hash_words(seed, 23, word)
+
+
 @dataclass(frozen=True)
 class Job:
     """What to load; the names are those of `gm.ArrowIterDataset` and `gm.Audio`."""
@@ -105,6 +141,14 @@ class Job:
     exclude: tuple[tuple[int, int], ...] = ()
     window: int | None = None
     streams: int = 16
+    rows: tuple[int, ...] | None = None  # counted over all shards; None is all of them
+    weights: tuple[float, ...] | None = None  # of the rows that are left; None is each once
+    n_draws: int | None = None
+
+    @property
+    def has_repeats(self) -> bool:
+        rows = self.rows or ()
+        return self.weights is not None or len(set(rows)) < len(rows)
 
 
 def read_table(path: Path) -> pa.Table:
@@ -117,12 +161,20 @@ def read_table(path: Path) -> pa.Table:
 
 def row_ids(job: Job, epoch: int) -> list[tuple[int, int]]:
     counts = [read_table(path).num_rows for path in job.paths]
-    rows = [(s, r) for s, n in enumerate(counts) for r in range(n) if (s, r) not in job.exclude]
+    rows = [(s, r) for s, n in enumerate(counts) for r in range(n)]
+    if job.rows is not None:
+        rows = [rows[ordinal] for ordinal in job.rows]
+    is_list = any(a >= b for a, b in pairwise(rows))
+    rows = [row for row in rows if row not in job.exclude]
+    if job.weights is not None:
+        n = len(rows) if job.n_draws is None else job.n_draws
+        return [rows[i] for i in draws(job.weights, job.seed or 0, epoch, n)]
     if job.seed is None:
         return rows
     if job.window is None:
         return [rows[i] for i in permutation(len(rows), job.seed, epoch)]
     kept = [sum(row[0] == s for row in rows) for s in range(len(counts))]
+    kept = [len(rows)] if is_list else kept
     return [rows[i] for i in windowed(kept, job.seed, epoch, job.window, job.streams)]
 
 
@@ -137,14 +189,17 @@ def decode(data: bytes, sample_rate: int | None, channels: str = "mono") -> np.n
     return signal[0] if channels == "mono" else signal
 
 
-def crop_start(seed: int, epoch: int, name: str, row: int, n_positions: int) -> int:
-    return hash_words(seed, epoch, fnv1a(name), row) * n_positions >> 64
+def crop_start(
+    seed: int, epoch: int, name: str, row: int, n_positions: int, repeat: int | None = None
+) -> int:
+    words = (seed, epoch, fnv1a(name), row, *(() if repeat is None else (repeat,)))
+    return hash_words(*words) * n_positions >> 64
 
 
 def load(job: Job, epoch: int = 0) -> Iterator[dict[str, Any]]:
     """The rows of one epoch, short recordings padded with zeros."""
     tables = [read_table(path) for path in job.paths]
-    for shard, row in row_ids(job, epoch):
+    for position, (shard, row) in enumerate(row_ids(job, epoch)):
         element = {name: tables[shard][name][row].as_py() for name in tables[shard].column_names}
         data = element["audio"]["bytes"]
         audio = decode(data, job.sample_rate, job.channels)
@@ -153,7 +208,8 @@ def load(job: Job, epoch: int = 0) -> Iterator[dict[str, Any]]:
             n_crop = round(job.seconds * rate)
             seed = next((s for s in (job.crop_seed, job.seed) if s is not None), 0)
             n_positions = max(audio.shape[-1] - n_crop + 1, 1)
-            start = crop_start(seed, epoch, job.paths[shard].name, row, n_positions)
+            repeat = position if job.has_repeats else None
+            start = crop_start(seed, epoch, job.paths[shard].name, row, n_positions, repeat)
             audio = audio[..., start : start + n_crop]
             missing = n_crop - audio.shape[-1]
             audio = np.pad(audio, [(0, 0)] * (audio.ndim - 1) + [(0, missing)])

@@ -151,7 +151,7 @@ fn rows(fields: &mut Fields<'_>, seed: u64, epoch: u64, slices: &[Slice]) -> Ver
     let shuffle =
         (!seed.is_multiple_of(3)).then_some(Shuffle { seed, window: None, reshuffle: true });
     let slices = slices.to_vec();
-    let spec = OrderSpec { shuffle, slices, epochs: Some(3), partition: Partition::ALL };
+    let spec = OrderSpec { shuffle, slices, epochs: Some(3), ..OrderSpec::ONCE };
     windowed(&rows, fields)?;
     let mut order = Order::new(rows, &spec).map_err(|e| e.to_string())?;
     let epoch = epoch % 3;

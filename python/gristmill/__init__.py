@@ -35,6 +35,8 @@ from gristmill.options import (
 from gristmill.order import GlobalOrder, global_order
 from gristmill.pipelines import PerSource, stats, verdict
 from gristmill.report import AudioInfo, DecodeReport
+from gristmill.sampling import Balanced, Weighted
+from gristmill.selection import Split
 from gristmill.tools.bench import BenchReport, bench
 from gristmill.tools.doctor.conclude import Conclusion
 from gristmill.tools.doctor.report import Diagnosis
@@ -60,6 +62,7 @@ __all__ = [
     "AudioSample",
     "BadFile",
     "BadRow",
+    "Balanced",
     "BenchReport",
     "Case",
     "CenterCrop",
@@ -91,11 +94,13 @@ __all__ = [
     "Shuffle",
     "ShuffleQuality",
     "SourceNotFoundError",
+    "Split",
     "StartCrop",
     "Stats",
     "UnreadableShard",
     "UnsupportedCodecError",
     "Verdict",
+    "Weighted",
     "__version__",
     "bench",
     "build_indexes",

@@ -15,6 +15,7 @@ from gristmill.tools.shards import ShardHeader
 
 _Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _Slice: TypeAlias = tuple[int | None, int | None, int | None, bool]
+_Scalar: TypeAlias = bool | int | float | str | bytes | tuple[str, int]
 _ElementSpec: TypeAlias = dict[str, ColumnSpec | _ElementSpec]
 
 __version__: str
@@ -110,6 +111,48 @@ class OrderSpec:
     ) -> OrderSpec: ...
 
 @final
+class Selection:
+    """Which rows take part.
+
+    `runs` are `(shard, first row, rows)`, and `indices` 64-bit integers that choose among their
+    rows; without runs there are all rows of all shards. Of these, `mask` has a byte for each, or
+    `picks` the numbers of some as 64-bit integers. `filters` has lists of `(column, operator,
+    values)`; `split` is `(name, seed, column, first hash, last hash)`. With `is_list`, rows may
+    come in another order than that of the files.
+    """
+
+    def __new__(
+        cls,
+        runs: list[tuple[int, int, int]] | None,
+        indices: bytes | None,
+        mask: bytes | None,
+        picks: bytes | None,
+        filters: list[list[tuple[str, str, list[_Scalar | None]]]],
+        split: tuple[str, int, str | None, int, int] | None,
+        is_list: bool,
+    ) -> Selection: ...
+
+@final
+class Sampling:
+    """How often rows come.
+
+    By a column, by the doubles in `rows`, by the values of the column `by`, or balanced by these to
+    a power.
+    """
+
+    def __new__(
+        cls,
+        column: str | None,
+        rows: bytes | None,
+        by: str | None,
+        values: list[tuple[_Scalar, float]] | None,
+        power: float | None,
+        seed: int,
+        draws: int | None,
+        reshuffle_each_epoch: bool,
+    ) -> Sampling: ...
+
+@final
 class Options:
     """The options of a data set.
 
@@ -124,6 +167,8 @@ class Options:
         audio: AudioOptions | Literal["auto"] | None,
         order: OrderSpec,
         crop_seed: int,
+        selection: Selection,
+        sampling: Sampling | None,
         exclude: list[tuple[int, bytes]],
         expected_rows: list[tuple[int, int]],
         on_error: str,

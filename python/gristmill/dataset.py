@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, Literal
@@ -25,11 +26,16 @@ from gristmill.columns import (
     checked_ragged,
 )
 from gristmill.dataset_options import DatasetOptions
+from gristmill.datasets_table import DatasetsObject, DatasetsTable, table_of
+from gristmill.filters import Filters, checked_filters
 from gristmill.iterator import ArrowIterator, Element
 from gristmill.options import Audio, ReadOptions, Shuffle, read_options
 from gristmill.partition import Partition
+from gristmill.sampling import Balanced, Weighted, checked_sampling
+from gristmill.selection import Rows, Split, checked_rows
 
 _LONGEST_PATHS = 200
+_WRITE_SPLIT = 'split=gm.Split("train", {"train": 0.9, "valid": 0.1})'
 
 
 class ArrowIterDataset(grain.IterDataset[Element]):
@@ -49,12 +55,30 @@ class ArrowIterDataset(grain.IterDataset[Element]):
 
     Args:
         paths: Shards, in IPC stream or file format: a path, a glob pattern or a directory (its
-            `*.arrow` files), or several of these. Patterns and directories are sorted by name.
+            `*.arrow` files), or several of these. Patterns and directories are sorted by name. Or a
+            `datasets.Dataset`: its rows, in its order, are read from the files behind it. Entries
+            of its `cache_files` are paths too.
         columns: The columns wanted; `None` for all. Elements have them in the schema's order.
         audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
             in the schema call audio, if there is one: whole recordings, mono, at their own rate.
             `None` leaves audio encoded, as `{"bytes": ..., "path": ...}`.
-        shuffle: A global or windowed shuffle; `None` is file order.
+        filters: Conditions on the rows that take part, over any small columns, as pyarrow, pandas
+            and `datasets` take them: `[("quality", "in", ["A", "B"]), ("length", ">", 3)]` must
+            all hold; of a list of such lists, one must. Operators are `==`, `!=`, `<`, `<=`, `>`,
+            `>=`, `in` and `not in`. A class is a name or a number. A null meets no comparison;
+            `== None` and `!= None` ask for it. They are worked out once, from these columns alone;
+            `docs/splits.md` has more.
+        rows: The rows that take part, counted in file order over all shards (of a
+            `datasets.Dataset`, over its rows): a boolean mask with a value for each, or their
+            numbers. Numbers give the order, and a row may be given twice; in a windowed shuffle
+            they are one run of rows.
+        split: One part of a split of the rows, such as `gm.Split("train", {"train": 0.9, "valid":
+            0.1}, by="recordist")`. Rows take part that `rows`, `filters`, `split` and `exclude` all
+            leave.
+        sampling: `gm.Balanced("species")` or `gm.Weighted(...)`: rows are drawn with replacement,
+            by weight, instead of coming once an epoch. `None`: each row once.
+        shuffle: A global or windowed shuffle; `None` is file order. With `sampling`, only its seed
+            counts, and whether epochs differ.
         batch_size: Rows in a batch, on this host; `None` gives single rows. Batches run across the
             ends of epochs.
         drop_remainder: Whether to leave out a last batch that is short. With `shard_options`, all
@@ -112,10 +136,14 @@ class ArrowIterDataset(grain.IterDataset[Element]):
 
     def __init__(
         self,
-        paths: _paths.Paths,
+        paths: _paths.Paths | DatasetsObject,
         *,
         columns: Sequence[str] | None = None,
         audio: Audio | Literal["auto"] | None = "auto",
+        filters: Filters | None = None,
+        rows: Rows | None = None,
+        split: Split | None = None,
+        sampling: Weighted | Balanced | None = None,
         shuffle: Shuffle | None = None,
         batch_size: int | None = None,
         drop_remainder: bool = False,
@@ -138,12 +166,20 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         ):
             raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {checks.shown(audio)}")
         seed = checks.as_int(shuffle)
+        table = table_of(paths)
+        if table is not None and columns is None:
+            columns = table.columns
         excluded = _exclude.as_items(exclude)
         written = quarantine_path(quarantine, excluded)
         options = DatasetOptions(
-            paths=_paths.as_list(paths),
+            paths=table.paths if table is not None else _paths.as_list(paths),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
             audio=audio,
+            table=table,
+            rows=checked_rows(rows),
+            filters=checked_filters(filters),
+            split=checks.instance("split", split, Split, write=_WRITE_SPLIT, none=True),
+            sampling=None,
             shuffle=checks.instance(
                 "shuffle",
                 shuffle,
@@ -166,13 +202,19 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             with_row_id=checks.flag("with_row_id", with_row_id),
             read=read_options(read),
         )
-        self._options = replace(options, partition=_host(shard_options, options.may_leave_rows))
+        self._options = replace(
+            options,
+            sampling=checked_sampling(sampling, options.shuffle),
+            partition=_host(shard_options, options.may_leave_rows),
+        )
 
     def __iter__(self) -> ArrowIterator:
         return ArrowIterator(self._options, self)
 
     def __str__(self) -> str:
-        paths = self._options.paths
+        paths = self._options.table or self._options.paths
+        if isinstance(paths, DatasetsTable):
+            return f"ArrowIterDataset({paths!r})"
         return f"ArrowIterDataset({paths[0] if len(paths) == 1 else f'{len(paths)} paths'})"
 
     def __repr__(self) -> str:
@@ -181,6 +223,10 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         named = {
             "columns": None if columns is None else list(columns),
             "audio": options.audio,
+            "filters": [list(map(tuple, group)) for group in options.filters] or None,
+            "rows": options.rows,
+            "split": options.split,
+            "sampling": options.sampling,
             "shuffle": options.shuffle,
             "batch_size": options.batch_size,
             "drop_remainder": options.drop_remainder,
@@ -199,6 +245,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         # Defaults are left out, in the options' own values too.
         defaults = {**{name: signature[name].default for name in named}, "read": ReadOptions()}
         given = [repr(paths[0] if len(paths) == 1 else list(paths))]
+        if options.table is not None:
+            given = [repr(options.table)]
         if len(given[0]) > _LONGEST_PATHS:
             given = [f"[{paths[0]!r}, ... {len(paths)} paths]"]
         given += [
@@ -218,10 +266,27 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         other slice, position `i` of each epoch is position `range(rows)[sl][i]` of the whole one;
         with `sequential_slice`, `slice(k, None, n)` stands for the k-th of n contiguous blocks.
         Slices compose, and one that leaves no rows gives an empty data set.
+
+        Not for holding rows out, as for validation: a slice of positions has other rows in each
+        epoch of a shuffle. `split=gm.Split(...)`, `filters=` and `rows=` choose rows.
+
+        Warns:
+            UserWarning: The slice takes positions of each epoch, and a shuffle puts other rows
+                there in each epoch.
         """
         checks.instance("sl", sl, slice, write="set_slice(slice(0, None, 2))")
         sequential = checks.flag("sequential_slice", sequential_slice)
         narrowed = self._options.partition.narrow(sl, sequential)
+        shuffle = self._options.shuffle
+        is_new = len(narrowed.slices) > len(self._options.partition.slices)
+        differs = shuffle is not None and shuffle.reshuffle_each_epoch and self._options.epochs != 1
+        if is_new and differs and not sequential:
+            warnings.warn(
+                f"set_slice({sl}) takes positions, and Shuffle(reshuffle_each_epoch=True) puts "
+                "other rows there in each epoch; to hold rows out, write split=gm.Split(...), "
+                "filters= or rows=",
+                stacklevel=2,
+            )
         self._options = replace(self._options, partition=narrowed)
 
     @property

@@ -11,9 +11,13 @@ from gristmill import _core, paths
 from gristmill.bad_rows import exclude
 from gristmill.bad_rows.policy import BadRowPolicy
 from gristmill.columns import Binary, PerColumn
+from gristmill.datasets_table import DatasetsTable
+from gristmill.filters import Checked as Filters
 from gristmill.metrics.stats import Stats
 from gristmill.options import Audio, RandomCrop, ReadOptions, Shuffle, native_audio, native_shuffle
 from gristmill.partition import Partition
+from gristmill.sampling import Sampling, native_sampling
+from gristmill.selection import RowChoice, Split, native_selection
 from gristmill.state import Position
 
 Columns: TypeAlias = dict[str, bool]
@@ -27,6 +31,11 @@ class DatasetOptions:
     paths: tuple[str, ...]
     columns: tuple[str, ...] | None
     audio: Audio | Literal["auto"] | None
+    table: DatasetsTable | None
+    rows: RowChoice | None
+    filters: Filters
+    split: Split | None
+    sampling: Sampling | None
     shuffle: Shuffle | None
     batch_size: int | None
     drop_remainder: bool
@@ -67,6 +76,8 @@ class DatasetOptions:
             audio=native_audio(self.audio) if isinstance(self.audio, Audio) else self.audio,
             order=native_order(self.shuffle, self.epochs, self.partition),
             crop_seed=next((seed for seed in seeds if seed is not None), 0),
+            selection=native_selection(self.table, self.rows, self.filters, self.split),
+            sampling=native_sampling(self.sampling, self.shuffle),
             exclude=[(shard, rows.tobytes()) for shard, rows in excluded.rows.items()],
             expected_rows=excluded.counts,
             on_error=self.policy.on_error,

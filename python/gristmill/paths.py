@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from gristmill._core import path_kinds
 from gristmill.checks import is_path, items, shown
@@ -20,15 +20,21 @@ _NOTHING = object()
 _logged: set[str] = set()
 """Paths that are left out, once that is logged: a data set looks for its shards more than once."""
 
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+CacheFile = Mapping[str, str]
+"""A file as `datasets` names it in `cache_files`: `{"filename": "..."}`."""
+OnePath = str | os.PathLike[str] | CacheFile
+Paths = OnePath | Sequence[OnePath]
 
 
-def as_list(paths: Paths) -> tuple[str, ...]:
+def as_list(paths: object) -> tuple[str, ...]:
     """The paths as given, without access to the file system."""
-    if isinstance(paths, (str, os.PathLike)):
-        given: Sequence[object] | None = [paths]
+    given: Sequence[object] | None
+    if isinstance(paths, (str, os.PathLike)) or _is_cache_file(paths):
+        given = [paths]
     else:
         given = None if isinstance(paths, (bytes, Mapping)) else items(paths)
+    if given is not None:
+        given = [path["filename"] if _is_cache_file(path) else path for path in given]
     if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):
         raise ValueError(
             f"paths is a path, a pattern or a directory, or a list of them, not {shown(paths)}: "
@@ -45,6 +51,10 @@ def as_list(paths: Paths) -> tuple[str, ...]:
         if not is_path(path):
             raise ValueError(f"paths has {shown(path)}, which no file can be called")
     return listed
+
+
+def _is_cache_file(path: object) -> TypeGuard[Mapping[str, str]]:
+    return isinstance(path, dict) and set(cast("dict[object, object]", path)) == {"filename"}
 
 
 def resolve(paths: Iterable[str]) -> list[str]:

@@ -2,7 +2,8 @@
 //!
 //! The path of the data, one module a step:
 //!
-//! 1. [`order`]: which row comes next, as a pure function of (seed, epoch, position);
+//! 1. [`order`]: which row comes next, as a pure function of (seed, epoch, position), among the rows
+//!    that [`select`] finds to take part;
 //! 2. [`shard`]: where that row's bytes are, and positional reads of just those;
 //! 3. `gristmill-audio`, a crate of its own: from encoded bytes to the crop, at the target rate;
 //! 4. [`batch`]: into its slot of an aligned buffer;
@@ -22,6 +23,7 @@ pub mod hash;
 pub mod memory;
 pub mod metrics;
 pub mod order;
+pub mod select;
 pub mod shard;
 pub mod store;
 mod sync;

@@ -16,6 +16,7 @@ mod order;
 mod pages;
 mod pipeline;
 mod runtime;
+mod selection;
 mod shards;
 mod stats;
 mod text;
@@ -39,6 +40,8 @@ mod _core {
     use super::order::{Order, Positions};
     #[pymodule_export]
     use super::pipeline::{Element, Opened, Pipeline, Reads, element_spec};
+    #[pymodule_export]
+    use super::selection::{Sampling, Selection};
     #[pymodule_export]
     use super::shards::{path_kinds, read_header};
     use gristmill_core::shard::SETTLED;

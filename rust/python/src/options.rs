@@ -19,7 +19,10 @@ use gristmill_core::{
 };
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
-use crate::errors::InternalError;
+use crate::{
+    errors::InternalError,
+    selection::{Sampling, Selection},
+};
 
 /// `(start, stop, step, sequential)` of a slice.
 type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
@@ -33,6 +36,8 @@ pub(crate) struct Options {
     audio: Option<AudioArg>,
     order: OrderSpec,
     crop_seed: u64,
+    selection: Py<Selection>,
+    sampling: Option<Py<Sampling>>,
     /// Of each shard 64-bit integers, for there may be millions of rows.
     exclude: Vec<(u32, PyBackedBytes)>,
     expected_rows: Vec<(u32, u64)>,
@@ -153,12 +158,17 @@ impl Options {
         let exclude = self.exclude.iter().flat_map(|(shard, rows)| {
             rows.as_chunks().0.iter().map(|row| (*shard, u64::from_ne_bytes(*row)))
         });
+        let (selection, sampling) = (self.selection.get(), self.sampling.as_ref());
+        let sampling = sampling.map(|sampling| sampling.get().parse()).transpose()?;
+        let (draws, weights) = sampling.unzip();
         Ok(engine::Options {
             paths: self.paths.clone(),
             columns: self.columns.clone(),
             audio,
-            order: self.order.parse(),
+            order: order::OrderSpec { draws, is_list: selection.is_list(), ..self.order.parse() },
             crop_seed: self.crop_seed,
+            rows: selection.parse()?,
+            weights,
             exclude: exclude.collect(),
             expected_rows: self.expected_rows.clone(),
             on_error: named("on_error", &OnError::ALL, &self.on_error)?,
@@ -212,6 +222,8 @@ impl OrderSpec {
             shuffle: self.shuffle.as_ref().map(shuffle),
             slices: slices.map(slice).collect(),
             epochs: self.epochs,
+            draws: None,
+            is_list: false,
             partition: Partition {
                 offset: self.offset,
                 stride: self.stride,
@@ -335,11 +347,11 @@ pub(crate) fn index_dir(name: Option<PathBuf>) -> IndexDir {
     }
 }
 
-fn named<T: Copy>(option: &str, all: &[(&'static str, T)], name: &str) -> PyResult<T> {
+pub(crate) fn named<T: Copy>(option: &str, all: &[(&'static str, T)], name: &str) -> PyResult<T> {
     let found = all.iter().find(|(known, _)| *known == name);
     found.map(|(_, value)| *value).ok_or_else(|| unknown(option, name))
 }
 
-fn unknown(option: &str, name: &str) -> PyErr {
+pub(crate) fn unknown(option: &str, name: &str) -> PyErr {
     InternalError::new_err(format!("{option} is never {name:?}"))
 }

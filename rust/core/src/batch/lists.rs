@@ -103,7 +103,7 @@ pub(super) fn item_arrays(arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
 }
 
 /// The array of one list's items, the index of the first, and their number.
-pub(super) fn items_of(array: &ArrayRef, at: usize) -> Result<(ArrayRef, usize, usize)> {
+pub(crate) fn items_of(array: &ArrayRef, at: usize) -> Result<(ArrayRef, usize, usize)> {
     let list = ListArray::of(array)?;
     let (start, len) = list.offsets.get(at).ok_or_else(outside)?;
     if start.checked_add(len).is_none_or(|end| end > list.items.len()) {

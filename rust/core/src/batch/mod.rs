@@ -29,6 +29,7 @@ use gristmill_audio::{Codec, DecodeReport, SampleType};
 pub(crate) use assemble::{AudioSlots, ColumnSource, ElementLayout, VALID, assemble};
 pub use column_spec::{ColumnSpec, column_specs};
 pub use dtype::{Dtype, FillValue};
+pub(crate) use lists::items_of;
 pub(crate) use reservation::Reservation;
 pub(crate) use row::{BlobValue, Row, RowOutcome};
 pub use size_limit::SizeLimit;

@@ -17,7 +17,6 @@ use super::{
 use crate::{
     batch::{BadRow, SizeLimit, Value, value},
     error::{Error, ErrorKind, Result},
-    hash::hash,
     order::{RowId, Step},
     shard::{Projection, Shard, Table},
 };
@@ -110,9 +109,9 @@ impl BadRows {
         row: &mut DecodedRow,
         error: Error,
     ) -> Result<Replacement> {
-        let Step { epoch, row: wanted } = dataset.step(index)?;
-        let shard = dataset.shards.get(wanted.shard as usize).map_or(0, Shard::key);
-        let key = hash(&[self.context.options.crop_seed, epoch, shard, wanted.row]);
+        let wanted = dataset.step(index)?;
+        let shard = dataset.shards.get(wanted.row.shard as usize).map_or(0, Shard::key);
+        let key = wanted.draw(self.context.options.crop_seed, shard);
         let attempt = &mut row.read.attempt;
         let (error, n_tried) = (attempt.error.take().unwrap_or(error), attempt.n_tried);
         let candidates = dataset.order.substitutes(index, key);
@@ -121,7 +120,7 @@ impl BadRows {
         };
         row.read.blobs.clear();
         let attempt = Attempt {
-            step: Step { epoch, row: next },
+            step: Step { row: next, ..wanted },
             bad: std::mem::take(&mut row.bad),
             error: Some(error),
             n_tried: n_tried + 1,

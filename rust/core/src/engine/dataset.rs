@@ -6,7 +6,8 @@ use crate::{
     batch::{ColumnSource, ElementLayout, VALID, check_supported},
     error::{Error, Result},
     metrics::{RowCounts, ShardReads},
-    order::{Fingerprint, Order, Rows, Step},
+    order::{Fingerprint, Order, Sampling, Step},
+    select::Selector,
     shard::{Projection, Shard, audio_columns, check_class_names, open_all},
     store::Store,
 };
@@ -208,7 +209,6 @@ impl Dataset {
 }
 
 fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
-    let counts: Vec<u64> = shards.iter().map(Shard::n_rows).collect();
     for &(number, expected) in &options.expected_rows {
         let shard = shards.get(number as usize).filter(|shard| shard.n_rows() != expected);
         if let Some(shard) = shard {
@@ -220,15 +220,21 @@ fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
             )));
         }
     }
-    let rows = Rows::new(&counts, &options.exclude)?;
-    if rows.is_empty() && !options.exclude.is_empty() {
-        return Err(Error::config(format!(
-            "exclude= leaves out all {} rows of the shards, and nothing is left to deliver; give \
-             fewer rows to exclude=, or other shards",
-            counts.iter().sum::<u64>()
-        )));
+    let selector = Selector {
+        shards,
+        index_dir: &options.index_dir,
+        n_threads: options.n_openers(),
+        limit: options.memory_budget,
+    };
+    let selected = selector.rows(&options.rows, &options.exclude)?;
+    match (&options.weights, options.order.draws) {
+        // Without rows there is nothing to draw from, and the stream ends at once.
+        (Some(weights), Some(draws)) if !selected.rows.is_empty() => {
+            let weights = selector.weights(weights, &selected)?;
+            Order::sampled(selected.rows, &options.order, Sampling::new(draws, weights)?)
+        }
+        _ => Order::new(selected.rows, &options.order),
     }
-    Order::new(rows, &options.order)
 }
 
 /// The order of a data set, from the metadata of its shards.

@@ -17,7 +17,6 @@ use super::{
 use crate::{
     batch::{BadRow, BlobValue, DamagedRow, Row, RowOutcome},
     error::{Error, ErrorKind, Result},
-    hash::hash,
     memory::{Account, AlignedBuf, Buffer, Permit},
     shard::Shard,
     sync::lock_std,
@@ -159,7 +158,7 @@ impl Decoders {
         let id = step.row;
         let shard = dataset.shards.get(id.shard as usize);
         let key = shard.map_or(0, Shard::key);
-        let draw = hash(&[self.context.options.crop_seed, step.epoch, key, id.row]);
+        let draw = step.draw(self.context.options.crop_seed, key);
         let blob = row.read.blobs.get(*k);
         let Some(bytes) = blob.and_then(RawBlob::as_slice) else {
             let too_long = blob.and_then(RawBlob::n_bytes);

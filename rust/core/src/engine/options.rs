@@ -6,6 +6,7 @@ use crate::{
     batch::{Binary, Styles},
     error::{Error, Result},
     order::OrderSpec,
+    select::{RowSpec, WeightSpec},
     shard::IndexDir,
     store::{DescriptorCache, Store},
     threads::usable_cpus,
@@ -25,6 +26,10 @@ pub struct Options {
     pub order: OrderSpec,
     /// The seed of random crops.
     pub crop_seed: u64,
+    /// Which rows take part, beside those that are left out.
+    pub rows: RowSpec,
+    /// The weights of rows that are drawn, where the order has draws.
+    pub weights: Option<WeightSpec>,
     /// (shard, row) pairs that are left out.
     pub exclude: Vec<(u32, u64)>,
     /// (shard, number of rows) pairs: another number means that `exclude` is of other data.
@@ -165,7 +170,9 @@ impl Options {
     /// of one or two.
     pub(crate) fn max_referenced_table(&self) -> usize {
         let rows = self.max_open_batches().saturating_mul(self.rows_per_batch());
+        let is_scattered = self.order.draws.is_some() || self.order.is_list;
         let n_tables = match self.order.shuffle {
+            _ if is_scattered => rows,
             None => return usize::MAX,
             Some(shuffle) => shuffle.window.map_or(rows, |window| {
                 rows.min(usize::try_from(window.streams.saturating_mul(2)).unwrap_or(rows))

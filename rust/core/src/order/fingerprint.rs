@@ -18,9 +18,9 @@ pub struct Fingerprint {
     pub names: u64,
     /// Row counts of the shards, in order.
     pub counts: u64,
-    /// Which rows are excluded.
+    /// Which rows take part.
     pub excluded: u64,
-    /// The shuffle.
+    /// The shuffle, or the sampling.
     pub order: u64,
     /// The seed of the crops.
     pub crops: u64,
@@ -32,15 +32,18 @@ impl Fingerprint {
     /// The fingerprint of `order` over shards of these keys, with crops by this seed.
     pub fn new(order: &Order, shard_keys: &[u64], crop_seed: u64) -> Self {
         let rows = &order.rows;
-        let mut shuffle = vec![VERSION];
-        shuffle.extend(Shuffle::words(order.shuffle.as_ref()));
+        let mut words = vec![VERSION];
+        match &order.sampling {
+            None => words.extend(Shuffle::words(order.shuffle.as_ref())),
+            Some(sampling) => words.extend(sampling.words()),
+        }
         Self {
             n_shards: rows.n_shards(),
             n_rows: rows.len(),
             names: hash(shard_keys),
             counts: hash(rows.starts()),
-            excluded: hash(rows.kept_before()),
-            order: hash(&shuffle),
+            excluded: rows.hash(),
+            order: hash(&words),
             crops: hash(&[crop_seed]),
             slice: hash(&order.slice.words()),
         }
@@ -92,8 +95,11 @@ impl Fingerprint {
             && self.n_rows == saved.n_rows
             && self.excluded == saved.excluded;
         let others = [
-            (self.excluded != saved.excluded, "other rows were excluded"),
-            (self.order != saved.order, "it was shuffled otherwise, or not at all"),
+            (
+                self.excluded != saved.excluded,
+                "other rows were excluded or selected (exclude, filters, rows, split)",
+            ),
+            (self.order != saved.order, "it was shuffled or sampled otherwise, or not at all"),
             (self.crops != saved.crops, "its crops had another seed"),
             (is_sliced, "it was another slice, or another block, of the rows"),
         ];

@@ -4,26 +4,33 @@
 //! `docs/order.md` states the function in full. It is versioned: the same version gives the same
 //! order for ever.
 
+mod bitmap;
 mod fingerprint;
 mod partition;
 mod permutation;
 mod rows;
+mod sampling;
 mod shuffle;
 mod slice;
 mod substitute;
 #[cfg(test)]
 mod tests;
 
+pub use bitmap::Bitmap;
 pub use fingerprint::Fingerprint;
 pub use partition::Partition;
 pub use permutation::Permutation;
 pub use rows::{RowId, Rows};
+pub use sampling::{Draws, Sampling};
 pub use shuffle::{Shuffle, Window};
 pub use slice::{RowSlice, Slice};
 pub use substitute::Substitutes;
 
 use self::shuffle::SequenceCache;
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    hash::{extend, hash},
+};
 
 /// The version of the order function, and of the states that refer to it.
 pub const VERSION: u64 = 1;
@@ -33,6 +40,10 @@ pub const VERSION: u64 = 1;
 pub struct OrderSpec {
     /// The shuffle; `None` is file order.
     pub shuffle: Option<Shuffle>,
+    /// Draws with replacement, instead of a shuffle; `None` is each row once.
+    pub draws: Option<Draws>,
+    /// Whether the rows are a list, in an order of its own.
+    pub is_list: bool,
     /// Slices of each epoch's positions, each applied to the one before.
     pub slices: Vec<Slice>,
     /// Passes over the data; `None` is for ever.
@@ -44,12 +55,16 @@ pub struct OrderSpec {
 impl OrderSpec {
     /// Whether neighbouring rows of the shards are delivered one after another.
     pub fn is_file_order(&self) -> bool {
-        self.shuffle.is_none() && self.slices.is_empty() && self.partition.stride == 1
+        let is_reordered = self.shuffle.is_some() || self.draws.is_some() || self.is_list;
+        !is_reordered && self.slices.is_empty() && self.partition.stride == 1
     }
 
     /// Whether neighbouring rows of the shards are delivered at about the same time: in file order,
     /// or with windows of which whole streams are delivered here.
     pub fn is_nearly_file_order(&self) -> bool {
+        if self.draws.is_some() || self.is_list {
+            return false;
+        }
         let window = self.shuffle.and_then(|shuffle| shuffle.window);
         let stride = self.partition.stride.max(1);
         let streams_are_whole = window.is_some_and(|window| window.streams.is_multiple_of(stride));
@@ -57,8 +72,14 @@ impl OrderSpec {
     }
 
     /// Every row in file order, once.
-    pub const ONCE: Self =
-        Self { shuffle: None, slices: Vec::new(), epochs: Some(1), partition: Partition::ALL };
+    pub const ONCE: Self = Self {
+        shuffle: None,
+        draws: None,
+        is_list: false,
+        slices: Vec::new(),
+        epochs: Some(1),
+        partition: Partition::ALL,
+    };
 }
 
 /// The order of the rows that one iterator delivers, over all its epochs.
@@ -69,6 +90,7 @@ impl OrderSpec {
 pub struct Order {
     rows: Rows,
     shuffle: Option<Shuffle>,
+    sampling: Option<Sampling>,
     sequences: SequenceCache,
     slice: RowSlice,
     epochs: Option<u64>,
@@ -84,27 +106,53 @@ pub struct Step {
     pub epoch: u64,
     /// The row.
     pub row: RowId,
+    /// The position in the epoch, where a row may come more than once in an epoch: then it is one more
+    /// word of all that is drawn for the row.
+    pub repeat: Option<u64>,
+}
+
+impl Step {
+    /// What is drawn for this row, of a shard with this key, by this seed.
+    pub fn draw(&self, seed: u64, shard_key: u64) -> u64 {
+        let draw = hash(&[seed, self.epoch, shard_key, self.row.row]);
+        self.repeat.map_or(draw, |position| extend(draw, position))
+    }
 }
 
 impl Order {
-    /// The order of `rows` by `spec`.
+    /// The order of `rows` by `spec`, each of them once an epoch.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Config`] for a slice with step 0, an empty window, no streams, or a
     /// partition without a stride.
     pub fn new(rows: Rows, spec: &OrderSpec) -> Result<Self> {
+        Self::build(rows, spec, None)
+    }
+
+    /// The order of draws from `rows`. The shuffle of `spec` is not used.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
+    pub fn sampled(rows: Rows, spec: &OrderSpec, sampling: Sampling) -> Result<Self> {
+        Self::build(rows, spec, Some(sampling))
+    }
+
+    fn build(rows: Rows, spec: &OrderSpec, sampling: Option<Sampling>) -> Result<Self> {
         spec.partition.check()?;
         if let Some(window) = spec.shuffle.and_then(|shuffle| shuffle.window)
             && (window.rows == 0 || window.streams == 0)
         {
             return Err(Error::config("a window has at least one row and one stream"));
         }
-        let all = RowSlice::all(rows.len());
+        let n = sampling.as_ref().map_or(rows.len(), Sampling::per_epoch);
+        let all = RowSlice::all(n);
         let slice = spec.slices.iter().try_fold(all, |all, s| all.narrow(s))?;
         Ok(Self {
             rows,
-            shuffle: spec.shuffle,
+            shuffle: spec.shuffle.filter(|_| sampling.is_none()),
+            sampling,
             sequences: SequenceCache::default(),
             slice,
             epochs: spec.epochs,
@@ -150,7 +198,10 @@ impl Order {
     /// The `i`-th row that is delivered here, counted over all epochs; `None` past the end.
     pub fn step(&self, i: u64) -> Option<Step> {
         let (epoch, i) = self.position(i)?;
-        Some(Step { epoch, row: self.rows.get(self.number(epoch, i)?)? })
+        let position = self.slice.get(i)?;
+        let row = self.rows.get(self.number(epoch, position)?)?;
+        let repeats = self.sampling.is_some() || self.rows.has_repeats();
+        Some(Step { epoch, row, repeat: repeats.then_some(position) })
     }
 
     /// The epoch of the `i`-th row that is delivered here, and its index in the epoch.
@@ -162,13 +213,18 @@ impl Order {
         Some((index / self.slice.len(), index % self.slice.len()))
     }
 
-    /// The number of the `i`-th row of an epoch, after slicing.
-    fn number(&self, epoch: u64, i: u64) -> Option<u64> {
-        let position = self.slice.get(i)?;
-        match &self.shuffle {
-            Some(shuffle) => shuffle.get(&self.rows, &self.sequences, epoch, position),
-            None => Some(position),
+    /// The number of the row at a position of an epoch.
+    fn number(&self, epoch: u64, position: u64) -> Option<u64> {
+        match (&self.sampling, &self.shuffle) {
+            (Some(sampling), _) => sampling.get(epoch, position),
+            (None, Some(shuffle)) => shuffle.get(&self.rows, &self.sequences, epoch, position),
+            (None, None) => Some(position),
         }
+    }
+
+    /// Positions of an epoch, before slicing.
+    fn n_positions(&self) -> u64 {
+        self.sampling.as_ref().map_or(self.rows.len(), Sampling::per_epoch)
     }
 
     /// Resumes the stream where all hosts and workers together have delivered it up to row

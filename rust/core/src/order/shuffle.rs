@@ -127,10 +127,10 @@ pub(super) struct Sequence {
 
 impl Sequence {
     fn new(rows: &Rows, seed: u64, epoch: u64) -> Self {
-        let drawn = Permutation::new(rows.n_shards(), hash(&[seed, epoch, SHARDS]), 0);
+        let drawn = Permutation::new(rows.n_runs(), hash(&[seed, epoch, SHARDS]), 0);
         let mut start = 0;
-        let shards = (0..rows.n_shards()).filter_map(|k| {
-            let numbers = rows.of_shard(drawn.get(k)? as usize);
+        let shards = (0..rows.n_runs()).filter_map(|k| {
+            let numbers = rows.of_run(drawn.get(k)? as usize);
             let shard = (start, numbers.start);
             start += numbers.end - numbers.start;
             Some(shard)

@@ -3,11 +3,13 @@
 use std::ops::Range;
 
 use super::{Order, Permutation, RowId};
+use crate::hash::extend;
 
 /// Words that are hashed for the draws of candidates, other than those of the shuffle.
 const NEAR: u64 = 16;
 const SHARD: u64 = 17;
 const SLICE: u64 = 18;
+const DRAW: u64 = 19;
 
 /// The most candidates that are tried, and the most of the same window among them.
 const ATTEMPTS: u64 = 32;
@@ -15,10 +17,10 @@ const NEAR_ATTEMPTS: u64 = 16;
 
 /// The candidates for replacing one row of the stream, in the order in which they are tried.
 ///
-/// They are other rows of the same shard. In a windowed order those of the same window come first,
+/// They are other rows of the same shard, or of the same list. In a windowed order those of the same window come first,
 /// since they are read at that time anyway. Where epochs are sliced, they are of the same slice
 /// instead: rows outside it may be held out on purpose. Excluded rows are never among them. A row of
-/// the window may be tried again among those of the shard.
+/// the window may be tried again among those of the shard. With sampling they are further draws.
 #[derive(Clone, Debug)]
 pub struct Substitutes<'a> {
     order: &'a Order,
@@ -52,10 +54,10 @@ impl Order {
     /// end.
     pub fn substitutes(&self, i: u64, key: u64) -> Option<Substitutes<'_>> {
         let (epoch, i) = self.position(i)?;
-        let own = self.number(epoch, i)?;
+        let own = self.number(epoch, self.slice.get(i)?)?;
         let others = |range| AllBut { range, own };
-        let (near, wide) = if self.slice.is_whole(self.rows.len()) {
-            let shard = self.rows.of_shard(self.rows.get(own)?.shard as usize);
+        let (near, wide) = if self.slice.is_whole(self.n_positions()) {
+            let shard = self.rows.run_around(own);
             let near = self.shuffle.as_ref().and_then(|shuffle| {
                 shuffle
                     .neighbours(&self.rows, &self.sequences, epoch, i)
@@ -72,6 +74,11 @@ impl Order {
 impl Substitutes<'_> {
     /// The row to try after `attempt` others; `None` when there are no more.
     pub fn get(&self, attempt: u64) -> Option<RowId> {
+        if let Some(sampling) = &self.order.sampling {
+            let drawn =
+                (attempt < ATTEMPTS).then(|| sampling.draw(extend(self.key, DRAW), attempt));
+            return self.order.rows.get(drawn??);
+        }
         let n_near = self.near.len().min(NEAR_ATTEMPTS);
         if attempt < n_near {
             return self.order.rows.get(self.near.get(attempt, self.key, NEAR)?);
@@ -80,11 +87,12 @@ impl Substitutes<'_> {
             return None;
         }
         let attempt = attempt - n_near;
-        if self.order.slice.is_whole(self.order.rows.len()) {
+        if self.order.slice.is_whole(self.order.n_positions()) {
             return self.order.rows.get(self.wide.get(attempt, self.key, SHARD)?);
         }
         let index = self.wide.get(attempt, self.key, SLICE)?;
-        self.order.rows.get(self.order.number(self.epoch, index)?)
+        let position = self.order.slice.get(index)?;
+        self.order.rows.get(self.order.number(self.epoch, position)?)
     }
 }
 
@@ -95,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        super::{OrderSpec, Partition, Rows, Shuffle, Slice, Window},
+        super::{OrderSpec, Rows, Shuffle, Slice, Window},
         *,
     };
 
@@ -172,7 +180,7 @@ mod tests {
             let shuffle = Some(Shuffle { seed, window: None, reshuffle: true });
             let slice = Slice { start: Some(from), stop: Some(to), step: None, sequential: false };
             let slices = vec![slice];
-            let spec = OrderSpec { shuffle, slices, epochs: Some(3), partition: Partition::ALL };
+            let spec = OrderSpec { shuffle, slices, epochs: Some(3), ..OrderSpec::ONCE };
             let order = Order::new(Rows::new(&[9, 14], &[]).unwrap(), &spec).unwrap();
             let Some(step) = order.step(i) else { return Ok(()) };
             let n = order.rows_per_epoch();

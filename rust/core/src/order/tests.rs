@@ -10,7 +10,7 @@ fn rows() -> Rows {
 
 fn spec(seed: Option<u64>, epochs: Option<u64>, partition: Partition) -> OrderSpec {
     let shuffle = seed.map(|seed| Shuffle { seed, window: None, reshuffle: true });
-    OrderSpec { shuffle, slices: Vec::new(), epochs, partition }
+    OrderSpec { shuffle, epochs, partition, ..OrderSpec::ONCE }
 }
 
 fn all(order: &Order) -> Vec<Step> {

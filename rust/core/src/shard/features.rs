@@ -49,6 +49,11 @@ fn class_names(schema: &Schema, columns: &[&str]) -> ClassNames {
     found
 }
 
+/// The class names of the `ClassLabel` at this dotted path in the column `top`.
+pub(crate) fn class_names_of(schema: &Schema, top: &str, path: &str) -> Option<Vec<String>> {
+    class_names(schema, &[top]).remove(path)
+}
+
 /// A feature is an object with a `_type`, a list has its items' `feature` or is an array of one, and
 /// any other object is a struct. The JSON parser bounds the depth.
 fn add_class_names(feature: &Value, path: String, found: &mut ClassNames) {

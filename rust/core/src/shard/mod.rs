@@ -25,10 +25,11 @@ use arrow_schema::SchemaRef;
 
 pub use blob::{Blob, BlobBlock};
 pub use features::audio_columns;
-pub(crate) use features::check_class_names;
+pub(crate) use features::{check_class_names, class_names_of};
 pub use open::{open_all, open_files};
 pub use projection::Projection;
 pub use sidecar::{IndexDir, SETTLED};
+pub(crate) use sidecar::{read_derived, save_derived};
 pub use table::{Table, TableSize};
 
 use self::format::{FORMATS, FormatReader};
@@ -82,6 +83,15 @@ impl Shard {
     /// FNV-1a, 64 bits, of the file's base name: the same wherever the file lies.
     pub fn key(&self) -> u64 {
         self.key
+    }
+
+    /// The path and the version of the file, for keys of what was worked out from it; `None` where it
+    /// may still change without another version.
+    pub(crate) fn version_key(&self) -> Option<(&Path, [u64; 3])> {
+        let version = self.reader.version();
+        let (modified_s, modified_ns) = version.modified;
+        let words = [version.len, modified_s as u64, modified_ns as u64];
+        sidecar::is_settled(modified_s).then_some((self.reader.path(), words))
     }
 
     /// What was read of this shard so far, its metadata included.

@@ -79,6 +79,25 @@ impl Projection {
         (!projection.small.is_empty()).then_some(projection)
     }
 
+    /// These columns (`None`: all) without what is read row by row: of a struct with binary `bytes`,
+    /// such as audio, only the other children.
+    ///
+    /// # Errors
+    ///
+    /// `Schema` for a column that does not exist.
+    pub fn of_small(schema: &Schema, columns: Option<&[String]>) -> Result<Self> {
+        let is_blob = |field: &&FieldRef| {
+            matches!(field.data_type(), DataType::Struct(_))
+                && columns.is_none_or(|columns| columns.contains(field.name()))
+                && blob_column(schema, field.name()).is_ok()
+        };
+        let blobs = schema.fields().iter().filter(is_blob);
+        let blobs: Vec<String> = blobs.map(|field| field.name().clone()).collect();
+        let mut projection = Self::new(schema, columns, &blobs)?;
+        projection.blobs.clear();
+        Ok(projection)
+    }
+
     /// Only the columns that may be blobs; `None` where there are none.
     pub(super) fn of_blobs(schema: &Schema) -> Option<Self> {
         let names = schema.fields().iter().map(|field| field.name());

@@ -79,6 +79,23 @@ impl IndexDir {
         }
     }
 
+    /// The path of a file of this name for what is worked out from shards, of which this is the first.
+    fn derived_path(&self, first: &Path, name: &str) -> Option<PathBuf> {
+        match self {
+            Self::Nowhere => None,
+            Self::Beside => Some(first.with_file_name(name)),
+            Self::Folder(folder) => Some(folder.join(name)),
+        }
+    }
+
+    /// Makes the folder, if there is to be one.
+    fn make(&self) {
+        if let Self::Folder(folder) = self {
+            // Fails where it exists, which does not matter.
+            let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        }
+    }
+
     /// The path by which a sidecar names its shard. Beside the shard it is the name alone, so that
     /// both can be moved.
     fn shard_path(&self, shard: &Path) -> Option<PathBuf> {
@@ -107,12 +124,23 @@ pub(super) fn save(reader: &RangeReader, dir: &IndexDir, contents: &dyn FormatRe
     if !is_settled(reader.version().modified.0) {
         return false;
     }
-    if let IndexDir::Folder(folder) = dir {
-        // Fails where it exists, which does not matter.
-        let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    }
+    dir.make();
     let bytes = encode(&shard, reader.version(), contents);
     bytes.len() as u64 <= MAX_BYTES && replace(&path, &bytes).is_ok()
+}
+
+/// What [`save_derived`] wrote; `None` where nothing can be read.
+pub(crate) fn read_derived(dir: &IndexDir, first: &Path, name: &str) -> Option<Vec<u8>> {
+    read(&dir.derived_path(first, name)?).ok()
+}
+
+/// Writes a file of what was worked out from shards, of which `first` is the first. As with
+/// sidecars, errors are ignored, and readers must not trust it.
+pub(crate) fn save_derived(dir: &IndexDir, first: &Path, name: &str, bytes: &[u8]) {
+    if let Some(path) = dir.derived_path(first, name).filter(|_| bytes.len() as u64 <= MAX_BYTES) {
+        dir.make();
+        let _ = replace(&path, bytes);
+    }
 }
 
 fn encode(shard: &Path, version: &FileVersion, contents: &dyn FormatReader) -> Vec<u8> {
@@ -187,7 +215,7 @@ impl<'a> SidecarReader<'a> {
     }
 }
 
-fn is_settled(modified_s: i64) -> bool {
+pub(super) fn is_settled(modified_s: i64) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let modified = Duration::from_secs(modified_s.max(0) as u64);
     modified + SETTLED <= now

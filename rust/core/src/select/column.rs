@@ -1,0 +1,160 @@
+//! The columns that options name, and reading them.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use arrow_schema::{DataType, Schema};
+
+use super::cell::{Cells, Kind};
+use crate::{
+    error::{Error, Result},
+    shard::{Projection, Shard, check_class_names, class_names_of},
+    threads,
+};
+
+/// A column by its name, or a field of a struct by its dotted path.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    /// The column of the schema, which the field is in.
+    top: String,
+    /// The indices of the field in the structs, from the outermost.
+    path: Vec<usize>,
+    pub(super) data_type: DataType,
+    /// Of the values; of a list, of its items.
+    pub(super) kind: Kind,
+    pub(super) is_list: bool,
+    /// The names of the classes of a `ClassLabel`.
+    pub(super) classes: Option<Vec<String>>,
+}
+
+impl Column {
+    /// The column that `option` names. Only where `lists` are allowed it may be one of lists.
+    pub(super) fn find(option: &str, shards: &[Shard], name: &str, lists: bool) -> Result<Self> {
+        let Some(first) = shards.first() else { return Err(Error::config("there are no shards")) };
+        // As the columns are read: without what is read row by row.
+        let schema = Projection::of_small(first.schema(), None)?.small_schema();
+        let (top, path, data_type) = located(&schema, name).ok_or_else(|| {
+            let names: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+            let what = "names this column, which the shards do not have; write one of";
+            Error::schema(name, format!("{option} {what}: {}", names.join(", ")))
+        })?;
+        let item = match &data_type {
+            DataType::List(item) | DataType::LargeList(item) => Some(item),
+            DataType::ListView(item) | DataType::LargeListView(item) => Some(item),
+            DataType::FixedSizeList(item, _) => Some(item),
+            _ => None,
+        };
+        let values = item.map_or(&data_type, |item| item.data_type());
+        let kind = Kind::of(values).filter(|_| lists || item.is_none());
+        let kind = kind.ok_or_else(|| {
+            let what = format!("{option} cannot use this column of type {data_type}");
+            let lists = if lists { ", or lists of these" } else { "" };
+            let those = "booleans, numbers, strings, binary values, dates or times";
+            Error::schema(name, format!("{what}; name one of {those}{lists}"))
+        })?;
+        check_class_names(shards, &[&top])?;
+        let classes = shards.iter().find_map(|shard| class_names_of(shard.schema(), &top, name));
+        Ok(Self {
+            name: name.to_owned(),
+            top,
+            path,
+            kind,
+            is_list: item.is_some(),
+            classes: classes.filter(|_| kind == Kind::Int),
+            data_type,
+        })
+    }
+}
+
+/// The column of this name, else the field at this dotted path.
+fn located(schema: &Schema, name: &str) -> Option<(String, Vec<usize>, DataType)> {
+    if let Some((_, field)) = schema.column_with_name(name) {
+        return Some((name.to_owned(), Vec::new(), field.data_type().clone()));
+    }
+    // Names may have dots in them, so the column is any prefix.
+    schema.fields().iter().find_map(|field| {
+        let mut rest = name.strip_prefix(field.name().as_str())?.strip_prefix('.')?;
+        let (mut data_type, mut path) = (field.data_type(), Vec::new());
+        loop {
+            let DataType::Struct(children) = data_type else { return None };
+            if let Some((at, child)) = children.find(rest) {
+                path.push(at);
+                return Some((field.name().clone(), path, child.data_type().clone()));
+            }
+            let (at, child, after) = children.iter().enumerate().find_map(|(at, child)| {
+                let after = rest.strip_prefix(child.name().as_str())?.strip_prefix('.')?;
+                Some((at, child, after))
+            })?;
+            path.push(at);
+            (data_type, rest) = (child.data_type(), after);
+        }
+    })
+}
+
+/// How the columns are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scan<'a> {
+    pub(super) shards: &'a [Shard],
+    pub(super) n_threads: usize,
+    /// The most bytes of the columns of one record batch.
+    pub(super) limit: usize,
+}
+
+impl Scan<'_> {
+    /// Reads these columns of all shards, several shards at a time. `each` adds the rows of a record
+    /// batch, given their number, to what was made of those of the shard before it. Returns what was
+    /// made of each shard.
+    ///
+    /// # Errors
+    ///
+    /// That of the first shard, in their order, that has one.
+    pub(super) fn run<T: Default + Send>(
+        &self,
+        columns: &[&Column],
+        each: impl Fn(&Shard, &[Cells<'_>], usize, &mut T) -> Result<()> + Sync,
+    ) -> Result<Vec<T>> {
+        let mut names: Vec<String> = Vec::new();
+        columns.iter().for_each(|column| {
+            if !names.contains(&column.top) {
+                names.push(column.top.clone());
+            }
+        });
+        let place = |column: &&Column| names.iter().position(|name| *name == column.top);
+        let places: Vec<usize> = columns.iter().filter_map(place).collect();
+        let Some(first) = self.shards.first() else { return Ok(Vec::new()) };
+        let projection = Projection::of_small(first.schema(), Some(&names))?;
+        let of_shard = |shard: &Shard| {
+            let mut made = T::default();
+            for batch in 0..shard.n_batches() {
+                let table = shard.load_table_within(batch, &projection, self.limit, &|_| ())?;
+                let cells = columns.iter().zip(&places).map(|(column, place)| {
+                    let array = table.columns.columns().get(*place);
+                    let array = array.ok_or_else(|| Error::internal("a column was not read"))?;
+                    Cells::new(array, &column.path)
+                });
+                let cells = cells.collect::<Result<Vec<_>>>().map_err(|e| e.in_shard(shard.name()));
+                each(shard, &cells?, table.n_rows(), &mut made)?;
+            }
+            Ok(made)
+        };
+        let mut made: Vec<Option<Result<T>>> = self.shards.iter().map(|_| None).collect();
+        let first_failed = AtomicUsize::new(usize::MAX);
+        let jobs = self.shards.iter().zip(&mut made).enumerate().collect();
+        threads::parallel_for_each(
+            "gristmill-select",
+            jobs,
+            self.n_threads,
+            |(n, (shard, slot))| {
+                // Shards before a failed one are still read, so that the first error is returned.
+                if n < first_failed.load(Relaxed) {
+                    let result = of_shard(shard);
+                    if result.is_err() {
+                        first_failed.fetch_min(n, Relaxed);
+                    }
+                    *slot = Some(result);
+                }
+            },
+        );
+        made.into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,208 @@
+//! Conditions on the values of columns, as pyarrow and pandas write them.
+
+use std::{cmp::Ordering, collections::HashSet};
+
+use super::{
+    cell::{Cell, Kind, float_bits},
+    column::Column,
+    scalar::{Bound, Scalar},
+};
+use crate::{
+    error::{Error, Result},
+    shard::Shard,
+};
+
+/// How a value is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `==`
+    Eq,
+    /// `!=`
+    Ne,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+    /// `in`
+    In,
+    /// `not in`
+    NotIn,
+}
+
+impl Op {
+    /// All of them, by their names in Python.
+    pub const ALL: [(&'static str, Self); 8] = [
+        ("==", Self::Eq),
+        ("!=", Self::Ne),
+        ("<", Self::Lt),
+        ("<=", Self::Le),
+        (">", Self::Gt),
+        (">=", Self::Ge),
+        ("in", Self::In),
+        ("not in", Self::NotIn),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, op)| *op == self).map_or("", |(name, _)| *name)
+    }
+}
+
+/// A condition that a row must meet.
+///
+/// A null meets no comparison, and no `!=` either, as in SQL; but `== None` and `!= None` ask for it.
+/// `in` finds a null where the values have `None`, and `not in` is the opposite of `in`, as in pyarrow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// The column, or the dotted path of a struct's field.
+    pub column: String,
+    /// How it is compared.
+    pub op: Op,
+    /// With which values: one, or several for `in` and `not in`.
+    pub values: Vec<Scalar>,
+}
+
+/// The conditions that rows must meet: all those of one of the lists. Without lists every row does.
+pub type Filters = Vec<Vec<Condition>>;
+
+/// The option as messages name it.
+const OPTION: &str = "filters=";
+
+/// Filters that were checked against the columns.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) columns: Vec<Column>,
+    any: Vec<Vec<(usize, Test)>>,
+}
+
+impl Checked {
+    pub(super) fn new(filters: &Filters, shards: &[Shard]) -> Result<Self> {
+        let mut columns: Vec<Column> = Vec::new();
+        let mut check = |condition: &Condition| {
+            let place = columns.iter().position(|column| column.name == condition.column);
+            let place = if let Some(place) = place {
+                place
+            } else {
+                columns.push(Column::find(OPTION, shards, &condition.column, false)?);
+                columns.len() - 1
+            };
+            let column = columns.get(place).ok_or_else(|| Error::internal("no column"))?;
+            Ok((place, Test::new(column, condition)?))
+        };
+        let any = filters.iter().map(|all| all.iter().map(&mut check).collect());
+        let any = any.collect::<Result<Vec<_>>>()?;
+        Ok(Self { columns, any })
+    }
+
+    /// Whether a row with these values takes part.
+    pub(super) fn keep<'a>(&self, cell: impl Fn(usize) -> Cell<'a>) -> bool {
+        let meets = |(column, test): &(usize, Test)| test.keeps(&cell(*column));
+        self.any.is_empty() || self.any.iter().any(|all| all.iter().all(meets))
+    }
+}
+
+/// A condition that was checked against its column.
+#[derive(Debug)]
+enum Test {
+    Compare(Op, Bound),
+    IsNull(bool),
+    Member(Members, bool),
+}
+
+impl Test {
+    fn new(column: &Column, condition: &Condition) -> Result<Self> {
+        let Condition { op, values, .. } = condition;
+        let bound = values.iter().map(|value| Bound::new(OPTION, column, value));
+        let mut bound = bound.collect::<Result<Vec<_>>>()?;
+        if matches!(op, Op::In | Op::NotIn) {
+            return Ok(Self::Member(Members::new(&bound, column.kind), *op == Op::In));
+        }
+        let value = bound.pop().ok_or_else(|| Error::internal("a comparison with nothing"))?;
+        let is_equality = matches!(op, Op::Eq | Op::Ne);
+        if value == Bound::Null {
+            if is_equality {
+                return Ok(Self::IsNull(*op == Op::Eq));
+            }
+            return Err(Error::schema(
+                &column.name,
+                format!(
+                    "{OPTION} compares this column by {:?} with None: write (\"{}\", \"!=\", None) \
+                     for rows that have a value",
+                    op.name(),
+                    column.name
+                ),
+            ));
+        }
+        if !is_equality && values.iter().any(|value| is_class(column, value)) {
+            return Err(Error::schema(
+                &column.name,
+                format!(
+                    "{OPTION} compares the name of a class by {:?}, and classes have no order: \
+                     write \"==\", \"!=\", \"in\" or \"not in\", or the number of the class",
+                    op.name()
+                ),
+            ));
+        }
+        Ok(Self::Compare(*op, value))
+    }
+
+    fn keeps(&self, cell: &Cell<'_>) -> bool {
+        match self {
+            Self::IsNull(wanted) => (*cell == Cell::Null) == *wanted,
+            Self::Member(members, wanted) => members.contains(cell) == *wanted,
+            Self::Compare(..) if *cell == Cell::Null => false,
+            Self::Compare(op, value) => {
+                let order = value.compare(cell);
+                match op {
+                    Op::Eq => order == Some(Ordering::Equal),
+                    Op::Ne => order != Some(Ordering::Equal),
+                    Op::Lt => order == Some(Ordering::Less),
+                    Op::Le => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+                    Op::Gt => order == Some(Ordering::Greater),
+                    Op::Ge => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+                    Op::In | Op::NotIn => false,
+                }
+            }
+        }
+    }
+}
+
+fn is_class(column: &Column, value: &Scalar) -> bool {
+    column.kind == Kind::Int && matches!(value, Scalar::Text(_))
+}
+
+/// The values of an `in`.
+#[derive(Debug, Default)]
+struct Members {
+    has_null: bool,
+    numbers: HashSet<i128>,
+    floats: HashSet<u64>,
+    bytes: HashSet<Vec<u8>>,
+}
+
+impl Members {
+    fn new(values: &[Bound], kind: Kind) -> Self {
+        let mut members = Self::default();
+        for cell in values.iter().filter_map(|value| value.as_cell(kind)) {
+            match cell {
+                Cell::Null => members.has_null = true,
+                Cell::Int(value) => drop(members.numbers.insert(value)),
+                Cell::Float(value) => drop(members.floats.insert(float_bits(value))),
+                Cell::Bytes(bytes) => drop(members.bytes.insert(bytes.to_vec())),
+            }
+        }
+        members
+    }
+
+    fn contains(&self, cell: &Cell<'_>) -> bool {
+        match cell {
+            Cell::Null => self.has_null,
+            Cell::Int(value) => self.numbers.contains(value),
+            Cell::Float(value) => self.floats.contains(&float_bits(*value)),
+            Cell::Bytes(bytes) => self.bytes.contains(*bytes),
+        }
+    }
+}
