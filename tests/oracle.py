@@ -34,8 +34,12 @@ def mix64(z: int) -> int:
 def hash_words(*words: int) -> int:
     h = 0
     for word in words:
-        h = mix64(((h + GAMMA) & U64) ^ word)
+        h = extend(h, word)
     return h
+
+
+def extend(h: int, word: int) -> int:
+    return mix64(((h + GAMMA) & U64) ^ word)
 
 
 def fnv1a(name: str) -> int:
@@ -92,8 +96,11 @@ def windowed(counts: Sequence[int], seed: int, epoch: int, window: int, streams:
     return [row for turn in taken for row in turn if row is not None]
 
 
-def draws(weights: Sequence[float], seed: int, epoch: int, n: int) -> list[int]:
-    """The rows of `n` draws by weight: Walker's alias method, the table built as Vose does."""
+Alias = tuple[list[float], list[int]]
+
+
+def alias_table(weights: Sequence[float]) -> Alias:
+    """Walker's table of shares and aliases, built as Vose does."""
     shares = [weight * (len(weights) / sum(weights)) for weight in weights]
     alias = list(range(len(shares)))
     small = [i for i, share in enumerate(shares) if share < 1]
@@ -105,12 +112,21 @@ def draws(weights: Sequence[float], seed: int, epoch: int, n: int) -> list[int]:
         (small if shares[more] < 1 else large).append(more)
     for i in small + large:
         shares[i] = 1
-    drawn = []
-    for i in range(n):
-        cell = hash_words(seed, epoch, 20, i) * len(shares) >> 64
-        side = (hash_words(seed, epoch, 21, i) >> 11) / 2**53
-        drawn.append(cell if side < shares[cell] else alias[cell])
-    return drawn
+    return shares, alias
+
+
+def draw(table: Alias, key: int, i: int) -> int:
+    """The i-th draw by `key`, itself a hash."""
+    shares, alias = table
+    cell = extend(extend(key, 20), i) * len(shares) >> 64
+    side = (extend(extend(key, 21), i) >> 11) / 2**53
+    return cell if side < shares[cell] else alias[cell]
+
+
+def draws(weights: Sequence[float], seed: int, epoch: int, n: int) -> list[int]:
+    """The rows of `n` draws by weight."""
+    table = alias_table(weights)
+    return [draw(table, hash_words(seed, epoch), i) for i in range(n)]
 
 
 def split_hash(seed: int, value: object) -> int:

@@ -16,7 +16,6 @@ import gristmill as gm
 import shards
 from signals import RATE, encode, synthetic
 
-
 # `sort` of datasets passes an argument that pyarrow no longer wants.
 pytestmark = pytest.mark.filterwarnings("ignore:Specifying null_placement:FutureWarning")
 

@@ -178,6 +178,7 @@ def sliced(paths: list[Path], *slices: tuple[slice, bool], **options: Any) -> An
     return ds
 
 
+@pytest.mark.filterwarnings("ignore:set_slice:UserWarning")  # positions are what is tested
 @pytest.mark.parametrize(
     "slices",
     [

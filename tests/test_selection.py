@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import warnings
 from pathlib import Path
@@ -203,6 +204,37 @@ def test_rows_that_do_not_fit(numbered: list[Path], options: Any, message: str) 
 def test_rows_that_are_none(rows: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gm.ArrowIterDataset("x.arrow", rows=rows)
+
+
+def test_answers_are_kept_and_not_trusted(tmp_path: Path, numbered: list[Path]) -> None:
+    paths = [tmp_path / path.name for path in numbered]
+    for path, copy in zip(numbered, paths, strict=True):
+        copy.write_bytes(path.read_bytes())
+        os.utime(copy, (1e9, 1e9))
+    read = gm.ReadOptions(index_dir=tmp_path / "index")
+    options = {"filters": [("count", ">", 9)], "read": read}
+    expected = [row for k, row in enumerate(ALL) if k - 3 > 9]
+    assert order(dataset(paths, **options)) == expected
+    (answer,) = (tmp_path / "index").glob("rows-*.gmrows")
+    whole = answer.read_bytes()
+    for damaged in (b"", whole[:-1], whole[:40], whole[:-3] + b"\1" + whole[-2:], b"x" * 400):
+        answer.write_bytes(damaged)
+        assert order(dataset(paths, **options)) == expected
+        assert answer.read_bytes() == whole
+    # Of other rows it is another answer, and of changed shards.
+    assert order(dataset(paths, **{**options, "filters": [("count", ">", 20)]})) == expected[11:]
+    shards.write(paths[3], [shards.row(50, None)] * 20)
+    os.utime(paths[3], (1e9 + 5, 1e9))
+    changed = expected[:-20] + [(3, r) for r in range(20)]
+    assert order(dataset(paths, **options)) == changed
+    # It is used: the columns are not read again, though they are zeros now.
+    for path in paths:
+        status = path.stat()
+        path.write_bytes(bytes(status.st_size))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert dataset(paths, **options).rows_per_epoch() == len(changed)
+    with pytest.raises(ValueError, match="filters= leaves none"):
+        dataset(paths, **{**options, "filters": [("count", ">", 8)]}).rows_per_epoch()
 
 
 # Splits.

@@ -53,8 +53,7 @@ impl Kind {
         use DataType as T;
         Some(match data_type {
             T::Boolean => Self::Bool,
-            T::Int8 | T::Int16 | T::Int32 | T::Int64 => Self::Int,
-            T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64 => Self::Int,
+            whole if whole.is_integer() => Self::Int,
             T::Float16 | T::Float32 => Self::Float { is_narrow: true },
             T::Float64 => Self::Float { is_narrow: false },
             T::Utf8 | T::LargeUtf8 | T::Utf8View => Self::Text,

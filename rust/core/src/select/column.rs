@@ -39,9 +39,11 @@ impl Column {
             Error::schema(name, format!("{option} {what}: {}", names.join(", ")))
         })?;
         let item = match &data_type {
-            DataType::List(item) | DataType::LargeList(item) => Some(item),
-            DataType::ListView(item) | DataType::LargeListView(item) => Some(item),
-            DataType::FixedSizeList(item, _) => Some(item),
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::ListView(item)
+            | DataType::LargeListView(item)
+            | DataType::FixedSizeList(item, _) => Some(item),
             _ => None,
         };
         let values = item.map_or(&data_type, |item| item.data_type());
@@ -114,11 +116,11 @@ impl Scan<'_> {
         each: impl Fn(&Shard, &[Cells<'_>], usize, &mut T) -> Result<()> + Sync,
     ) -> Result<Vec<T>> {
         let mut names: Vec<String> = Vec::new();
-        columns.iter().for_each(|column| {
+        for column in columns {
             if !names.contains(&column.top) {
                 names.push(column.top.clone());
             }
-        });
+        }
         let place = |column: &&Column| names.iter().position(|name| *name == column.top);
         let places: Vec<usize> = columns.iter().filter_map(place).collect();
         let Some(first) = self.shards.first() else { return Ok(Vec::new()) };

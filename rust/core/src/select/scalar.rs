@@ -61,12 +61,11 @@ impl Bound {
         Ok(match (column.kind, value) {
             (_, Scalar::Null) => Self::Null,
             (Kind::Bool, Scalar::Bool(value)) => Self::Int((*value).into()),
-            (Kind::Int, Scalar::Int(value)) => Self::Int(*value),
+            (Kind::Int | Kind::Float { .. }, Scalar::Int(value)) => Self::Int(*value),
             (Kind::Int, Scalar::Text(name)) if column.classes.is_some() => {
                 Self::Int(class_of(option, column, name)?)
             }
             (Kind::Int, Scalar::Float(value)) => Self::Float(*value),
-            (Kind::Float { .. }, Scalar::Int(value)) => Self::Int(*value),
             (Kind::Float { is_narrow }, Scalar::Float(value)) => {
                 Self::Float(if is_narrow { f64::from(*value as f32) } else { *value })
             }

@@ -170,7 +170,9 @@ fn balanced(name: &str, power: f64, rows: &Rows, scan: &Scan<'_>) -> Result<Vec<
         let mut distinct = words.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
-        distinct.into_iter().for_each(|word| *counts.entry(word).or_default() += 1);
+        for word in distinct {
+            *counts.entry(word).or_default() += 1;
+        }
         0.0
     });
     // The same on every machine, which the system's `pow` is not.
