@@ -1,4 +1,5 @@
 //! Which rows take part, and how often, as it comes from Python.
+#![expect(clippy::too_many_arguments, reason = "one a field, and all of them by name")]
 
 use gristmill_core::{
     order::Draws,
