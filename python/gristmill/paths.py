@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 from gristmill._core import path_kinds
 from gristmill.checks import is_path, items, shown
@@ -29,12 +29,12 @@ Paths = OnePath | Sequence[OnePath]
 def as_list(paths: object) -> tuple[str, ...]:
     """The paths as given, without access to the file system."""
     given: Sequence[object] | None
-    if isinstance(paths, (str, os.PathLike)) or _is_cache_file(paths):
-        given = [paths]
+    if isinstance(paths, (str, os.PathLike, dict)):
+        given = [cast("object", paths)]
     else:
         given = None if isinstance(paths, (bytes, Mapping)) else items(paths)
     if given is not None:
-        given = [path["filename"] if _is_cache_file(path) else path for path in given]
+        given = [_of_cache_file(path) for path in given]
     if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):
         raise ValueError(
             f"paths is a path, a pattern or a directory, or a list of them, not {shown(paths)}: "
@@ -53,8 +53,12 @@ def as_list(paths: object) -> tuple[str, ...]:
     return listed
 
 
-def _is_cache_file(path: object) -> TypeGuard[Mapping[str, str]]:
-    return isinstance(path, dict) and set(cast("dict[object, object]", path)) == {"filename"}
+def _of_cache_file(path: object) -> object:
+    """The path that an entry of `cache_files` names; anything else as it is."""
+    if not isinstance(path, dict):
+        return path
+    fields = cast("dict[object, object]", path)
+    return fields["filename"] if set(fields) == {"filename"} else fields
 
 
 def resolve(paths: Iterable[str]) -> list[str]:
