@@ -15,6 +15,7 @@ import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import soundfile
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -302,6 +303,42 @@ def shard_seeds(wav: bytes) -> dict[str, bytes]:
     return seeds
 
 
+def parquet_seeds(wav: bytes) -> dict[str, bytes]:
+    """The options that `datasets` and other writers use, whole tables and single columns."""
+    named = {"runs", "run-lists", "view-list", "large-view-list", "duration", "dictionary-lists"}
+    others = kinds(9).drop_columns(sorted(named))
+    whole = table(12, wav)
+    narrow = whole.select(["i", "text", "audio", "class"])
+    plain = {"use_dictionary": False, "column_encoding": None, "compression": "NONE"}
+    index = {"write_page_index": True, "data_page_size": 60, "write_batch_size": 3}
+    options = {
+        "plain": plain,
+        "plain-index": {**plain, **index},
+        "plain-v2": {**plain, **index, "data_page_version": "2.0"},
+        "snappy": {"compression": "SNAPPY", "row_group_size": 5},
+        "snappy-index": {"compression": "SNAPPY", **index},
+        **{codec: {"compression": codec, **index} for codec in ("zstd", "gzip", "brotli", "lz4")},
+        "v2-zstd": {"compression": "ZSTD", "data_page_version": "2.0"},
+        "delta": {
+            "use_dictionary": False,
+            "column_encoding": {"text": "DELTA_BYTE_ARRAY", "i": "DELTA_BINARY_PACKED"},
+            **index,
+        },
+        "without-schema": {"store_schema": False},
+    }
+    seeds = {}
+    for name, chosen in options.items():
+        sink = io.BytesIO()
+        of = narrow.select(["i", "text"]) if name == "delta" else narrow
+        pq.write_table(of, sink, **chosen)
+        seeds[name] = sink.getvalue()
+    for name, of in [("whole", whole), ("others", others), ("empty", narrow.slice(0, 0))]:
+        sink = io.BytesIO()
+        pq.write_table(of, sink, **index)
+        seeds[name] = sink.getvalue()
+    return seeds
+
+
 def main() -> int:
     """Writes what is not there yet, or everything with --again."""
     audio = audio_seeds()
@@ -313,6 +350,7 @@ def main() -> int:
         "resample_lengths": lengths,
         "order": order,
         "shard": shard_seeds(audio["wav"]["pcm_16-1"]),
+        "parquet": parquet_seeds(audio["wav"]["pcm_16-1"]),
     }
     if "--again" in sys.argv:
         shutil.rmtree(CORPUS, ignore_errors=True)

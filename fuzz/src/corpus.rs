@@ -33,6 +33,7 @@ pub(crate) fn public_corpora(target: &str) -> Vec<Seed> {
         "mp3" => &["mp3"],
         "probe" => &["flac", "mp3"],
         "shard" => &["ipc-fuzz", "ipc-golden"],
+        "parquet" => &["parquet"],
         _ => &[],
     };
     let root = std::env::var_os("GRISTMILL_CORPUS").map_or_else(

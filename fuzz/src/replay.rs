@@ -8,7 +8,7 @@ use crate::{
     corpus::{Seed, public_corpora, seeds},
     draw::Draw,
     mutate::mutate,
-    shard_as_arrow,
+    parquet_as_arrow, shard_as_arrow,
 };
 
 const ROUNDS: u64 = 1500;
@@ -46,6 +46,17 @@ fn sound_shards_read_as_arrow_reads_them() {
         .filter(|seed| [".stream", ".arrow_file"].iter().any(|end| seed.name.ends_with(end)));
     for seed in seeds("shard").into_iter().filter(Seed::is_sound).chain(golden) {
         assert_eq!(shard_as_arrow(&seed.bytes), Ok(Outcome::Data), "{}", seed.name);
+    }
+}
+
+#[test]
+fn sound_parquet_reads_as_the_crate_reads_it() {
+    for seed in seeds("parquet").into_iter().filter(Seed::is_sound) {
+        assert_eq!(parquet_as_arrow(&seed.bytes), Ok(Outcome::Data), "{}", seed.name);
+    }
+    for seed in public_corpora("parquet") {
+        let verdict = parquet_as_arrow(&seed.bytes);
+        assert!(verdict.is_ok(), "{}: {verdict:?}", seed.name);
     }
 }
 

@@ -2,27 +2,35 @@
 
 use std::{cell::OnceCell, fs, io::Cursor, panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader, cast::AsArray};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::ArrowError;
+use arrow_select::concat::concat_batches;
+use bytes::Bytes;
 use gristmill_core::{
     Error, ErrorKind,
     shard::{Blob, IndexDir, Projection, Shard, Table},
     store::{DescriptorCache, Store},
 };
 
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
 use crate::{Outcome, Verdict, ensure};
+
+/// The most bytes of a table of Parquet.
+const MAX_TABLE: usize = 32 << 20;
 
 /// A shard is read, or refused with an error that names it. Rows that are read one by one equal those
 /// of the column.
 pub fn shard(data: &[u8]) -> Verdict {
-    read(data).map(|batches| if batches.is_some() { Outcome::Data } else { Outcome::Refused })
+    read(data, usize::MAX)
+        .map(|batches| if batches.is_some() { Outcome::Data } else { Outcome::Refused })
 }
 
 /// As [`shard`], and what arrow-ipc's own reader reads has the same rows here. For valid files only:
 /// that reader accepts more damaged ones.
 pub fn shard_as_arrow(data: &[u8]) -> Verdict {
-    let found = read(data)?;
+    let found = read(data, usize::MAX)?;
     let Ok(expected) = std::panic::catch_unwind(AssertUnwindSafe(|| arrow(data))) else {
         return Ok(Outcome::Refused);
     };
@@ -39,6 +47,27 @@ pub fn shard_as_arrow(data: &[u8]) -> Verdict {
     }
 }
 
+/// As [`shard`], of Parquet: pages of a few bytes may claim gigabytes, so a table has a limit.
+pub fn parquet(data: &[u8]) -> Verdict {
+    read(data, MAX_TABLE)
+        .map(|batches| if batches.is_some() { Outcome::Data } else { Outcome::Refused })
+}
+
+/// As [`parquet`], and what the crate's own reader reads has the same rows here. For valid files only.
+pub fn parquet_as_arrow(data: &[u8]) -> Verdict {
+    let found = read(data, MAX_TABLE)?;
+    let expected = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let reader = ParquetRecordBatchReader::try_new(Bytes::copy_from_slice(data), 1000)?;
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, ArrowError>(concat_batches(&schema, &batches)?)
+    }));
+    let (Some(found), Ok(Ok(expected))) = (found, expected) else { return Ok(Outcome::Refused) };
+    let found = concat_batches(&expected.schema(), &found).map_err(|e| e.to_string())?;
+    ensure!(found.columns() == expected.columns(), "the rows differ");
+    Ok(Outcome::Data)
+}
+
 fn arrow(data: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
     if data.starts_with(b"ARROW1") {
         FileReader::try_new(Cursor::new(data), None)?.collect()
@@ -48,7 +77,7 @@ fn arrow(data: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
 }
 
 /// All record batches; `None` where the bytes were refused.
-fn read(data: &[u8]) -> Result<Option<Vec<RecordBatch>>, String> {
+fn read(data: &[u8], limit: usize) -> Result<Option<Vec<RecordBatch>>, String> {
     let path = write(data);
     let store = Arc::new(Store::new(&DescriptorCache::new(1)));
     let shard = match Shard::open(&store, &IndexDir::Nowhere, &path) {
@@ -64,11 +93,11 @@ fn read(data: &[u8]) -> Result<Option<Vec<RecordBatch>>, String> {
     let rowwise = Projection::new(&schema, None, &blobs).map_err(|e| e.to_string())?;
     let mut batches = Some(Vec::new());
     for batch in 0..shard.n_batches() {
-        let columns = match shard.load_table(batch, &whole) {
+        let columns = match shard.load_table_within(batch, &whole, limit, &|_| ()) {
             Ok(table) => Some(table.columns),
             Err(error) => names_shard(&error).map(|()| None)?,
         };
-        match shard.load_table(batch, &rowwise) {
+        match shard.load_table_within(batch, &rowwise, limit, &|_| ()) {
             Ok(table) => check_blobs(&shard, &table, columns.as_ref(), &blobs)?,
             Err(error) => names_shard(&error)?,
         }

@@ -39,7 +39,7 @@ _WRITE_SPLIT = 'split=gm.Split("train", {"train": 0.9, "valid": 0.1})'
 
 
 class ArrowIterDataset(grain.IterDataset[Element]):
-    """Rows of Arrow IPC shards, with their audio decoded, in a reproducible order.
+    """Rows of Arrow IPC or Parquet shards, with their audio decoded, in a reproducible order.
 
     Each element is a dictionary by column name. In batches, numbers, booleans and times are
     arrays `(batch,)` of the column's dtype; audio is float32 `(batch, frames)`, or `(batch,
@@ -54,10 +54,10 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     threads, workers, the batch size, or where a run was stopped and resumed.
 
     Args:
-        paths: Shards, in IPC stream or file format: a path, a glob pattern or a directory (its
-            `*.arrow` files), or several of these. Patterns and directories are sorted by name. Or a
-            `datasets.Dataset`: its rows, in its order, are read from the files behind it. Entries
-            of its `cache_files` are paths too.
+        paths: Shards, in IPC stream or file format or Parquet: a path, a glob pattern or a
+            directory (its `*.arrow` and `*.parquet` files), or several of these. Patterns and
+            directories are sorted by name. Or a `datasets.Dataset`: its rows, in its order, are
+            read from the files behind it. Entries of its `cache_files` are paths too.
         columns: The columns wanted; `None` for all. Elements have them in the schema's order.
         audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
             in the schema call audio, if there is one: whole recordings, mono, at their own rate.

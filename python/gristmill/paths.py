@@ -16,6 +16,9 @@ from gristmill.checks import is_path, items, shown
 
 logger = logging.getLogger("gristmill")
 
+EXTENSIONS = (".arrow", ".parquet")
+"""Of the files that a directory stands for."""
+
 _NOTHING = object()
 _logged: set[str] = set()
 """Paths that are left out, once that is logged: a data set looks for its shards more than once."""
@@ -64,16 +67,16 @@ def _of_cache_file(path: object) -> object:
 def resolve(paths: Iterable[str]) -> list[str]:
     """The shards that the paths stand for.
 
-    A directory stands for the `*.arrow` files in it and a glob pattern for its matches, both sorted
+    A directory stands for the `*.arrow` and `*.parquet` files in it and a glob pattern for its matches, both sorted
     by name; a file stands for itself, also if its name looks like a pattern. A directory that
     Hugging Face `datasets` has written stands for the data set alone: cached results of `map` are
-    left out. Anything but a file that is called `*.arrow` in a directory, or matches a pattern, is
+    left out. Anything but a file with such a name in a directory, or one that matches a pattern, is
     left out and logged once.
 
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or a directory has no
             shards.
-        ValueError: A directory of `datasets` holds several splits, or a file in it that names the
+        ValueError: A directory holds several splits as `datasets` or the Hub names them, or a file in it that names the
             shards is broken.
     """
     shards: list[str] = []
@@ -83,7 +86,7 @@ def resolve(paths: Iterable[str]) -> list[str]:
         if kind == "folder":
             names = _shards_in(path)
             if not names:
-                raise FileNotFoundError(2, "No .arrow shards in this directory", path)
+                raise FileNotFoundError(2, "No .arrow or .parquet shards in this directory", path)
             shards += [os.path.join(path, name) for name in names]
         elif glob.has_magic(path) and not os.path.exists(path):
             found = sorted(glob.glob(path))
@@ -110,6 +113,7 @@ def _shards_in(directory: str) -> list[str]:
     names = _files_in(directory)
     splits = _json(directory, "dataset_info.json").get("splits")
     if not isinstance(splits, dict):
+        _check_one_split(directory, names)
         return names
     # A cache directory has the results of `map` and `filter` as well.
     names = [name for name in names if not name.startswith("cache-")]
@@ -119,14 +123,26 @@ def _shards_in(directory: str) -> list[str]:
     }
     present = sorted(split for split, found in of_split.items() if found)
     if len(present) > 1:
-        raise _several(directory, present, os.path.join(directory, f"*-{present[0]}*.arrow"))
+        raise _several(
+            directory,
+            present,
+            os.path.join(directory, f"*-{present[0]}*{os.path.splitext(names[0])[1]}"),
+        )
     return names
 
 
+def _check_one_split(directory: str, names: Sequence[str]) -> None:
+    """Refuses Parquet of several splits, as the Hub has them in one folder."""
+    found = [re.match(r"(.+?)-\d{5}-of-\d{5}\b.*\.parquet$", name) for name in names]
+    splits = sorted({match[1] for match in found if match})
+    if len(splits) > 1:
+        raise _several(directory, splits, os.path.join(directory, f"{splits[0]}-*.parquet"))
+
+
 def _files_in(directory: str) -> list[str]:
-    """The `*.arrow` files, links followed."""
+    """The files with a shard's extension, links followed."""
     with os.scandir(directory) as entries:
-        found = {entry.name: _is_file(entry) for entry in entries if entry.name.endswith(".arrow")}
+        found = {entry.name: _is_file(entry) for entry in entries if entry.name.endswith(EXTENSIONS)}
     _left_out(os.path.join(directory, name) for name, is_file in found.items() if not is_file)
     return sorted(name for name, is_file in found.items() if is_file)
 

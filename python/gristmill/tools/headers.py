@@ -25,8 +25,10 @@ def read_headers(
     read: ReadOptions | None = None,
     on_shards: OnShards | None = None,
     on_shard: OnShard | None = None,
+    *,
+    complete: bool = False,
 ) -> tuple[list[ShardHeader], list[UnreadableShard]]:
-    """The headers of all shards, in order, and the shards that are not valid Arrow IPC.
+    """The headers of all shards, in order, and the shards that are not valid Arrow IPC or Parquet.
 
     A shard without a sidecar gets one.
 
@@ -35,6 +37,8 @@ def read_headers(
         read: Where sidecars are kept, and how often a request is retried.
         on_shards: Is told the number of shards first.
         on_shard: Is called after each of them.
+        complete: Whether sidecars are to have all that they can: of Parquet, also where each large
+            value is.
 
     Raises:
         OSError: A shard cannot be read.
@@ -54,7 +58,10 @@ def read_headers(
             return
         try:
             headers[number] = _core.read_header(
-                shard, index_dir=options.resolved_index_dir, retries=options.retries
+                shard,
+                index_dir=options.resolved_index_dir,
+                retries=options.retries,
+                complete=complete,
             )
         except (CorruptShardError, LimitError, SchemaError) as error:
             broken[number] = UnreadableShard(shard, 0, str(error))

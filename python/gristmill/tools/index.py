@@ -31,7 +31,7 @@ class IndexReport:
         rows: In all of them.
         requests: To the storage.
         index_dir: Where the sidecars are: a folder, or `"beside"`.
-        unreadable: Shards that are not valid Arrow IPC.
+        unreadable: Shards that are not valid Arrow IPC or Parquet.
         why_not_written: Why the system refuses to write there, if it does.
     """
 
@@ -86,6 +86,8 @@ def build_indexes(
 ) -> IndexReport:
     """Reads the headers of all shards and keeps them in sidecars, which later runs find.
 
+    Of Parquet, where each large value of an uncompressed column is as well.
+
     Shards that changed within the last two seconds, and so may change again without a trace, are
     waited for. Where the folder cannot be written to there will be none: sidecars are never needed.
 
@@ -103,11 +105,13 @@ def build_indexes(
     index_dir = options.resolved_index_dir
     if index_dir is None:
         raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")
-    headers, unreadable = read_headers(paths, options, on_shards, on_shard)
+    headers, unreadable = read_headers(
+        paths, options, on_shards, on_shard, complete=True
+    )
     if any(not header.is_indexed and _is_new(header.path) for header in headers):
         time.sleep(_SETTLED_SECONDS)
         waiting = [header.path for header in headers if not header.is_indexed]
-        settled, broken = read_headers(waiting, options)
+        settled, broken = read_headers(waiting, options, complete=True)
         headers = [header for header in headers if header.is_indexed] + settled
         unreadable += broken
     not_written = [header.path for header in headers if not header.is_indexed]

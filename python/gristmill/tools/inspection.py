@@ -19,7 +19,7 @@ class Inspection:
 
     Attributes:
         shards: The headers of each shard that can be opened.
-        unreadable: Shards that are not valid Arrow IPC.
+        unreadable: Shards that are not valid Arrow IPC or Parquet.
         audio_column: The column that holds audio; `None` if none is known.
         class_names: By column, for those that the Hugging Face features call `ClassLabel`.
         class_counts: Rows of each class, in the order of the names, where counting is cheap.
@@ -83,6 +83,9 @@ class Inspection:
         }
 
 
+FORMAT_NAMES = {"file": "Arrow IPC file", "stream": "Arrow IPC stream", "parquet": "Parquet"}
+
+
 def page_of(found: Inspection, bar: str = "#") -> Page:
     """The page that `gristmill inspect` prints."""
     page = Page(bar)
@@ -122,13 +125,13 @@ def list_unreadable(shards: Sequence[UnreadableShard], page: Page) -> None:
 
 def _shards(found: Inspection, page: Page) -> None:
     rows = [shard.rows for shard in found.shards]
-    formats = sorted({shard.format for shard in found.shards})
+    formats = sorted({FORMAT_NAMES[shard.format] for shard in found.shards})
     kinds = sorted({shard.compression or "not compressed" for shard in found.shards})
     per_batch = found.rows / max(found.record_batches, 1)
     page.table(
         "Shards",
         [
-            ("format", f"Arrow IPC {' and '.join(formats)}, {' and '.join(kinds)}"),
+            ("format", f"{' and '.join(formats)}, {' and '.join(kinds)}"),
             ("rows in a shard", f"{min(rows):,} to {max(rows):,}"),
             ("rows in a record batch", f"{per_batch:,.1f} on average"),
         ],

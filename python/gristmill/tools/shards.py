@@ -17,10 +17,12 @@ class ShardHeader:
     Attributes:
         path: As it was given or found.
         rows: In all record batches.
-        record_batches: Number of record batches, empty ones included.
+        record_batches: Number of record batches, empty ones included; of Parquet, the number of
+            row groups, or of the parts of them that are read at a time.
         bytes: Size of the file.
-        format: `"stream"` or `"file"`.
-        compression: Of the first record batch: `"lz4"`, `"zstd"` or `None`.
+        format: `"stream"` or `"file"` of Arrow IPC, or `"parquet"`.
+        compression: Of the first record batch: `"lz4"`, `"zstd"` or `None`. Of Parquet, that of the
+            largest column: also `"snappy"`, `"gzip"`, `"brotli"` or `"lzo"`.
         columns: `(name, Arrow type)` of each column, in order.
         metadata: Of the schema.
         audio_columns: Columns that the Hugging Face features call audio.
@@ -43,7 +45,7 @@ class ShardHeader:
 
 @dataclass(frozen=True)
 class UnreadableShard:
-    """A shard that is not valid Arrow IPC.
+    """A shard that is not valid Arrow IPC or Parquet.
 
     Attributes:
         shard: Its path.

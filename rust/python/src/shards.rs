@@ -29,18 +29,22 @@ pub(crate) fn path_kinds(
 
 /// What the headers of a shard say, as `gristmill.ShardHeader`.
 #[pyfunction]
-#[pyo3(signature = (path, *, index_dir, retries))]
+#[pyo3(signature = (path, *, index_dir, retries, complete))]
 pub(crate) fn read_header(
     py: Python<'_>,
     path: PathBuf,
     index_dir: Option<PathBuf>,
     retries: u32,
+    complete: bool,
 ) -> PyResult<Bound<'_, PyAny>> {
     let runtime = runtime::of_this_process(py);
     let index_dir = options::index_dir(index_dir);
     let (shard, compression) = py.detach_core(move || {
         let store = Arc::new(Store::new(runtime.descriptors()).with_retries(retries));
         let shard = Shard::open(&store, &index_dir, &path)?;
+        if complete {
+            shard.complete_sidecar()?;
+        }
         let compression = shard.compression()?;
         Ok((shard, compression))
     })?;

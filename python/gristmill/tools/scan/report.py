@@ -51,7 +51,7 @@ class ScanReport:
         marked: Sound rows that end inside a frame, which may or may not be damage
             (`"partial_frame"`).
         findings: The bad rows, by shard and row.
-        unreadable: Shards that are not valid Arrow IPC, or not to their end.
+        unreadable: Shards that are not valid Arrow IPC or Parquet, or not to their end.
         fast: Whether only headers, framing and checksums were checked.
         part: `(i, n)`: the i-th of n parts; `(1, 1)` is all.
         is_finished: Whether nothing is left to scan.

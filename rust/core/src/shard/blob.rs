@@ -24,6 +24,8 @@ pub(super) struct BlobColumn {
     nulls: Option<NullBuffer>,
     /// One more than rows: absolute file offsets, or offsets into `bytes`.
     offsets: Vec<u64>,
+    /// The rows' lengths, where they do not follow each other.
+    lens: Option<Vec<u32>>,
     bytes: Option<Buffer>,
 }
 
@@ -54,7 +56,23 @@ impl BlobBlock {
 impl BlobColumn {
     /// Rows that lie in the file: their absolute offsets, one more than rows, and which are null.
     pub(super) fn in_file(nulls: Option<NullBuffer>, offsets: Vec<u64>) -> Self {
-        Self { nulls, offsets, bytes: None }
+        Self { nulls, offsets, lens: None, bytes: None }
+    }
+
+    /// Rows that lie in the file with other bytes between them: where they begin, and at the end the
+    /// end of the last; their lengths; and which are null.
+    pub(super) fn scattered(
+        nulls: Option<NullBuffer>,
+        offsets: Vec<u64>,
+        lens: Vec<u32>,
+    ) -> Result<Self> {
+        let ends = offsets.iter().zip(&lens).map(|(start, len)| start.checked_add((*len).into()));
+        let mut nexts = offsets.iter().skip(1);
+        let ascend = ends.into_iter().all(|end| end.is_some_and(|end| nexts.next() >= Some(&end)));
+        if !ascend || offsets.len() != lens.len() + 1 {
+            return Err(Error::corrupt("rows that lie in each other"));
+        }
+        Ok(Self { nulls, offsets, lens: Some(lens), bytes: None })
     }
 
     /// From a sidecar: `n_rows` rows whose bytes must lie in `data`.
@@ -73,9 +91,19 @@ impl BlobColumn {
         {
             return Err(Error::corrupt("the sidecar's rows do not fit the record batch"));
         }
-        let nulls = (!validity.is_empty())
-            .then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from(validity), 0, n_rows)));
-        Ok(Self::in_file(nulls, offsets))
+        Ok(Self::in_file(nulls_of(validity, n_rows), offsets))
+    }
+
+    /// As [`BlobColumn::from_sidecar`], of rows with other bytes between them.
+    pub(super) fn scattered_from_sidecar(
+        validity: Vec<u8>,
+        offsets: Vec<u64>,
+        lens: Vec<u32>,
+        n_rows: usize,
+        data: &Range<u64>,
+    ) -> Result<Self> {
+        let column = Self::from_sidecar(validity, offsets, n_rows, data)?;
+        Self::scattered(column.nulls, column.offsets, lens)
     }
 
     /// From a decoded column: a binary array, or a struct whose only field is one.
@@ -93,12 +121,17 @@ impl BlobColumn {
             return Err(Error::corrupt("a blob column that is not binary"));
         };
         let nulls = NullBuffer::union(leaf.nulls(), outer.as_ref());
-        Ok(Self { nulls, offsets, bytes: Some(bytes) })
+        Ok(Self { nulls, offsets, lens: None, bytes: Some(bytes) })
     }
 
     /// One more than rows: their offsets in the file.
     pub(super) fn offsets(&self) -> &[u64] {
         &self.offsets
+    }
+
+    /// The rows' lengths, where they do not follow each other.
+    pub(super) fn lens(&self) -> Option<&[u32]> {
+        self.lens.as_deref()
     }
 
     /// The validity bitmap; empty without nulls.
@@ -109,7 +142,7 @@ impl BlobColumn {
 
     /// One row's bytes; `None` where they, or the struct around them, are null, and beyond the end.
     pub(super) fn get(&self, row: usize) -> Option<Blob> {
-        let range = *self.offsets.get(row)?..*self.offsets.get(row + 1)?;
+        let range = self.range(row)?;
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }
@@ -120,6 +153,13 @@ impl BlobColumn {
                 Blob::Bytes(bytes.slice_with_length(range.start as usize, len))
             }
         })
+    }
+
+    fn range(&self, row: usize) -> Option<Range<u64>> {
+        let start = *self.offsets.get(row)?;
+        let next = *self.offsets.get(row + 1)?;
+        let len = self.lens.as_ref().and_then(|lens| lens.get(row));
+        Some(start..len.map_or(next, |len| start + u64::from(*len)))
     }
 
     /// The block of a row; `None` where rows are read one by one or are in memory.
@@ -138,7 +178,8 @@ impl BlobColumn {
         let begin = base.checked_add((number as u64).checked_mul(BlobBlock::BYTES)?)?;
         let first = starts.partition_point(|start| *start < begin);
         let end = starts.partition_point(|start| *start < begin.saturating_add(BlobBlock::BYTES));
-        let bytes = *self.offsets.get(first)?..*self.offsets.get(end)?;
+        let last = self.range(end.checked_sub(1)?)?;
+        let bytes = *self.offsets.get(first)?..last.end;
         if first == end || bytes.end - bytes.start > BlobBlock::LONGEST {
             return None;
         }
@@ -150,8 +191,14 @@ impl BlobColumn {
     /// Bytes of memory, shared ones not counted.
     pub(super) fn n_bytes(&self) -> usize {
         self.offsets.capacity() * size_of::<u64>()
+            + self.lens.as_ref().map_or(0, |lens| lens.capacity() * size_of::<u32>())
             + self.nulls.as_ref().map_or(0, |nulls| nulls.len().div_ceil(8))
     }
+}
+
+fn nulls_of(validity: Vec<u8>, n_rows: usize) -> Option<NullBuffer> {
+    (!validity.is_empty())
+        .then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from(validity), 0, n_rows)))
 }
 
 #[cfg(test)]
@@ -206,5 +253,22 @@ mod tests {
         let column = BlobColumn::in_file(None, offsets);
         assert_eq!(column.block_of(5), None);
         assert_eq!(column.block(1), None);
+    }
+
+    #[test]
+    fn rows_with_bytes_between_them_are_apart() {
+        let rows = |offsets: &[u64], lens: &[u32]| {
+            BlobColumn::scattered(None, offsets.to_vec(), lens.to_vec())
+        };
+        let column = rows(&[10, 30, 30, 60], &[20, 0, 26]).unwrap();
+        let ranges: Vec<_> = (0..4).map(|row| column.get(row)).collect();
+        let range = |range| Some(Blob::Range(range));
+        assert_eq!(ranges, [range(10..30), range(30..30), range(30..56), None]);
+        let block = column.block_of(2).unwrap();
+        assert_eq!((block.bytes, block.n_rows), (10..56, 3));
+        assert!(rows(&[10, 30, 60], &[21, 30]).is_err(), "a row that lies in the next");
+        assert!(rows(&[10, 30], &[20, 0]).is_err());
+        assert!(rows(&[u64::MAX, u64::MAX], &[1]).is_err());
+        assert!(rows(&[10], &[]).unwrap().get(0).is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use arrow_schema::SchemaRef;
 
 use super::{
-    Projection, Table, TableSize, ipc,
+    Projection, Table, TableSize, ipc, parquet,
     sidecar::{SidecarReader, SidecarWriter},
     table::Readahead,
 };
@@ -29,7 +29,7 @@ pub(super) struct Format {
 }
 
 /// All formats, in the order in which they are tried. A stream has no magic bytes, so it is last.
-pub(super) const FORMATS: [&Format; 2] = [&ipc::FILE, &ipc::STREAM];
+pub(super) const FORMATS: [&Format; 3] = [&ipc::FILE, &parquet::FORMAT, &ipc::STREAM];
 
 /// The metadata of one shard, and how its record batches are read.
 ///
@@ -66,6 +66,16 @@ pub(super) trait FormatReader: Debug + Send + Sync {
         limit: usize,
         on_size: &dyn Fn(usize),
     ) -> Result<Table>;
+
+    /// Finds out all that a sidecar can have, beyond what opening finds.
+    fn complete(&self, _: &RangeReader) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether reading has found out something since this was last asked that a sidecar is to have.
+    fn take_news(&self) -> bool {
+        false
+    }
 
     /// Writes what `restore` reads.
     fn save(&self, out: &mut SidecarWriter);

@@ -1,11 +1,12 @@
 //! Shards, read row by row.
 //!
-//! [`Shard::open`] reads a shard's metadata: it knows the rows, and has read none of them.
+//! [`Shard::open`] reads a shard's metadata: it knows the rows, and has read none of them. A record
+//! batch is what a format reads at a time: in Parquet a row group, or some of its pages.
 //! [`Shard::load_table`] reads the small columns of one record batch, and of a large binary column
 //! only where each row's bytes lie. [`Shard::read_blob`] reads those of one row, in one request. No
 //! record batch is read as a whole unless its body is compressed.
 //!
-//! Each format is a folder (`ipc`) that implements [`format::FormatReader`]; all else here is shared
+//! Each format is a folder (`ipc`, `parquet`) that implements [`format::FormatReader`]; all else here is shared
 //! by the formats. Bytes come from [`crate::store`].
 
 mod blob;
@@ -14,7 +15,9 @@ mod format;
 mod guard;
 mod ipc;
 mod open;
+mod parquet;
 mod projection;
+mod ranges;
 mod schema;
 mod sidecar;
 mod table;
@@ -47,6 +50,7 @@ pub struct Shard {
     reader: RangeReader,
     key: u64,
     contents: Box<dyn FormatReader>,
+    index_dir: IndexDir,
     has_sidecar: bool,
 }
 
@@ -58,9 +62,9 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// `Io` when the file cannot be read; `Corrupt` when it is not whole, sound Arrow IPC; `Schema`
-    /// for Arrow features that are not supported (big-endian data, tensors); `Limit` for headers
-    /// that would expand beyond reason. The message and byte are named.
+    /// `Io` when the file cannot be read; `Corrupt` when it is not whole, sound Arrow IPC or Parquet;
+    /// `Schema` for features that are not supported (big-endian data, tensors, encryption); `Limit`
+    /// for headers that would expand beyond reason. The message and byte are named.
     pub fn open(store: &Arc<Store>, index_dir: &IndexDir, path: &Path) -> Result<Self> {
         let reader = RangeReader::new(store, path)?;
         let (contents, has_sidecar) = if let Some(saved) = sidecar::load(&reader, index_dir) {
@@ -72,7 +76,22 @@ impl Shard {
         };
         let base_name = reader.path().file_name().unwrap_or_default();
         let key = hash::fnv1a(base_name.as_encoded_bytes());
-        Ok(Self { reader, key, contents, has_sidecar })
+        Ok(Self { reader, key, contents, index_dir: index_dir.clone(), has_sidecar })
+    }
+
+    /// Finds out all that a sidecar can have, and writes it: in Parquet where each large value is.
+    ///
+    /// Blocks for a request a value that is not known yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shard::load_table`].
+    pub fn complete_sidecar(&self) -> Result<()> {
+        self.contents.complete(&self.reader).map_err(|e| e.in_shard(self.name()))?;
+        if self.has_sidecar && self.contents.take_news() {
+            sidecar::save(&self.reader, &self.index_dir, self.contents.as_ref());
+        }
+        Ok(())
     }
 
     /// The path as it was given, for messages.
@@ -126,12 +145,13 @@ impl Shard {
         self.reader.len()
     }
 
-    /// The format: `"file"` or `"stream"`.
+    /// The format: `"file"` or `"stream"` of Arrow IPC, or `"parquet"`.
     pub fn format(&self) -> &'static str {
         self.contents.format().name
     }
 
-    /// How the body of the first record batch is compressed: `"lz4"`, `"zstd"` or not at all.
+    /// How the first record batch is compressed: `"lz4"`, `"zstd"` or not at all, and in Parquet also
+    /// `"snappy"`, `"gzip"`, `"brotli"` or `"lzo"`.
     ///
     /// Blocks for one small read where the header is not kept in memory.
     ///
@@ -229,6 +249,9 @@ impl Shard {
             return Err(Error::config(what).in_shard(self.name()));
         }
         let table = self.contents.load_table(&self.reader, batch, projection, limit, on_size);
+        if self.has_sidecar && self.contents.take_news() {
+            sidecar::save(&self.reader, &self.index_dir, self.contents.as_ref());
+        }
         table.map_err(|e| e.in_shard(self.name()))
     }
 
@@ -252,7 +275,7 @@ fn read_metadata(reader: &RangeReader) -> Result<Box<dyn FormatReader>> {
         return Err(Error::corrupt("the file is empty").at_byte(0));
     }
     if let Some(what) = unsupported_format(head) {
-        return Err(Error::corrupt(format!("not Arrow IPC but {what}")).at_byte(0));
+        return Err(Error::corrupt(format!("not Arrow IPC or Parquet but {what}")).at_byte(0));
     }
     let format = FORMATS.iter().find(|format| (format.matches)(head));
     let format = format.ok_or_else(|| Error::corrupt("not a shard").at_byte(0))?;
@@ -262,8 +285,7 @@ fn read_metadata(reader: &RangeReader) -> Result<Box<dyn FormatReader>> {
 /// Formats that are easily mistaken for a shard's.
 fn unsupported_format(head: &[u8]) -> Option<&'static str> {
     [
-        (&b"PAR1"[..], "Parquet; write it as Arrow IPC first"),
-        (b"FEA1", "Feather version 1; write it again as version 2"),
+        (&b"FEA1"[..], "Feather version 1; write it again as version 2"),
         (b"RIFF", "a RIFF (WAV) recording"),
         (b"OggS", "an Ogg recording"),
         (b"fLaC", "a FLAC recording"),

@@ -1,11 +1,14 @@
 //! Whether two shards have the same schema.
 
-use arrow_schema::{DataType, Field, Fields};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields};
 
 /// The first difference of two schemas: the dotted path of its column, and what differs.
 ///
 /// Names, types and nullability count, at every depth. Metadata does not: `datasets` writes
-/// fingerprints there that differ from shard to shard.
+/// fingerprints there that differ from shard to shard. Nor do the names of lists' items and maps'
+/// entries: Parquet has others than Arrow.
 pub(super) fn first_difference(a: &Fields, b: &Fields) -> Option<(String, String)> {
     for (left, right) in a.iter().zip(b.iter()) {
         if left.name() != right.name() {
@@ -40,16 +43,30 @@ fn plain_field(field: &Field) -> Field {
     Field::new(field.name(), plain_type(field.data_type()), field.is_nullable())
 }
 
-/// The type without the metadata of nested fields.
+/// The items of a list, whose name is the format's or the writer's: `item`, `element` or `array`.
+fn items(field: &Field) -> FieldRef {
+    Arc::new(plain_field(field).with_name("item"))
+}
+
+/// The entries of a map, whose names differ as those of items do.
+fn entries(field: &Field) -> FieldRef {
+    let plain = match field.data_type() {
+        DataType::Struct(pair) => DataType::Struct(pair.iter().map(|field| items(field)).collect()),
+        other => plain_type(other),
+    };
+    Arc::new(Field::new("entries", plain, false))
+}
+
+/// The type without the metadata of nested fields, and without names that no user sees.
 fn plain_type(data_type: &DataType) -> DataType {
     use DataType as T;
     match data_type {
-        T::List(f) => T::List(plain_field(f).into()),
-        T::LargeList(f) => T::LargeList(plain_field(f).into()),
-        T::ListView(f) => T::ListView(plain_field(f).into()),
-        T::LargeListView(f) => T::LargeListView(plain_field(f).into()),
-        T::FixedSizeList(f, n) => T::FixedSizeList(plain_field(f).into(), *n),
-        T::Map(f, sorted) => T::Map(plain_field(f).into(), *sorted),
+        T::List(f) => T::List(items(f)),
+        T::LargeList(f) => T::LargeList(items(f)),
+        T::ListView(f) => T::ListView(items(f)),
+        T::LargeListView(f) => T::LargeListView(items(f)),
+        T::FixedSizeList(f, n) => T::FixedSizeList(items(f), *n),
+        T::Map(f, sorted) => T::Map(entries(f), *sorted),
         T::Struct(fields) => T::Struct(fields.iter().map(|f| plain_field(f)).collect()),
         T::Dictionary(keys, values) => T::Dictionary(keys.clone(), Box::new(plain_type(values))),
         T::RunEndEncoded(ends, values) => {

@@ -17,15 +17,12 @@ use bytes::Bytes;
 use flatbuffers::FlatBufferBuilder;
 
 use super::{
-    super::guard,
+    super::{guard, ranges::coalesced},
     decompress::{self, Decompressed},
     layout::{BatchLayout, Node, Views},
     selection::Selection,
 };
 use crate::{Error, Result, memory::BufferPool, store::RangeReader};
-
-/// Ranges this close together are read as one: a request costs more than the bytes between.
-const GAP: u64 = 4096;
 
 /// Each extent keeps its offset modulo this, so that buffers stay aligned.
 const ALIGN: u64 = 64;
@@ -39,22 +36,6 @@ const MAX_VIEWED: u64 = 1 << 30;
 
 /// Bytes of a view. The first four are the length of its text.
 const VIEW_BYTES: i32 = 16;
-
-/// The ranges sorted, with those that are close together coalesced.
-pub(super) fn coalesced(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
-    let mut sorted: Vec<_> = ranges.filter(|r| !r.is_empty()).collect();
-    sorted.sort_unstable_by_key(|r| (r.start, r.end));
-    let mut coalesced: Vec<Range<u64>> = Vec::new();
-    for range in sorted {
-        match coalesced.last_mut() {
-            Some(last) if range.start <= last.end.saturating_add(GAP) => {
-                last.end = last.end.max(range.end);
-            }
-            _ => coalesced.push(range),
-        }
-    }
-    coalesced
-}
 
 /// Ranges of a body, coalesced into extents that follow each other in memory.
 #[derive(Debug)]

@@ -8,10 +8,11 @@ use super::{
     super::{
         Projection, Table, TableSize,
         blob::{Blob, BlobColumn},
+        ranges::coalesced,
         table::{Readahead, dictionary_bytes},
     },
     blob::BlobSpan,
-    body::{CompactBody, coalesced},
+    body::CompactBody,
     dictionaries::{self, Dictionaries},
     framing,
     index::{BatchEntry, MessageIndex},

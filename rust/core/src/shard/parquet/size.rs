@@ -1,0 +1,246 @@
+//! What decoding the pages of a column takes, from their headers, before anything is decompressed.
+
+use std::{cmp::min, ops::Range, sync::Arc};
+
+use ::parquet::{
+    basic::{Compression, ConvertedType, LogicalType, Type},
+    column::page::{Page as CratePage, PageReader},
+    file::{metadata::ColumnChunkMetaData, serialized_reader::SerializedPageReader},
+};
+
+use super::{
+    super::guard,
+    fetch::Fetched,
+    footer::{chunk_range, refused},
+    page::{PageHeader, PageKind, encoding},
+    page_index::Page,
+};
+use crate::{Error, Result};
+
+/// Dictionaries are decompressed to know their longest value where their rows could take more.
+const MUCH: u64 = 16 << 20;
+
+/// Bytes of an array for one value of a type that is not fixed: its offset and its length.
+const OFFSETS: u64 = 16;
+
+/// The size of a decoded column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DecodedSize {
+    /// The most bytes of memory that decoding takes, besides `growth`.
+    pub(super) bytes: u64,
+    /// The most bytes of values that pages do not have in full: references to a dictionary, or to the
+    /// value before.
+    pub(super) growth: u64,
+    /// The most bytes of one row among them.
+    pub(super) row_growth: u64,
+}
+
+/// A column chunk, or the part of it that has some rows.
+#[derive(Clone, Debug)]
+pub(super) struct ChunkPart<'a> {
+    pub(super) chunk: &'a ColumnChunkMetaData,
+    /// All pages of the chunk, where they are known.
+    pub(super) pages: Option<&'a [Page]>,
+    pub(super) rows: Range<u64>,
+    /// Of the row group.
+    pub(super) n_rows: u64,
+    /// Values that the column has for a row at least, null ones included: of lists of fixed size.
+    pub(super) padding: u64,
+}
+
+impl ChunkPart<'_> {
+    /// The pages that have rows of the part; `None` where pages are not known.
+    fn needed(&self) -> Option<&[Page]> {
+        let pages = self.pages?;
+        let first = pages.partition_point(|page| page.rows.end <= self.rows.start);
+        let end = pages.partition_point(|page| page.rows.start < self.rows.end);
+        pages.get(first..end)
+    }
+
+    /// Where the dictionary lies, before the first page.
+    fn dictionary(&self) -> Range<u64> {
+        let chunk = chunk_range(self.chunk);
+        let end = self.pages.and_then(<[Page]>::first).map_or(chunk.start, |page| page.bytes.start);
+        chunk.start..end
+    }
+
+    /// The bytes of the file that decoding needs.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        let part = match self.needed() {
+            None => chunk_range(self.chunk),
+            Some([]) => 0..0,
+            Some([first, rest @ ..]) => first.bytes.start..rest.last().unwrap_or(first).bytes.end,
+        };
+        [self.dictionary(), part].into_iter().filter(|range| !range.is_empty())
+    }
+
+    /// Checks the pages' headers, and adds up what they decode to.
+    pub(super) fn decoded_size(&self, fetched: &Fetched) -> Result<DecodedSize> {
+        let mut sum = PageSum::default();
+        let dictionary = self.dictionary();
+        if !dictionary.is_empty() {
+            sum.add(&self.header(fetched, &dictionary)?);
+        }
+        let is_flat = self.chunk.column_descr().max_rep_level() == 0;
+        let mut n_values = 0_u64;
+        if let Some(pages) = self.needed() {
+            for page in pages {
+                let header = self.header(fetched, &page.bytes)?;
+                let n_rows = page.rows.end - page.rows.start;
+                let found = match header.kind {
+                    PageKind::Data { n_values, .. } if is_flat => n_values,
+                    PageKind::DataV2 { n_rows, .. } => n_rows,
+                    _ => n_rows,
+                };
+                if header.n_values().is_none() || found != n_rows {
+                    let what = format!("a page of {found} rows, where the index says {n_rows}");
+                    return Err(Error::corrupt(what).at_byte(page.bytes.start));
+                }
+                n_values = n_values.saturating_add(sum.add(&header));
+            }
+        } else {
+            let mut left = chunk_range(self.chunk);
+            let start = left.start;
+            while n_values < self.chunk.num_values() as u64 && !left.is_empty() {
+                let header = self.header(fetched, &left)?;
+                n_values = n_values.saturating_add(sum.add(&header));
+                left.start += header.header_bytes + header.stored_bytes;
+            }
+            if is_flat && n_values != self.n_rows {
+                let what = format!("pages of {n_values} values for {} rows", self.n_rows);
+                return Err(Error::corrupt(what).at_byte(start));
+            }
+        }
+        self.size(fetched, &sum, n_values, is_flat)
+    }
+
+    /// The header of the page at the beginning of `bytes`, inside which it lies.
+    fn header(&self, fetched: &Fetched, bytes: &Range<u64>) -> Result<PageHeader> {
+        let header = || {
+            let short = || Error::corrupt("a page that goes beyond its column chunk");
+            let fetched = fetched.from(bytes.start).ok_or_else(short)?;
+            let len = min(fetched.len() as u64, bytes.end - bytes.start);
+            let header = PageHeader::parse(fetched.get(..len as usize).unwrap_or_default())?;
+            let header = header.ok_or_else(short)?;
+            let end = header.header_bytes.checked_add(header.stored_bytes);
+            if end.is_none_or(|end| end > len) {
+                return Err(short());
+            }
+            let most = most_decoded(self.chunk.compression(), header.stored_bytes);
+            if header.decoded_bytes > most {
+                return Err(Error::corrupt(format!(
+                    "a page of {} bytes says that it decompresses to {}",
+                    header.stored_bytes, header.decoded_bytes
+                )));
+            }
+            Ok(header)
+        };
+        header().map_err(|e| e.at_byte(bytes.start))
+    }
+
+    fn size(
+        &self,
+        fetched: &Fetched,
+        sum: &PageSum,
+        n_values: u64,
+        is_flat: bool,
+    ) -> Result<DecodedSize> {
+        let column = self.chunk.column_descr();
+        // A page may have more rows than are asked for.
+        let n_rows = self.rows.end - self.rows.start;
+        let n = if is_flat { min(n_values, n_rows) } else { n_values };
+        let n_padded = n.max(n_rows.saturating_mul(self.padding));
+        let levels = if is_flat { 1 } else { 4 };
+        let is_decimal = column.converted_type() == ConvertedType::DECIMAL
+            || matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }));
+        let width = match self.chunk.column_type() {
+            _ if is_decimal => 32,
+            Type::BOOLEAN => 1,
+            Type::INT32 | Type::FLOAT | Type::INT64 | Type::DOUBLE => 8,
+            Type::INT96 => 12,
+            Type::FIXED_LEN_BYTE_ARRAY => column.type_length().max(1) as u64,
+            Type::BYTE_ARRAY => OFFSETS,
+        };
+        let bytes = sum.decoded_bytes.saturating_add(n_padded.saturating_mul(width + levels));
+        let n_referring = min(n, sum.n_referring);
+        if self.chunk.column_type() != Type::BYTE_ARRAY || n_referring == 0 {
+            return Ok(DecodedSize { bytes, ..DecodedSize::default() });
+        }
+        let dictionary = match sum.dictionary_bytes {
+            size if size.saturating_mul(n_referring) <= MUCH => size,
+            _ => self.longest_in_dictionary(fetched)?,
+        };
+        let longest = dictionary.max(sum.delta_bytes);
+        let growth = longest.saturating_mul(n_referring);
+        let row_growth = if is_flat { longest } else { growth };
+        Ok(DecodedSize { bytes, growth, row_growth })
+    }
+
+    /// The length of the longest value in the dictionary.
+    fn longest_in_dictionary(&self, fetched: &Fetched) -> Result<u64> {
+        let page = guard::contain("the dictionary", || {
+            let file = Arc::new(fetched.clone());
+            let n_rows = self.n_rows as usize;
+            SerializedPageReader::new(file, self.chunk, n_rows, None)
+                .and_then(|mut pages| pages.get_next_page())
+                .map_err(|e| refused(&e, "a dictionary does not decode"))
+        })?;
+        let Some(CratePage::DictionaryPage { buf, .. }) = page else { return Ok(0) };
+        let (mut rest, mut longest) = (&*buf, 0);
+        while let Some((length, behind)) = rest.split_first_chunk() {
+            let length = u32::from_le_bytes(*length);
+            longest = longest.max(u64::from(length));
+            rest = behind.get(length as usize..).unwrap_or_default();
+        }
+        Ok(longest)
+    }
+}
+
+#[derive(Default)]
+struct PageSum {
+    /// Of all pages.
+    decoded_bytes: u64,
+    /// Of the dictionary.
+    dictionary_bytes: u64,
+    /// Of the largest page whose values may repeat a part of the value before.
+    delta_bytes: u64,
+    /// Values that refer to the dictionary or to the value before.
+    n_referring: u64,
+}
+
+impl PageSum {
+    /// Adds a page, and returns its number of values.
+    fn add(&mut self, page: &PageHeader) -> u64 {
+        self.decoded_bytes = self.decoded_bytes.saturating_add(page.decoded_bytes);
+        match page.kind {
+            PageKind::Dictionary { n_values } => {
+                // Each value has its length before it.
+                let lengths = n_values.saturating_mul(4);
+                self.dictionary_bytes = page.decoded_bytes.saturating_sub(lengths);
+            }
+            PageKind::Data { encoding, .. } | PageKind::DataV2 { encoding, .. } => {
+                if encoding == encoding::DELTA_BYTE_ARRAY {
+                    self.delta_bytes = self.delta_bytes.max(page.decoded_bytes);
+                }
+                if !matches!(encoding, encoding::PLAIN | encoding::DELTA_LENGTH_BYTE_ARRAY) {
+                    let n_values = page.n_values().unwrap_or(0);
+                    self.n_referring = self.n_referring.saturating_add(n_values);
+                }
+            }
+            PageKind::Other => {}
+        }
+        page.n_values().unwrap_or(0)
+    }
+}
+
+/// The most bytes that compressed ones can become, by what the formats can express.
+fn most_decoded(codec: Compression, stored: u64) -> u64 {
+    let ratio = match codec {
+        Compression::UNCOMPRESSED => 1,
+        Compression::SNAPPY => 64, // a copy of at most 64 bytes takes two bytes and more
+        Compression::LZ4 | Compression::LZ4_RAW => 256,
+        Compression::GZIP(_) => 1100,
+        _ => 1 << 20,
+    };
+    stored.saturating_mul(ratio).saturating_add(64)
+}

@@ -1,0 +1,276 @@
+//! Reading a projection of one run of rows.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use ::parquet::arrow::{
+    ProjectionMask,
+    arrow_reader::{
+        ParquetRecordBatchReaderBuilder, RowSelection, RowSelectionPolicy, RowSelector,
+    },
+};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, cast::AsArray};
+use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_select::concat::concat_batches;
+
+use super::{
+    super::{Projection, Table, blob::BlobColumn, guard},
+    columns::{LeafMap, missing},
+    fetch::Fetched,
+    footer::{Footer, refused},
+    runs::Run,
+    size::{ChunkPart, DecodedSize},
+    values,
+};
+use crate::{Error, Result, store::RangeReader};
+
+/// The most that the columns of one run may grow to.
+const MAX_DECODED: u64 = 1 << 30;
+
+/// Rows that may grow beyond their pages are decoded in parts of about this size.
+const PART_BYTES: u64 = 64 << 20;
+
+/// What is read of a run for a projection.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    footer: &'a Footer,
+    leaves: &'a LeafMap,
+    run: &'a Run,
+    projection: &'a Projection,
+    /// Leaves that are decoded: of small columns, and of blobs that are not read by value.
+    decoded: BTreeSet<usize>,
+    /// The leaf of each blob column, and whether it is read value by value.
+    blobs: Vec<(usize, bool)>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(
+        footer: &'a Footer,
+        leaves: &'a LeafMap,
+        run: &'a Run,
+        projection: &'a Projection,
+    ) -> Result<Self> {
+        projection.check_schema(&footer.schema)?;
+        let mut decoded = leaves.small(projection)?;
+        let mut blobs = Vec::with_capacity(projection.blobs.len());
+        for blob in &projection.blobs {
+            let leaf = leaves.blob(blob.column, blob.child)?;
+            let by_value = values::is_readable_by_value(footer.chunk(run.group, leaf)?);
+            if !by_value {
+                decoded.insert(leaf);
+            }
+            blobs.push((leaf, by_value));
+        }
+        Ok(Self { footer, leaves, run, projection, decoded, blobs })
+    }
+
+    fn part(&self, leaf: usize) -> Result<ChunkPart<'a>> {
+        let Run { group, rows } = self.run;
+        Ok(ChunkPart {
+            chunk: self.footer.chunk(*group, leaf)?,
+            pages: self.footer.pages.pages(*group, leaf),
+            rows: rows.clone(),
+            n_rows: self.footer.row_groups().get(*group).map_or(0, |g| g.num_rows() as u64),
+            padding: self.leaves.padding(leaf),
+        })
+    }
+
+    /// The ranges of the file that are read before the values of blobs are located.
+    pub(super) fn ranges(&self) -> Result<Vec<std::ops::Range<u64>>> {
+        let mut ranges = Vec::new();
+        for leaf in &self.decoded {
+            ranges.extend(self.part(*leaf)?.ranges());
+        }
+        Ok(ranges)
+    }
+
+    /// The leaves of blobs that are read value by value, in the order of the projection.
+    pub(super) fn by_value(&self) -> impl Iterator<Item = Option<usize>> {
+        self.blobs.iter().map(|(leaf, by_value)| by_value.then_some(*leaf))
+    }
+
+    /// Bytes that are read, and bytes for where values are, as far as `is_known` does not have them.
+    pub(super) fn stored_bytes(&self, is_known: impl Fn(usize) -> bool) -> Result<u64> {
+        let n_rows = self.run.rows.end - self.run.rows.start;
+        let unknown = self.by_value().flatten().filter(|leaf| !is_known(*leaf)).count() as u64;
+        let read: u64 = self.ranges()?.iter().map(|range| range.end - range.start).sum();
+        Ok(read.saturating_add(unknown.saturating_mul(n_rows.saturating_mul(values::ROW_BYTES))))
+    }
+
+    /// Reads and decodes the columns. Where the values of a blob column are is asked of `locate`, by
+    /// its leaf.
+    pub(super) fn load(
+        &self,
+        reader: &RangeReader,
+        limit: usize,
+        on_size: &dyn Fn(usize),
+        is_known: impl Fn(usize) -> bool,
+        mut locate: impl FnMut(usize) -> Result<(Arc<BlobColumn>, usize)>,
+    ) -> Result<Table> {
+        let n_rows = (self.run.rows.end - self.run.rows.start) as usize;
+        let stored = self.stored_bytes(is_known)?;
+        check_limit(stored, limit)?;
+        let fetched = Fetched::read(reader, self.ranges()?.into_iter())?;
+        let mut size = DecodedSize::default();
+        for leaf in &self.decoded {
+            let part = self.part(*leaf)?.decoded_size(&fetched)?;
+            size.bytes = size.bytes.saturating_add(part.bytes);
+            size.growth = size.growth.saturating_add(part.growth);
+            size.row_growth = size.row_growth.saturating_add(part.row_growth);
+        }
+        let growth = size.growth.min(PART_BYTES.max(size.row_growth));
+        let at_once = size.bytes.saturating_add(growth);
+        check_limit(at_once.saturating_add(stored), limit)?;
+        on_size(at_once.saturating_add(stored) as usize);
+        let mut own_bytes = 0;
+        let mut blobs: Vec<Option<Arc<BlobColumn>>> = Vec::with_capacity(self.blobs.len());
+        for leaf in self.by_value() {
+            let located = leaf.map(&mut locate).transpose()?;
+            own_bytes += located.as_ref().map_or(0, |(_, n_bytes)| *n_bytes);
+            blobs.push(located.map(|(column, _)| column));
+        }
+        let columns = if self.decoded.is_empty() || n_rows == 0 {
+            Vec::new()
+        } else if size.growth <= PART_BYTES {
+            self.decode(&fetched, n_rows, u64::MAX)?
+        } else {
+            let n = (PART_BYTES / size.row_growth.max(1)).clamp(1, n_rows as u64);
+            // Joining the parts takes the same again.
+            let most = (limit as u64).min(MAX_DECODED).saturating_sub(size.bytes) / 2;
+            self.decode(&fetched, n as usize, most)?
+        };
+        let (small, decoded) = self.assemble(&columns, n_rows)?;
+        let mut decoded = decoded.into_iter();
+        let blobs = blobs.into_iter().map(|known| match known {
+            Some(known) => Ok(known),
+            None => decoded.next().ok_or_else(missing),
+        });
+        let blobs = blobs.collect::<Result<_>>()?;
+        // Views go on using the pages that were read.
+        let views = if has_views(&small.schema()) { fetched.n_bytes() } else { 0 };
+        let n_bytes: usize = columns.iter().map(Array::get_array_memory_size).sum();
+        Ok(Table::new(small, n_bytes + views + own_bytes, blobs, Vec::new()))
+    }
+
+    /// The decoded columns, `n_at_once` rows at a time, of no more than `limit` bytes.
+    fn decode(&self, fetched: &Fetched, n_at_once: usize, limit: u64) -> Result<Vec<ArrayRef>> {
+        let Run { group, rows } = self.run;
+        let arrow = &self.footer.arrow;
+        guard::contain("a row group", || {
+            let mask = ProjectionMask::leaves(arrow.parquet_schema(), self.decoded.iter().copied());
+            let selection = RowSelection::from(vec![
+                RowSelector::skip(rows.start as usize),
+                RowSelector::select((rows.end - rows.start) as usize),
+            ]);
+            let reader =
+                ParquetRecordBatchReaderBuilder::new_with_metadata(fetched.clone(), arrow.clone())
+                    .with_row_groups(vec![*group])
+                    .with_projection(mask)
+                    .with_row_selection_policy(RowSelectionPolicy::Selectors)
+                    .with_row_selection(selection)
+                    .with_batch_size(n_at_once)
+                    .build()
+                    .map_err(|e| refused(&e, "a row group does not decode"))?;
+            let (mut parts, mut n_bytes) = (Vec::new(), 0_u64);
+            for part in reader {
+                let part = part.map_err(|e| undecodable(&e))?;
+                n_bytes = n_bytes.saturating_add(part.get_array_memory_size() as u64);
+                check_decoded(n_bytes, limit)?;
+                parts.push(part);
+            }
+            let whole = match parts.as_slice() {
+                [] => return Err(Error::corrupt("a row group without its rows")),
+                [one] => one.clone(),
+                [first, ..] => {
+                    concat_batches(&first.schema(), &parts).map_err(|e| undecodable(&e))?
+                }
+            };
+            if whole.num_rows() as u64 != rows.end - rows.start {
+                let (n, of) = (whole.num_rows(), rows.end - rows.start);
+                return Err(Error::corrupt(format!("{n} rows of {of} in a row group")));
+            }
+            Ok(whole.columns().to_vec())
+        })
+    }
+
+    /// The small columns in the projection's order, and the blobs that were decoded.
+    fn assemble(
+        &self,
+        columns: &[ArrayRef],
+        n_rows: usize,
+    ) -> Result<(RecordBatch, Vec<Arc<BlobColumn>>)> {
+        let numbers = self.leaves.columns_of(&self.decoded);
+        let column = |number: usize| {
+            let at = numbers.binary_search(&number).ok()?;
+            columns.get(at)
+        };
+        let part = |number: usize, children: &[usize]| {
+            let whole = column(number).and_then(|column| column.as_struct_opt());
+            let there = self.leaves.children_of(number, &self.decoded)?;
+            let whole = whole.ok_or_else(missing)?;
+            with_children(whole, &there, children)
+        };
+        let mut small = Vec::with_capacity(self.projection.small.len());
+        for wanted in &self.projection.small {
+            small.push(match &wanted.children {
+                None => column(wanted.column).cloned().ok_or_else(missing)?,
+                Some(kept) => part(wanted.column, kept)?,
+            });
+        }
+        let mut blobs = Vec::new();
+        let decoded = self.projection.blobs.iter().zip(&self.blobs);
+        for (blob, _) in decoded.filter(|(_, (_, by_value))| !by_value) {
+            let array = match blob.child {
+                None => column(blob.column).cloned().ok_or_else(missing)?,
+                Some(child) => part(blob.column, &[child])?,
+            };
+            blobs.push(Arc::new(BlobColumn::in_memory(&array)?));
+        }
+        let schema = Arc::new(Schema::new(self.projection.small_fields(&self.footer.schema)));
+        let options = RecordBatchOptions::new().with_row_count(Some(n_rows));
+        let small = RecordBatch::try_new_with_options(schema, small, &options);
+        Ok((small.map_err(|e| undecodable(&e))?, blobs))
+    }
+}
+
+/// A struct with these of its children, of which it has those in `there`.
+fn with_children(whole: &StructArray, there: &[usize], children: &[usize]) -> Result<ArrayRef> {
+    let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+    for child in children {
+        let at = there.binary_search(child).ok();
+        let found = at.and_then(|at| whole.fields().get(at).zip(whole.columns().get(at)));
+        let (field, array) = found.ok_or_else(missing)?;
+        fields.push(Arc::clone(field));
+        arrays.push(Arc::clone(array));
+    }
+    let part = StructArray::try_new_with_length(
+        fields.into(),
+        arrays,
+        whole.nulls().cloned(),
+        whole.len(),
+    );
+    Ok(Arc::new(part.map_err(|e| undecodable(&e))?))
+}
+
+fn undecodable(error: &ArrowError) -> Error {
+    Error::corrupt(format!("a row group does not decode: {error}"))
+}
+
+fn has_views(schema: &Schema) -> bool {
+    let has = |data_type: &DataType| matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    schema.flattened_fields().iter().any(|field| has(field.data_type()))
+}
+
+fn check_limit(n_bytes: u64, limit: usize) -> Result<()> {
+    check_decoded(n_bytes, (limit as u64).min(MAX_DECODED))
+}
+
+fn check_decoded(n_bytes: u64, limit: u64) -> Result<()> {
+    if n_bytes <= limit {
+        return Ok(());
+    }
+    Err(Error::limit(format!(
+        "the columns of some rows of a row group take up to {n_bytes} bytes, and {limit} are the \
+         most (the memory budget, or 1 GiB); raise memory_budget, ask for fewer columns, or write \
+         the shard with smaller row groups and a page index (write_page_index=True)"
+    )))
+}
