@@ -68,7 +68,7 @@ def test_what_cannot_be_done_is_a_sentence(command: str, tmp_path: Path) -> None
     cases: list[tuple[Path, str]] = [
         (tmp_path / "absent.arrow", "No such file or directory"),
         (tmp_path / "absent*.arrow", "No shards match this pattern"),
-        (empty, "No .arrow shards in this directory"),
+        (empty, "No .arrow or .parquet shards in this directory"),
     ]
     if command not in ("inspect", "index"):
         cases.append((plain, "no column is marked as audio"))

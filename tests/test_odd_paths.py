@@ -148,7 +148,7 @@ def test_what_is_no_file_is_refused_where_it_is_named(tmp_path: Path, kind: str)
 
 def test_a_folder_of_none_but_odd_ones_has_no_shards(tmp_path: Path) -> None:
     (tmp_path / "a.arrow").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"No .arrow shards"):
+    with pytest.raises(FileNotFoundError, match=r"No .arrow or .parquet shards"):
         counts(tmp_path)
 
 
