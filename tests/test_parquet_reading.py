@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 
 import gristmill as gm
-import oracle
 import parquet_files as pf
 import probes
 import shards
 import test_memory
 from signals import RATE, encode
+
+import oracle
 
 MIB = 1 << 20
 
@@ -92,7 +93,12 @@ def test_one_row_does_not_read_its_row_group(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", ["SNAPPY", "ZSTD"])
 def test_one_row_reads_its_pages(tmp_path: Path, codec: str) -> None:
-    options = {"compression": codec, "write_page_index": True, "use_dictionary": False, "write_batch_size": 1}
+    options = {
+        "compression": codec,
+        "write_page_index": True,
+        "use_dictionary": False,
+        "write_batch_size": 1,
+    }
     path, data = recordings(tmp_path, 100, 80_000, **options)
     exclude = [(0, row) for row in range(100) if row != 57]
     (row,), _, n_bytes = drain(path, None, 1, exclude=exclude)
@@ -156,9 +162,7 @@ def test_damage_ends_in_rows_or_typed_errors(
     assert n_refused > 10
 
 
-def test_a_row_group_larger_than_the_budget(
-    tmp_path: Path, numbered: list[Path]
-) -> None:
+def test_a_row_group_larger_than_the_budget(tmp_path: Path, numbered: list[Path]) -> None:
     """One row group of 300 MB: its audio is never loaded as a whole."""
     noise = np.random.default_rng(0).uniform(-0.5, 0.5, (750_000, 1)).astype(np.float32)
     audio = [{"bytes": encode(noise, RATE, "wav16"), "path": None}] * 200

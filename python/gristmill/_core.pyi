@@ -337,9 +337,7 @@ def check(
 def path_kinds(paths: list[str]) -> list[Literal["folder", "file"] | None]:
     """What lies at each path, asked all at once; `None` where it is neither."""
 
-def read_header(
-    path: str, *, index_dir: str | None, retries: int, complete: bool
-) -> ShardHeader:
+def read_header(path: str, *, index_dir: str | None, retries: int, complete: bool) -> ShardHeader:
     """The headers of one shard; its sidecar is written if it had none.
 
     With `complete`, the sidecar gets all that it can have: of Parquet, where large values are.

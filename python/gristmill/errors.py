@@ -21,7 +21,7 @@ class GristmillError(Exception):
 
 
 class CorruptShardError(GristmillError):
-    """A shard is not the Arrow IPC or Parquet that it claims to be: write it again, or leave it out.
+    """A shard is not the Arrow IPC or Parquet that it claims to be: write it again or leave it out.
 
     Attributes:
         shard: Path of the shard.

@@ -67,17 +67,18 @@ def _of_cache_file(path: object) -> object:
 def resolve(paths: Iterable[str]) -> list[str]:
     """The shards that the paths stand for.
 
-    A directory stands for the `*.arrow` and `*.parquet` files in it and a glob pattern for its matches, both sorted
-    by name; a file stands for itself, also if its name looks like a pattern. A directory that
-    Hugging Face `datasets` has written stands for the data set alone: cached results of `map` are
+    A directory stands for the `*.arrow` and `*.parquet` files in it and a glob pattern for its
+    matches, both sorted by name; a file stands for itself, also if its name looks like a pattern. A
+    directory that Hugging Face `datasets` has written stands for the data set alone: cached results
+    of `map` are
     left out. Anything but a file with such a name in a directory, or one that matches a pattern, is
     left out and logged once.
 
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or a directory has no
             shards.
-        ValueError: A directory holds several splits as `datasets` or the Hub names them, or a file in it that names the
-            shards is broken.
+        ValueError: A directory holds several splits as `datasets` or the Hub names them, or a file
+            in it that names the shards is broken.
     """
     shards: list[str] = []
     given = list(paths)
@@ -142,7 +143,9 @@ def _check_one_split(directory: str, names: Sequence[str]) -> None:
 def _files_in(directory: str) -> list[str]:
     """The files with a shard's extension, links followed."""
     with os.scandir(directory) as entries:
-        found = {entry.name: _is_file(entry) for entry in entries if entry.name.endswith(EXTENSIONS)}
+        found = {
+            entry.name: _is_file(entry) for entry in entries if entry.name.endswith(EXTENSIONS)
+        }
     _left_out(os.path.join(directory, name) for name, is_file in found.items() if not is_file)
     return sorted(name for name, is_file in found.items() if is_file)
 

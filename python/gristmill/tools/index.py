@@ -105,9 +105,7 @@ def build_indexes(
     index_dir = options.resolved_index_dir
     if index_dir is None:
         raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")
-    headers, unreadable = read_headers(
-        paths, options, on_shards, on_shard, complete=True
-    )
+    headers, unreadable = read_headers(paths, options, on_shards, on_shard, complete=True)
     if any(not header.is_indexed and _is_new(header.path) for header in headers):
         time.sleep(_SETTLED_SECONDS)
         waiting = [header.path for header in headers if not header.is_indexed]
