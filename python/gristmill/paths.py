@@ -70,9 +70,8 @@ def resolve(paths: Iterable[str]) -> list[str]:
     A directory stands for the `*.arrow` and `*.parquet` files in it and a glob pattern for its
     matches, both sorted by name; a file stands for itself, also if its name looks like a pattern. A
     directory that Hugging Face `datasets` has written stands for the data set alone: cached results
-    of `map` are
-    left out. Anything but a file with such a name in a directory, or one that matches a pattern, is
-    left out and logged once.
+    of `map` are left out. Anything but a file with such a name in a directory, or one that matches
+    a pattern, is left out and logged once.
 
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or a directory has no
