@@ -8,6 +8,7 @@
 //! See <https://parquet.apache.org/docs/file-format/>.
 
 mod columns;
+mod delta;
 mod fetch;
 mod footer;
 mod levels;
@@ -23,7 +24,7 @@ mod values;
 
 use std::{collections::HashSet, sync::Arc};
 
-use ::parquet::basic::Compression;
+use ::parquet::{basic::Compression, file::metadata::RowGroupMetaData};
 use arrow_schema::SchemaRef;
 
 use self::{
@@ -129,7 +130,7 @@ impl FormatReader for ParquetReader {
 
     fn compression(&self, _: &RangeReader) -> Result<Option<&'static str>> {
         // That of the largest column, which is the audio where there is any.
-        let chunks = self.footer.row_groups().first().map(|group| group.columns());
+        let chunks = self.footer.row_groups().first().map(RowGroupMetaData::columns);
         let largest = chunks.into_iter().flatten().max_by_key(|chunk| chunk.compressed_size());
         Ok(largest.and_then(|chunk| match chunk.compression() {
             Compression::UNCOMPRESSED => None,

@@ -136,7 +136,7 @@ fn parse(bytes: &[u8]) -> Result<PageHeader> {
 
 /// The header of one kind of pages.
 fn data_header(thrift: &mut Thrift<'_>, field: Field, is_v2: bool) -> Result<DataHeader> {
-    thrift.structure(field)?;
+    Thrift::structure(field)?;
     let mut header = DataHeader::default();
     let mut last = 0;
     while let Some(field) = thrift.field(&mut last)? {

@@ -10,6 +10,7 @@ use ::parquet::{
 
 use super::{
     super::guard,
+    delta,
     fetch::Fetched,
     footer::{chunk_range, refused},
     page::{PageHeader, PageKind, encoding},
@@ -115,10 +116,10 @@ impl ChunkPart<'_> {
     }
 
     /// The header of the page at the beginning of `bytes`, inside which it lies.
-    fn header(&self, fetched: &Fetched, bytes: &Range<u64>) -> Result<PageHeader> {
+    fn header(&self, file: &Fetched, bytes: &Range<u64>) -> Result<PageHeader> {
         let header = || {
             let short = || Error::corrupt("a page that goes beyond its column chunk");
-            let fetched = fetched.from(bytes.start).ok_or_else(short)?;
+            let fetched = file.from(bytes.start).ok_or_else(short)?;
             let len = min(fetched.len() as u64, bytes.end - bytes.start);
             let header = PageHeader::parse(fetched.get(..len as usize).unwrap_or_default())?;
             let header = header.ok_or_else(short)?;
@@ -133,9 +134,70 @@ impl ChunkPart<'_> {
                     header.stored_bytes, header.decoded_bytes
                 )));
             }
+            if matches!(header.kind, PageKind::Dictionary { n_values } if n_values > header.decoded_bytes)
+            {
+                return Err(Error::corrupt("a dictionary of more values than bytes"));
+            }
+            self.check_lengths(file, bytes, &header)?;
             Ok(header)
         };
         header().map_err(|e| e.at_byte(bytes.start))
+    }
+
+    /// Checks the number of lengths in a page of a DELTA encoding, which is decompressed for it.
+    fn check_lengths(&self, file: &Fetched, bytes: &Range<u64>, header: &PageHeader) -> Result<()> {
+        let n_sequences = match header.kind {
+            PageKind::Data { encoding, .. } | PageKind::DataV2 { encoding, .. } => match encoding {
+                encoding::DELTA_LENGTH_BYTE_ARRAY => 1,
+                encoding::DELTA_BYTE_ARRAY => 2, // of what is shared, and of what is not
+                _ => return Ok(()),
+            },
+            PageKind::Dictionary { .. } | PageKind::Other => return Ok(()),
+        };
+        let page = guard::contain("a page", || {
+            let n_bytes = header.header_bytes + header.stored_bytes;
+            let builder = self.chunk.clone().into_builder();
+            let one = builder
+                .set_dictionary_page_offset(None)
+                .set_data_page_offset(bytes.start as i64)
+                .set_total_compressed_size(n_bytes as i64)
+                .build();
+            one.and_then(|one| {
+                let file = Arc::new(file.clone());
+                SerializedPageReader::new(file, &one, self.n_rows as usize, None)?.get_next_page()
+            })
+            .map_err(|e| refused(&e, "a page does not decode"))
+        })?;
+        let column = self.chunk.column_descr();
+        let (buffer, n_values, levels) = match page {
+            Some(CratePage::DataPage { buf, num_values, .. }) => {
+                let mut at = 0;
+                for level in [column.max_rep_level(), column.max_def_level()] {
+                    if level > 0 {
+                        let length = buf.get(at..).and_then(|rest| rest.first_chunk());
+                        let length = length.map_or(0, |length| u32::from_le_bytes(*length));
+                        at += 4 + length as usize;
+                    }
+                }
+                (buf, num_values, at)
+            }
+            Some(CratePage::DataPageV2 {
+                buf,
+                num_values,
+                def_levels_byte_len,
+                rep_levels_byte_len,
+                ..
+            }) => {
+                let levels = def_levels_byte_len as usize + rep_levels_byte_len as usize;
+                (buf, num_values, levels)
+            }
+            _ => return Ok(()),
+        };
+        let values = buffer.get(levels..).unwrap_or_default();
+        if values.is_empty() {
+            return Ok(()); // of a page of nulls
+        }
+        delta::check_counts(values, u64::from(n_values), n_sequences)
     }
 
     fn size(

@@ -124,7 +124,7 @@ impl<'a> Thrift<'a> {
     }
 
     /// Begins a structure in a field.
-    pub(super) fn structure(&self, field: Field) -> Result<()> {
+    pub(super) fn structure(field: Field) -> Result<()> {
         if field.kind == kind::STRUCT { Ok(()) } else { Err(wrong_type(field)) }
     }
 

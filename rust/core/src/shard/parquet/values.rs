@@ -58,23 +58,20 @@ pub(super) fn locate(
     rows: &Range<u64>,
 ) -> Result<BlobColumn> {
     let mut walk = Walk::new(reader, chunk, rows);
-    match pages {
-        Some(pages) => {
-            let is_needed = |page: &&Page| page.rows.start < rows.end && page.rows.end > rows.start;
-            for page in pages.iter().filter(is_needed) {
-                let (n_rows, _) = walk.page(&page.bytes, page.rows.start)?;
-                if n_rows != page.rows.end - page.rows.start {
-                    let what = "a page has other rows than the index says";
-                    return Err(Error::corrupt(what).at_byte(page.bytes.start));
-                }
+    if let Some(pages) = pages {
+        let is_needed = |page: &&Page| page.rows.start < rows.end && page.rows.end > rows.start;
+        for page in pages.iter().filter(is_needed) {
+            let (n_rows, _) = walk.page(&page.bytes, page.rows.start)?;
+            if n_rows != page.rows.end - page.rows.start {
+                let what = "a page has other rows than the index says";
+                return Err(Error::corrupt(what).at_byte(page.bytes.start));
             }
         }
-        None => {
-            let (mut at, mut row) = (chunk_range(chunk), 0);
-            while row < rows.end && !at.is_empty() {
-                let (n_rows, next) = walk.page(&at, row)?;
-                (row, at.start) = (row + n_rows, next);
-            }
+    } else {
+        let (mut left, mut row) = (chunk_range(chunk), 0);
+        while row < rows.end && !left.is_empty() {
+            let (n_rows, next) = walk.page(&left, row)?;
+            (row, left.start) = (row + n_rows, next);
         }
     }
     walk.finish()
