@@ -9,6 +9,7 @@ from gristmill.audio import decode, decode_with_report, probe
 from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
 from gristmill.bad_rows.rows import BadRow, DamagedRow
 from gristmill.dataset import ArrowIterDataset
+from gristmill.decode_audio import DecodeAudio
 from gristmill.errors import (
     CorruptShardError,
     DecodeError,
@@ -37,6 +38,7 @@ from gristmill.pipelines import PerSource, stats, verdict
 from gristmill.report import AudioInfo, DecodeReport
 from gristmill.sampling import Balanced, Weighted
 from gristmill.selection import Split
+from gristmill.source import ArrowDataSource
 from gristmill.tools.bench import BenchReport, bench
 from gristmill.tools.doctor.conclude import Conclusion
 from gristmill.tools.doctor.report import Diagnosis
@@ -55,6 +57,7 @@ from gristmill.tools.shards import ShardHeader, UnreadableShard
 
 __all__ = [
     "Advice",
+    "ArrowDataSource",
     "ArrowIterDataset",
     "ArrowIterator",
     "Audio",
@@ -69,6 +72,7 @@ __all__ = [
     "Conclusion",
     "CorruptShardError",
     "DamagedRow",
+    "DecodeAudio",
     "DecodeError",
     "DecodeReport",
     "Diagnosis",

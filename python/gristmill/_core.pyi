@@ -165,6 +165,7 @@ class Options:
         paths: list[str],
         columns: list[str] | None,
         audio: AudioOptions | Literal["auto"] | None,
+        root: str | None,
         order: OrderSpec,
         crop_seed: int,
         selection: Selection,
@@ -299,12 +300,56 @@ class Pipeline:
     def close(self) -> None:
         """Ends all threads and waits for them. Safe to call again, and from any thread."""
 
+@final
+class Recordings:
+    """The files that rows with a path and without bytes name."""
+
+    def __new__(cls, root: str | None, *, retries: int) -> Recordings:
+        """Those in this folder; `None` where nothing says which."""
+
+    def read(
+        self, path: str | None, *, limits: Limits, shard: str | None = None, row: int | None = None
+    ) -> bytes:
+        """The bytes of the file that a row's path names, read without the GIL.
+
+        Raises where there is no path, or it leads to no file that can be used. Exceptions name
+        `shard` and `row`.
+        """
+
+@final
+class RandomAccess:
+    """The rows of a data set by their index, for any number of threads at once."""
+
+    def __new__(cls, options: Options) -> RandomAccess:
+        """Opens the shards; the options of order and batches do not matter."""
+
+    def n_rows(self) -> int:
+        """The number of rows, without those that are excluded."""
+
+    def take(self, indices: list[int], epoch: int) -> list[Element]:
+        """The elements of these rows of an epoch, each of a single row.
+
+        Waits without the GIL and answers signals. Raises what is wrong with the first row, in the
+        order of `indices`, that cannot be used.
+        """
+
+    def close(self) -> None:
+        """Ends all work and frees all memory. Safe to call again, and from any thread."""
+
 def decode(
     data: bytes | bytearray, audio: AudioOptions, *, start: float, seconds: float | None
 ) -> tuple[_Array, DecodeReport]:
     """Decodes one recording, or the part from `start` on for `seconds`, without the GIL.
 
     The part stands in place of the crop, and nothing is padded.
+    """
+
+def decode_row(
+    data: bytes | bytearray, audio: AudioOptions, *, draw: int, max_missing: float | None
+) -> _Array:
+    """Decodes one recording as a row of a data set, with its crop and padding, without the GIL.
+
+    A random crop lies where `draw` says, 0 to 2**64 - 1.
     """
 
 def probe(data: bytes | bytearray, *, limits: Limits) -> AudioInfo:

@@ -104,7 +104,7 @@ def decode_with_report(
         limits=check_limits(limits),
     )
     return _core.decode(
-        _as_bytes(data),
+        as_bytes(data),
         native_audio(audio),
         start=checks.number("start", start, 0, 1e12, write="start=1.5"),
         seconds=checks.number("seconds", seconds, 0, 1e12, write="seconds=5", none=True),
@@ -118,10 +118,11 @@ def probe(data: _Data, *, limits: Limits | None = None) -> AudioInfo:
         DecodeError: The bytes are damaged or in no known format.
         LimitError: The recording asks for more than `limits` allow.
     """
-    return _core.probe(_as_bytes(data), limits=native_limits(check_limits(limits)))
+    return _core.probe(as_bytes(data), limits=native_limits(check_limits(limits)))
 
 
-def _as_bytes(data: _Data) -> bytes | bytearray:
+def as_bytes(data: _Data) -> bytes | bytearray:
+    """The bytes as the core takes them."""
     if isinstance(data, (str, os.PathLike)):
         raise TypeError(
             f"a recording is bytes, not {checks.shown(data)}, which is a path: write "

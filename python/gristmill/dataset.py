@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import grain
@@ -33,8 +32,8 @@ from gristmill.options import Audio, ReadOptions, Shuffle, read_options
 from gristmill.partition import Partition
 from gristmill.sampling import Balanced, Weighted, checked_sampling
 from gristmill.selection import Rows, Split, checked_rows
+from gristmill.signature import call_text, short
 
-_LONGEST_PATHS = 200
 _WRITE_SPLIT = 'split=gm.Split("train", {"train": 0.9, "valid": 0.1})'
 
 
@@ -161,10 +160,6 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         read: ReadOptions | None = None,
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        if not (audio is None or isinstance(audio, (Audio, str))) or (
-            isinstance(audio, str) and audio != "auto"
-        ):
-            raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {checks.shown(audio)}")
         seed = checks.as_int(shuffle)
         table = table_of(paths)
         if table is not None and columns is None:
@@ -174,7 +169,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         options = DatasetOptions(
             paths=table.paths if table is not None else _paths.as_list(paths),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
-            audio=audio,
+            audio=check_audio(audio),
             table=table,
             rows=checked_rows(rows),
             filters=checked_filters(filters),
@@ -219,7 +214,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
 
     def __repr__(self) -> str:
         options = self._options
-        paths, columns = options.paths, options.columns
+        columns, partition = options.columns, options.partition
         named = {
             "columns": None if columns is None else list(columns),
             "audio": options.audio,
@@ -241,23 +236,14 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "with_row_id": options.with_row_id,
             "read": options.read,
         }
-        signature = inspect.signature(ArrowIterDataset).parameters
-        # Defaults are left out, in the options' own values too.
-        defaults = {**{name: signature[name].default for name in named}, "read": ReadOptions()}
-        given = [repr(paths[0] if len(paths) == 1 else list(paths))]
-        if options.table is not None:
-            given = [repr(options.table)]
-        if len(given[0]) > _LONGEST_PATHS:
-            given = [f"[{paths[0]!r}, ... {len(paths)} paths]"]
-        given += [
-            f"{name}={_short(value)}" for name, value in named.items() if value != defaults[name]
-        ]
-        if options.exclude:
-            given.append(f"exclude=[{len(options.exclude)} given]")
-        partition = options.partition
-        if partition.stream_stride > 1 or partition.slices:
-            given.append(f"partition={_short(partition)}")
-        return f"ArrowIterDataset({', '.join(given)})"
+        is_part = partition.stream_stride > 1 or partition.slices
+        return call_text(
+            ArrowIterDataset,
+            options.table or options.paths,
+            named,
+            n_excluded=len(options.exclude),
+            rest=f"partition={short(partition)}" if is_part else "",
+        )
 
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
         """Keeps a part of the rows, in place: Grain divides a data set among workers by this.
@@ -307,6 +293,13 @@ def options_of(dataset: ArrowIterDataset) -> DatasetOptions:
     return dataset._options  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
+def check_audio(audio: Any) -> Audio | Literal["auto"] | None:
+    """What is decoded of the audio column."""
+    if audio is None or isinstance(audio, Audio) or (isinstance(audio, str) and audio == "auto"):
+        return audio
+    raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {checks.shown(audio)}")
+
+
 def check_epochs(epochs: Any) -> int | None:
     """A number of epochs, or `None` without end."""
     return checks.integer(
@@ -331,19 +324,6 @@ def _host(shard_options: Any, may_leave_rows: bool) -> Partition:
         checks.integer("shard_count", shard_options.shard_count, 1, most, write="2"),
         bool(shard_options.drop_remainder) or may_leave_rows,
     )
-
-
-def _short(value: Any) -> str:
-    """The `repr`, of a data class without the fields that have their defaults."""
-    if not is_dataclass(value) or isinstance(value, type):
-        return repr(value)
-    parts: list[str] = []
-    for part in fields(value):
-        found = getattr(value, part.name)
-        default = part.default if part.default_factory is MISSING else part.default_factory()
-        if default is MISSING or found != default:
-            parts.append(f"{part.name}={_short(found)}")
-    return f"{type(value).__name__}({', '.join(parts)})"
 
 
 def _spec(column: Any) -> Any:

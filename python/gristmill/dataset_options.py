@@ -74,6 +74,7 @@ class DatasetOptions:
             paths=shards,
             columns=None if self.columns is None else list(self.columns),
             audio=native_audio(self.audio) if isinstance(self.audio, Audio) else self.audio,
+            root=os.fspath(audio.root) if audio and audio.root else None,
             order=native_order(self.shuffle, self.epochs, self.partition),
             crop_seed=next((seed for seed in seeds if seed is not None), 0),
             selection=native_selection(self.table, self.rows, self.filters, self.split),

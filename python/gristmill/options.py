@@ -150,6 +150,10 @@ class Audio:
             row with more zeros, where nothing could be decoded, is a bad row, which `on_error=`
             handles (its reason is `"missing"`). Of a crop, the crop's frames count. `None` accepts
             any share, even a recording of nothing but zeros.
+        root: The folder of the recordings of rows that hold a path and no bytes, as `datasets` makes
+            of local files. Relative paths count from it, and absolute ones have to lie in it, links
+            resolved: a row that leads out of it is a bad row, and so is one whose file is missing.
+            `~` is the user's home. `docs/paths.md` has more.
 
     Whatever the dtype, everything is computed in float32. A crop equals the same slice of the
     whole decoded and resampled recording, bit for bit.
@@ -165,6 +169,7 @@ class Audio:
     strict: bool = True
     limits: Limits = field(default_factory=Limits)
     max_missing: float | None = None
+    root: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         checks.settle(
@@ -181,6 +186,7 @@ class Audio:
             strict=checks.flag,
             limits=partial(checks.instance, kind=Limits, write=_WRITE_LIMITS),
             max_missing=partial(checks.number, low=0, high=1, write="max_missing=0.1", none=True),
+            root=check_root,
         )
         if self.max_missing is not None and self.strict:
             raise ValueError(
@@ -332,6 +338,12 @@ def check_dtype(name: str, dtype: Any) -> Any:
             "pip install ml_dtypes"
         )
     return dtype
+
+
+def check_root(name: str, root: Any) -> str | None:
+    """The folder of recordings, as an absolute path: a worker may have another folder."""
+    folder = checks.file_path(name, root, none=True)
+    return None if folder is None else os.path.abspath(Path(folder).expanduser())  # noqa: PTH100
 
 
 def check_channels(name: str, channels: Any) -> Any:

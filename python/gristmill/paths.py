@@ -10,9 +10,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import unquote, urlsplit
 
 from gristmill._core import path_kinds
 from gristmill.checks import is_path, items, shown
+from gristmill.found import what_is_in
 
 logger = logging.getLogger("gristmill")
 
@@ -46,9 +48,8 @@ def as_list(paths: object) -> tuple[str, ...]:
     listed = tuple(os.fsdecode(cast("os.PathLike[str]", path)) for path in given)
     if not listed:
         raise ValueError("there are no shards: paths is empty")
+    listed = tuple(map(_local, listed))
     for path in listed:
-        if "://" in path:
-            raise ValueError(f"{path}: gristmill reads local paths only, not URLs")
         if not path:
             raise ValueError("a path is empty: write '.' for the working directory")
         if not is_path(path):
@@ -62,6 +63,21 @@ def _of_cache_file(path: object) -> object:
         return path
     fields = cast("dict[object, object]", path)
     return fields["filename"] if set(fields) == {"filename"} else fields
+
+
+def _local(path: str) -> str:
+    """A path without `file://` and `~`; `./~` is a folder of that name."""
+    if path.startswith("file://"):
+        url = urlsplit(path)
+        if url.netloc not in ("", "localhost") or url.query or url.fragment:
+            raise ValueError(
+                f"{path}: a file:// URL has three slashes and then the path, with %3F for ? and %23 "
+                "for #; or give the path itself"
+            )
+        return unquote(url.path)
+    if "://" in path:
+        raise ValueError(f"{path}: gristmill reads local paths only, not URLs")
+    return os.path.expanduser(path)  # noqa: PTH111 (which would change `a//b` and `./a`)
 
 
 def resolve(paths: Iterable[str]) -> list[str]:
@@ -86,7 +102,8 @@ def resolve(paths: Iterable[str]) -> list[str]:
         if kind == "folder":
             names = _shards_in(path)
             if not names:
-                raise FileNotFoundError(2, "No .arrow or .parquet shards in this directory", path)
+                what = f"No .arrow or .parquet shards in this directory{what_is_in(path)}"
+                raise FileNotFoundError(2, what, path)
             shards += [os.path.join(path, name) for name in names]
         elif glob.has_magic(path) and not os.path.exists(path):
             found = sorted(glob.glob(path))

@@ -31,6 +31,12 @@ column_option = click.option(
     help="The audio column.",
 )
 
+root_option = click.option(
+    "--root",
+    metavar="DIR",
+    help="The folder of the recordings, where rows hold paths.",
+)
+
 
 threads_option = click.option(
     "--threads",

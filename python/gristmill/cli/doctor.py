@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 import click
 
 from gristmill import _core
-from gristmill.cli.common import column_option, paths_argument, threads_option, with_console
+from gristmill.cli.common import (
+    column_option,
+    paths_argument,
+    root_option,
+    threads_option,
+    with_console,
+)
 from gristmill.cli.console import Console
 from gristmill.options import MAX_REQUESTS, ReadOptions
 from gristmill.tools import bench as benching
@@ -34,6 +40,7 @@ def _crop_options(command: _Command) -> _Command:
         ),
         click.option("--batch-size", type=click.IntRange(min=1), default=64, help="Rows a step."),
         column_option,
+        root_option,
     ):
         command = option(command)
     return command

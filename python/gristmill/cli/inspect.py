@@ -12,6 +12,7 @@ from gristmill.cli.common import (
     FINDINGS,
     column_option,
     paths_argument,
+    root_option,
     with_console,
 )
 from gristmill.cli.console import Console
@@ -24,6 +25,7 @@ from gristmill.tools.inspect import inspect as inspect_shards
 @click.command()
 @paths_argument
 @column_option
+@root_option
 @click.option(
     "--sample", type=click.IntRange(min=1), default=200, help="Rows whose audio is looked at."
 )

@@ -11,6 +11,7 @@ import click
 from gristmill.cli.common import (
     FINDINGS,
     column_option,
+    root_option,
     threads_option,
     with_console,
 )
@@ -35,6 +36,7 @@ def _part(_context: click.Context, _option: click.Parameter, value: str) -> tupl
 @click.command()
 @click.argument("paths", nargs=-1)
 @column_option
+@root_option
 @click.option(
     "-o",
     "--quarantine",

@@ -120,6 +120,7 @@ def bench(
     crop_seconds: float = 5.0,
     sample_rate: int | None = None,
     column: str | None = None,
+    root: str | None = None,
     seconds: float = 10.0,
     read: ReadOptions | None = None,
     on_batch: OnBatch | None = None,
@@ -132,6 +133,7 @@ def bench(
         crop_seconds: Length of the crops.
         sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
         column: The audio column; `None` takes the one that the Hugging Face features call audio.
+        root: The folder of the recordings of rows that hold a path, as in `Audio`.
         seconds: How long to measure, about.
         read: Threads, memory and readahead.
         on_batch: Is told the progress after each batch.
@@ -141,12 +143,12 @@ def bench(
         SchemaError: There is no audio column, or nothing in it can be decoded.
         ValueError: A number is out of range.
     """
-    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds)
+    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds, root)
     checks.function("on_batch", on_batch)
     options = read_options(read)
     headers, _ = read_headers(paths, options)
     name = audio_column(headers, job.column)
-    sample, rows = draw(headers, name, _SAMPLE_ROWS, options)
+    sample, rows = draw(headers, name, _SAMPLE_ROWS, options, job.root)
     if not rows:
         raise SchemaError(f"nothing in a sample of column {name!r} can be decoded", column=name)
     audio = job.audio(name, sample)

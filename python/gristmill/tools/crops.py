@@ -21,6 +21,7 @@ from gristmill.options import (
     ReadOptions,
     Shuffle,
     check_crop_seconds,
+    check_root,
 )
 from gristmill.tools.sample import AudioSample
 from gristmill.tools.shards import ShardHeader
@@ -38,6 +39,7 @@ class CropJob:
     sample_rate: int | None
     column: str | None
     seconds: float
+    root: str | None = None
 
     def __post_init__(self) -> None:
         checks.settle(
@@ -47,12 +49,14 @@ class CropJob:
             sample_rate=SAMPLE_RATE,
             column=partial(checks.text, write='column="audio"', none=True),
             seconds=checks.above_0(1e9, "seconds=10"),
+            root=check_root,
         )
 
     def audio(self, column: str, sample: AudioSample) -> Audio:
         """The crops, at the rate that was asked for or that most rows of the sample have."""
         rate = self.sample_rate or next(iter(sample.sample_rates))
-        return Audio(column, rate, crop=RandomCrop(self.crop_seconds), strict=False)
+        crop = RandomCrop(self.crop_seconds)
+        return Audio(column, rate, crop=crop, strict=False, root=self.root)
 
 
 @dataclass

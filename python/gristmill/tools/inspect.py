@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from gristmill import checks
 from gristmill.dataset import ArrowIterDataset
-from gristmill.options import ReadOptions, read_options
+from gristmill.options import ReadOptions, check_root, read_options
 from gristmill.paths import Paths
 from gristmill.tools.headers import OnShard, OnShards, read_headers
 from gristmill.tools.inspection import Inspection
@@ -26,6 +27,7 @@ def inspect(
     *,
     column: str | None = None,
     sample: int = 200,
+    root: str | os.PathLike[str] | None = None,
     read: ReadOptions | None = None,
     on_shards: OnShards | None = None,
     on_shard: OnShard | None = None,
@@ -36,6 +38,7 @@ def inspect(
         paths: As in `ArrowIterDataset`.
         column: The audio column; `None` takes the one that the Hugging Face features call audio.
         sample: Rows that are read, drawn from all of them; the same ones each time.
+        root: The folder of the recordings of rows that hold a path, as in `Audio`.
         read: Where sidecars are, and how often a request is retried.
         on_shards: Is told the number of shards first.
         on_shard: Is called after each of them.
@@ -46,6 +49,7 @@ def inspect(
     """
     options = read_options(read)
     column = checks.text("column", column, write='column="audio"', none=True)
+    folder = check_root("root", root)
     sample = checks.integer("sample", sample, 1, 2**31, write="sample=200, in rows")
     headers, unreadable = read_headers(paths, options, on_shards, on_shard)
     audio: str | None = None
@@ -58,7 +62,7 @@ def inspect(
         audio_column=audio,
         class_names=names,
         class_counts=_count_classes(headers, names, options),
-        sample=None if audio is None else draw(headers, audio, sample, options)[0],
+        sample=None if audio is None else draw(headers, audio, sample, options, folder)[0],
     )
 
 

@@ -82,14 +82,18 @@ class AudioSample:
 
 
 def draw(
-    headers: Sequence[ShardHeader], column: str, n_rows: int, read: ReadOptions
+    headers: Sequence[ShardHeader],
+    column: str,
+    n_rows: int,
+    read: ReadOptions,
+    root: str | None = None,
 ) -> tuple[AudioSample, list[tuple[bytes, AudioInfo]]]:
     """A sample of the audio, and its encoded rows, of those whose headers parse.
 
     Raises:
         SchemaError: The column holds no bytes.
     """
-    encoded, read_seconds = _read(headers, column, n_rows, read)
+    encoded, read_seconds = _read(headers, column, n_rows, read, root)
     rows: list[tuple[bytes, AudioInfo]] = []
     for data in encoded:
         if data is not None:
@@ -115,7 +119,7 @@ def _counts(values: Iterable[_Value]) -> dict[_Value, int]:
 
 
 def _read(
-    headers: Sequence[ShardHeader], column: str, n_rows: int, read: ReadOptions
+    headers: Sequence[ShardHeader], column: str, n_rows: int, read: ReadOptions, root: str | None
 ) -> tuple[list[bytes | None], float | None]:
     """Encoded rows of a shuffle, and the mean time of a request to the storage."""
     dataset = ArrowIterDataset(
@@ -128,11 +132,17 @@ def _read(
     n_rows = min(n_rows, sum(header.rows for header in headers))
     dataset.set_slice(slice(0, n_rows))
     encoded: list[bytes | None] = []
+    recordings = _core.Recordings(root, retries=read.retries)
+    limits = native_limits(Limits())
     with contextlib.closing(iter(dataset)) as rows:
         while len(encoded) < n_rows:
             value: Any = next(rows)[column]
             if isinstance(value, dict):
-                value = cast("dict[str, Any]", value).get("bytes")
+                fields = cast("dict[str, Any]", value)
+                value = fields.get("bytes")
+                if value is None and root is not None:
+                    with contextlib.suppress(DecodeError, LimitError):
+                        value = recordings.read(fields.get("path"), limits=limits)
             if not (value is None or isinstance(value, bytes)):
                 what = f"column {column!r} holds no bytes of audio; name another"
                 raise SchemaError(what, column=column)

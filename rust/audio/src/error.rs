@@ -19,6 +19,13 @@ pub struct DecodeError {
 pub enum Reason {
     /// The value is null.
     Null,
+    /// The recording is a file of its own, which cannot be used.
+    File {
+        /// Why, in a word for programs.
+        key: &'static str,
+        /// The same for people, with the file.
+        why: String,
+    },
     /// There are no bytes.
     Empty,
     /// No known format begins like this.
@@ -146,6 +153,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("the audio is null; exclude the row"),
+            Self::File { why, .. } => f.write_str(why),
             Self::Empty => f.write_str("there are no bytes; exclude the row"),
             Self::UnknownFormat => {
                 f.write_str("the bytes are no known audio format; exclude the row")
@@ -246,6 +254,11 @@ impl Reason {
     /// This reason, before any codec is known.
     pub fn of_unknown(self) -> DecodeError {
         DecodeError { codec: None, reason: self }
+    }
+
+    /// Shorthand for [`Reason::File`].
+    pub fn file(key: &'static str, why: impl Into<String>) -> Self {
+        Self::File { key, why: why.into() }
     }
 
     /// Shorthand for [`Reason::MalformedHeader`].

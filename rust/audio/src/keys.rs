@@ -26,6 +26,7 @@ impl Reason {
     pub fn key(&self) -> &'static str {
         match self {
             Self::Null => "null",
+            Self::File { key, .. } => key,
             Self::Empty => "empty",
             Self::UnknownFormat => "unknown_format",
             Self::UnsupportedCodec(_) => "unsupported_codec",

@@ -1,6 +1,9 @@
 //! What came of a recording, and what was wrong with it.
 
-use super::error::Reason;
+use super::{
+    codec::Codec,
+    error::{DecodeError, Reason},
+};
 
 /// The kinds of damage that are counted.
 #[non_exhaustive]
@@ -112,6 +115,21 @@ impl DecodeReport {
     /// Frames that are zeros because nothing could be decoded.
     pub fn frames_missing(&self) -> u64 {
         self.frames_wanted.saturating_sub(self.frames_decoded)
+    }
+
+    /// Refuses a recording of which a larger share of frames is missing than `max_missing`.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Missing`].
+    pub fn check_missing(&self, codec: Codec, max_missing: Option<f64>) -> Result<(), DecodeError> {
+        let (wanted, missing) = (self.frames_wanted, self.frames_missing());
+        match max_missing {
+            Some(share) if missing as f64 > share * wanted as f64 => {
+                Err(Reason::Missing { missing, wanted }.of(codec))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -58,12 +58,38 @@ pub(crate) fn decode<'py>(
     seconds: Option<f64>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let spec = AudioSpec { crop: Crop::At { start, seconds }, pad: Pad::None, ..audio.spec()? };
+    decode_spec(py, &data, &spec, 0, None)
+}
+
+/// Decodes one recording as a row of a data set is decoded, with its crop and padding. `draw` says
+/// where a random crop lies.
+#[pyfunction]
+#[pyo3(signature = (data, audio, *, draw, max_missing))]
+pub(crate) fn decode_row<'py>(
+    py: Python<'py>,
+    data: PyBackedBytes,
+    audio: &AudioOptions,
+    draw: u64,
+    max_missing: Option<f64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    Ok(decode_spec(py, &data, &audio.spec()?, draw, max_missing)?.0)
+}
+
+/// The samples, and a report on the recording.
+fn decode_spec<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    spec: &AudioSpec,
+    draw: u64,
+    max_missing: Option<f64>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let (buf, shape, codec, report) = py.detach_core(|| {
         spec.validate().map_err(Error::config)?;
         DECODER.with_borrow_mut(|decoder| {
-            let plan = decoder.plan(&data, &spec, 0)?;
+            let plan = decoder.plan(data, spec, draw)?;
             let mut buf = AlignedBuf::zeroed(plan.n_bytes())?;
-            let report = decoder.render_bytes(&data, &plan, buf.as_bytes_mut())?;
+            let report = decoder.render_bytes(data, &plan, buf.as_bytes_mut())?;
+            report.check_missing(plan.info().codec, max_missing)?;
             let shape = match spec.channels {
                 Channels::Mono => vec![plan.n_frames()],
                 _ => vec![usize::from(plan.n_channels()), plan.n_frames()],

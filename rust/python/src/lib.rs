@@ -15,6 +15,8 @@ mod options;
 mod order;
 mod pages;
 mod pipeline;
+mod random_access;
+mod recordings;
 mod runtime;
 mod selection;
 mod shards;
@@ -27,7 +29,7 @@ use pyo3::pymodule;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::audio::{Checked, check, decode, probe};
+    use super::audio::{Checked, check, decode, decode_row, probe};
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
@@ -40,6 +42,10 @@ mod _core {
     use super::order::{Order, Positions};
     #[pymodule_export]
     use super::pipeline::{Element, Opened, Pipeline, Reads, element_spec};
+    #[pymodule_export]
+    use super::random_access::RandomAccess;
+    #[pymodule_export]
+    use super::recordings::Recordings;
     #[pymodule_export]
     use super::selection::{Sampling, Selection};
     #[pymodule_export]

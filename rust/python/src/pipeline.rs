@@ -25,7 +25,7 @@ use crate::{
 
 /// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
 /// be answered.
-const SIGNAL_CHECK: Duration = Duration::from_millis(25);
+pub(crate) const SIGNAL_CHECK: Duration = Duration::from_millis(25);
 
 /// A running stream: see the core's `Pipeline`.
 #[pyclass(frozen, module = "gristmill._core")]
@@ -35,7 +35,7 @@ pub(crate) struct Pipeline {
     conversion: Conversion,
 }
 
-/// What one call of `next` delivers.
+/// One element, as it is delivered.
 #[pyclass(frozen, get_all, module = "gristmill._core")]
 #[derive(Debug)]
 pub(crate) struct Element {
@@ -83,7 +83,7 @@ impl Pipeline {
     fn next(&self, py: Python<'_>) -> PyResult<Option<Element>> {
         let element = self.wait(py).and_then(|batch| {
             let Some(batch) = batch else { return Ok(None) };
-            let element = self.element(py, batch)?;
+            let element = Element::new(py, batch, self.conversion)?;
             self.inner.handed_over();
             Ok(Some(element))
         });
@@ -142,19 +142,22 @@ impl Pipeline {
             }
         }
     }
+}
 
-    fn element(&self, py: Python<'_>, mut batch: Batch) -> PyResult<Element> {
+impl Element {
+    /// What a batch becomes.
+    pub(crate) fn new(py: Python<'_>, mut batch: Batch, conversion: Conversion) -> PyResult<Self> {
         let (bad, damaged) = (std::mem::take(&mut batch.bad), std::mem::take(&mut batch.damaged));
         let n_bad = bad.iter().filter(|bad| !bad.is_substitute).count();
         let n_rows = batch.n_rows;
         let columns = match batch.n_delivered {
             0 => None,
-            _ => Some(batch_to_dict(py, batch, self.conversion)?.unbind()),
+            _ => Some(batch_to_dict(py, batch, conversion)?.unbind()),
         };
         let bad = bad.into_iter().map(|row| bad_row(py, row)).collect::<PyResult<Vec<_>>>()?;
         let damaged = damaged.into_iter().map(|row| damaged_row(py, row));
         let damaged = damaged.collect::<PyResult<Vec<_>>>()?;
-        Ok(Element {
+        Ok(Self {
             n_rows,
             columns,
             damaged_rows: PyTuple::new(py, damaged)?.unbind(),

@@ -41,6 +41,7 @@ def diagnose(
     crop_seconds: float = 5.0,
     sample_rate: int | None = None,
     column: str | None = None,
+    root: str | None = None,
     seconds: float = 24.0,
     on_step: OnStep | None = None,
 ) -> Diagnosis:
@@ -59,6 +60,7 @@ def diagnose(
         crop_seconds: Length of its random crops.
         sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
         column: The audio column; `None` takes the one that the Hugging Face features call audio.
+        root: The folder of the recordings of rows that hold a path, as in `Audio`.
         seconds: Time for all measurements together, about.
         on_step: Is told what is measured.
 
@@ -67,7 +69,7 @@ def diagnose(
         SchemaError: There is no audio column, or nothing in it can be decoded.
         ValueError: A number is out of range.
     """
-    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds)
+    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds, root)
     step_seconds = checks.number(
         "step_seconds", step_seconds, 0, 1e9, above=True, write="step_seconds=0.3", none=True
     )
@@ -75,7 +77,7 @@ def diagnose(
     began = time.monotonic()
     headers, _ = read_headers(paths)
     name = audio_column(headers, job.column)
-    sample, rows = draw(headers, name, _SAMPLE_ROWS, ReadOptions())
+    sample, rows = draw(headers, name, _SAMPLE_ROWS, ReadOptions(), job.root)
     if not rows:
         raise SchemaError(
             f"nothing in a sample of {sample.rows} rows of column {name!r} can be decoded; "

@@ -15,7 +15,14 @@ from gristmill import _core, checks
 from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
 from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import CorruptShardError
-from gristmill.options import Limits, ReadOptions, check_limits, native_limits, read_options
+from gristmill.options import (
+    Limits,
+    ReadOptions,
+    check_limits,
+    check_root,
+    native_limits,
+    read_options,
+)
 from gristmill.paths import Paths, as_list
 from gristmill.tools.headers import OnShard, OnShards, read_headers
 from gristmill.tools.scan.log import SUFFIX, Checkpoint, ScanLog
@@ -47,6 +54,7 @@ class Scan:
         limits: What a recording may ask for; `None` is `Limits()`.
         read: Threads, requests, and where sidecars are; `num_threads` decode.
         restart: Forgets what an earlier scan left.
+        root: The folder of the recordings of rows that hold a path, as in `Audio`.
 
     Raises:
         ValueError: There is no such part.
@@ -63,6 +71,7 @@ class Scan:
         limits: Limits | None = None,
         read: ReadOptions | None = None,
         restart: bool = False,
+        root: str | os.PathLike[str] | None = None,
     ) -> None:
         self._paths = as_list(paths)
         self._column = checks.text("column", column, write='column="audio"', none=True)
@@ -71,6 +80,7 @@ class Scan:
         self._limits = check_limits(limits)
         self._read = read_options(read)
         self._restart = checks.flag("restart", restart)
+        self._root = check_root("root", root)
         file = checks.file_path("quarantine", quarantine, none=True)
         self.quarantine: str | None = None if file is None else part_path(file, self._part)
         """The file that this part writes bad rows to."""
@@ -132,7 +142,8 @@ class Scan:
             self._began = time.monotonic()
             try:
                 limits = native_limits(self._limits)
-                job = Job(self._headers, column, not self._fast, limits)
+                recordings = _core.Recordings(self._root, retries=self._read.retries)
+                job = Job(self._headers, column, not self._fast, limits, recordings)
                 self._scan(job, quarantine, on_rows)
                 self._checkpoint.is_finished = True
             finally:
@@ -294,6 +305,7 @@ def scan(
     limits: Limits | None = None,
     read: ReadOptions | None = None,
     restart: bool = False,
+    root: str | os.PathLike[str] | None = None,
     on_rows: OnRows | None = None,
 ) -> ScanReport:
     """Decodes every row, in as many threads as there are CPUs, and reports the bad ones.
@@ -311,6 +323,7 @@ def scan(
         limits: What a recording may ask for.
         read: Threads, requests, and where sidecars are.
         restart: Forgets what an earlier scan left.
+        root: The folder of the recordings of rows that hold a path.
         on_rows: Is told the progress, about ten times a second.
 
     Raises:
@@ -327,6 +340,7 @@ def scan(
         limits=limits,
         read=read,
         restart=restart,
+        root=root,
     )
     return one.run(on_rows)
 

@@ -39,6 +39,7 @@ class Job:
     column: str
     decode: bool
     limits: _core.Limits
+    recordings: _core.Recordings
 
     def check(self, element: dict[str, Any]) -> RowOutcome:
         """Checks a row of encoded audio, as an iterator delivers it."""
@@ -64,6 +65,9 @@ class Job:
             return Finding("damaged", bad, report.frames_promised, missing, damage)
 
         try:
+            if data is None:
+                data = self.recordings.read(path, limits=self.limits, shard=header.path, row=row)
+                n_bytes = len(data)
             found = _core.check(
                 data, decode=self.decode, limits=self.limits, shard=header.path, row=row
             )

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{context::Context, dataset::Dataset, queue::CompleteBatch, row_task::StreamItems};
+use super::{
+    context::{Context, StreamContext},
+    dataset::Dataset,
+    queue::CompleteBatch,
+    row_task::StreamItems,
+};
 use crate::{
     batch::{AudioSlots, Batch, Reservation, Row, assemble},
     error::Result,
@@ -12,17 +17,19 @@ use crate::{
 /// Joins the rows of batches.
 #[derive(Debug)]
 pub(super) struct Assembler {
-    pub(super) context: Arc<Context>,
+    pub(super) context: Arc<StreamContext>,
 }
 
 impl Assembler {
     /// Joins the rows of a batch that is complete.
     pub(super) fn finish(&self, dataset: &Dataset, complete: CompleteBatch<StreamItems>) {
         let CompleteBatch { first, rows, lease, reserved } = complete;
-        let (batch, other_bytes) = self.join(dataset, rows, lease, reserved);
+        let (batch, other_bytes) = self.context.join(dataset, rows, lease, reserved);
         self.context.update(|queue| queue.finish_batch(first, batch, other_bytes));
     }
+}
 
+impl Context {
     /// The batch of these rows, or the error of the first that failed; and the bytes that the batch
     /// takes besides its slots.
     pub(super) fn join(
@@ -32,7 +39,7 @@ impl Assembler {
         lease: Lease,
         reserved: Option<Permit>,
     ) -> (Result<Batch>, usize) {
-        let Context { options, account, metrics, .. } = &*self.context;
+        let Self { options, account, metrics, .. } = self;
         let reservation = Reservation::new(reserved.unwrap_or_else(|| account.take(0)));
         let shape = dataset.slot_shape.as_deref().unwrap_or_default();
         let audio = AudioSlots { shape, sample_type: dataset.sample_type(), lease };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, cast::AsArray};
+use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Schema};
 
 use super::{
@@ -11,11 +11,12 @@ use super::{
     decoders::DecodedRow,
     load_cache::{LoadCache, Lookup},
     options::OnError,
-    row_task::{Attempt, RawBlob, ReadStage, ReadTask, RowTask},
+    recording_file::path_in,
+    row_task::{Attempt, RawBlob, ReadStage, RowTask},
     table_cache::BatchId,
 };
 use crate::{
-    batch::{BadRow, SizeLimit, Value, value},
+    batch::BadRow,
     error::{Error, ErrorKind, Result},
     order::{RowId, Step},
     shard::{Projection, Shard, Table},
@@ -25,15 +26,12 @@ use gristmill_audio::Reason;
 /// Cached bytes of the tables of paths: those of a few record batches.
 const PATHS_LIMIT: usize = 1 << 20;
 
-/// Longer paths are ignored.
-const MAX_PATH_BYTES: usize = 1 << 16;
-
 /// The column of the recordings' original paths: the audio column's child `path`, beside `bytes`.
 #[derive(Debug)]
 pub(super) struct PathColumn(Projection);
 
 impl PathColumn {
-    const NAME: &'static str = "path";
+    pub(super) const NAME: &'static str = "path";
 
     /// That of this audio column; `None` where there is none, or it is not text.
     pub(super) fn find(schema: &Schema, audio: &str) -> Option<Self> {
@@ -50,7 +48,7 @@ impl PathColumn {
 #[derive(Debug)]
 pub(super) enum Replacement {
     /// Another row, once it is read.
-    Row(ReadTask),
+    Row(Box<RowTask>),
     Zeros,
     Nothing,
 }
@@ -126,7 +124,7 @@ impl BadRows {
             n_tried: n_tried + 1,
         };
         let task = RowTask { index, attempt, stage: ReadStage::Table };
-        Ok(Replacement::Row(ReadTask::Row(Box::new(task))))
+        Ok(Replacement::Row(Box::new(task)))
     }
 
     fn bad_row(
@@ -158,19 +156,12 @@ impl BadRows {
     }
 
     /// The original path of this row's recording. Errors are ignored: the row is bad anyway.
-    fn path_of(&self, dataset: &Dataset, shard: &Shard, id: RowId) -> Option<String> {
+    pub(super) fn path_of(&self, dataset: &Dataset, shard: &Shard, id: RowId) -> Option<String> {
         let PathColumn(projection) = dataset.paths.as_ref()?;
         let (batch, table_row) = shard.locate(id.row)?;
         let table = self.path_table(shard, (id.shard, batch), projection)?;
         let audio = table.columns.columns().first()?.as_struct_opt()?;
-        if table_row >= audio.len() || audio.is_null(table_row) {
-            return None;
-        }
-        let path = audio.column_by_name(PathColumn::NAME)?;
-        match value(path, table_row, &SizeLimit::new(MAX_PATH_BYTES)) {
-            Ok(Value::Text(path)) => Some(path),
-            _ => None,
-        }
+        path_in(audio, table_row)
     }
 
     fn path_table(

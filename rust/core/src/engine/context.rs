@@ -1,8 +1,12 @@
-//! What all parts of a stream refer to.
+//! What all parts of a stream, or of random access, refer to.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::{
@@ -11,13 +15,12 @@ use super::{
 };
 use crate::{memory::Account, metrics::Metrics, store::Store};
 
-/// A stream's options, data set and queue, and its share of the process's resources.
+/// The options, the data set, and a share of the process's resources.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) options: Options,
     /// Set once the shards are open.
     pub(super) dataset: OnceLock<Dataset>,
-    pub(super) queue: Arc<SharedQueue<StreamItems>>,
     pub(super) account: Arc<Account>,
     pub(super) store: Arc<Store>,
     pub(super) metrics: Metrics,
@@ -28,10 +31,53 @@ impl Context {
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
+}
 
+/// The context of a stream, with its queue.
+#[derive(Debug)]
+pub(super) struct StreamContext {
+    pub(super) context: Arc<Context>,
+    pub(super) queue: Arc<SharedQueue<StreamItems>>,
+}
+
+impl Deref for StreamContext {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+impl StreamContext {
     /// Changes the queue, wakes those that can go on, and times idle readers.
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut Queue<StreamItems>) -> T) -> T {
         let n_readers = self.options.n_readers();
         self.queue.update_timed(&self.metrics.idle, n_readers, change)
+    }
+}
+
+/// Who is told what happens while rows are read: rows may wait for it.
+pub(super) trait ReadEvents: fmt::Debug + Send + Sync {
+    /// The number of loads of tables and blocks that have ended, well or not.
+    fn n_loads(&self) -> u64;
+
+    /// One more has ended.
+    fn load_ended(&self);
+
+    /// The requests of an urgent row were sent.
+    fn requested(&self, index: u64);
+}
+
+impl ReadEvents for StreamContext {
+    fn n_loads(&self) -> u64 {
+        self.queue.read(Queue::n_loads)
+    }
+
+    fn load_ended(&self) {
+        self.update(Queue::load_ended);
+    }
+
+    fn requested(&self, index: u64) {
+        self.update(|queue| queue.requested(index));
     }
 }

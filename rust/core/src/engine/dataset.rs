@@ -17,6 +17,7 @@ use super::{
     Runtime,
     bad_rows::PathColumn,
     options::{AudioRequest, OnError, Options},
+    recording_file::RecordingFiles,
 };
 
 /// The opened shards, their order, and what is read of each row.
@@ -37,6 +38,8 @@ pub(super) struct Dataset {
     pub(super) fingerprint: Fingerprint,
     /// The recordings' original paths, which are read for bad rows only.
     pub(super) paths: Option<PathColumn>,
+    /// Where the recordings of rows without bytes lie; `None` where that was not said.
+    pub(super) files: Option<RecordingFiles>,
     /// The position at which the stream was resumed, as (epoch, index).
     pub(super) start: (u64, u64),
     /// The rows of the first batch, if they have blobs.
@@ -90,7 +93,12 @@ impl Dataset {
         let mut blobs: Vec<String> = known.into_iter().filter(|name| wanted(name)).collect();
         blobs.extend(decoded.filter(|name| !blobs.contains(name)).cloned());
         let is_all_decoded = blobs.iter().all(|name| Some(name) == decoded);
-        let project = if is_all_decoded { Projection::without_siblings } else { Projection::new };
+        let has_files = options.root.is_some();
+        let project = if is_all_decoded && !has_files {
+            Projection::without_siblings
+        } else {
+            Projection::new
+        };
         let projection = project(schema, columns.as_deref(), &blobs).map_err(named)?;
         check_supported(&projection.small_schema(), &options.styles).map_err(named)?;
 
@@ -126,6 +134,14 @@ impl Dataset {
             return Err(named(Error::schema(VALID, reason)));
         }
         let paths = audio.as_ref().and_then(|(name, _)| PathColumn::find(schema, name));
+        let files = match (&options.root, decoded.filter(|_| paths.is_some())) {
+            (Some(root), Some(name)) => {
+                let small = projection.small_schema();
+                let column = small.fields().iter().position(|field| field.name() == name);
+                column.map(|column| RecordingFiles::open(root, column)).transpose()?
+            }
+            _ => None,
+        };
         let audio = audio.and_then(|(name, spec)| {
             blobs.iter().position(|blob| *blob == name).map(|k| (k, spec))
         });
@@ -148,6 +164,7 @@ impl Dataset {
             slot_shape,
             fingerprint,
             paths,
+            files,
             start: (0, 0),
             urgent: 0..0,
         })

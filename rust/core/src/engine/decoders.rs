@@ -1,4 +1,4 @@
-//! The decoding threads' work for a stream: decoding rows into their slots.
+//! Decoding rows into their slots, or putting others in the places of bad ones.
 
 use std::{
     sync::{Arc, Mutex},
@@ -6,61 +6,37 @@ use std::{
 };
 
 use super::{
-    assembler::Assembler,
     bad_rows::{BadRows, Replacement, is_of_row},
     context::Context,
     dataset::Dataset,
-    pool::{TIME_SLICE, Work},
-    queue::Queue,
-    row_task::{EncodedRow, RawBlob},
+    recording_file::without_root,
+    row_task::{EncodedRow, RawBlob, RowTask},
 };
 use crate::{
     batch::{BadRow, BlobValue, DamagedRow, Row, RowOutcome},
-    error::{Error, ErrorKind, Result},
+    error::Result,
     memory::{Account, AlignedBuf, Buffer, Permit},
     shard::Shard,
     sync::lock_std,
 };
-use gristmill_audio::{Channels, Codec, DecodeError, DecodeReport, Decoder, Reason};
+use gristmill_audio::{Channels, Decoder, Reason};
 
-/// The decoders of one stream.
+/// Decodes the rows of one stream, or those that are asked for, on any thread.
 #[derive(Debug)]
-pub(super) struct Decoders {
+pub(super) struct RowDecoder {
     context: Arc<Context>,
-    assembler: Arc<Assembler>,
     bad_rows: BadRows,
     /// Decoders that no thread uses, which keep tables between rows.
     idle: Mutex<Vec<Decoder>>,
 }
 
-impl Work for Decoders {
-    fn n_ready(&self) -> usize {
-        self.context.queue.n_read()
-    }
-
-    fn max_threads(&self) -> usize {
-        self.context.options.n_threads()
-    }
-
-    fn run(&self, is_alone: bool) {
-        let Some(dataset) = self.context.dataset.get() else { return };
-        let mut decoder = lock_std(&self.idle).pop().unwrap_or_else(|| {
-            let mut decoder = Decoder::default();
-            decoder.set_cancel(Arc::clone(&self.context.closed));
-            decoder
-        });
-        let began = Instant::now();
-        while !self.context.is_closed() && self.decode_next(dataset, &mut decoder) {
-            if !is_alone || began.elapsed() > TIME_SLICE {
-                break;
-            }
-        }
-        lock_std(&self.idle).push(decoder);
-    }
-
-    fn panicked(&self, message: String) {
-        self.context.queue.fail(Error::new(ErrorKind::WorkerPanicked(message)));
-    }
+/// What comes of decoding a row.
+#[derive(Debug)]
+pub(super) enum Decoded {
+    /// The finished row, or its error.
+    Row(Result<Row>),
+    /// Another row takes its place, once it is read.
+    Substitute(Box<RowTask>),
 }
 
 /// A row's decoded audio.
@@ -71,10 +47,22 @@ struct DecodedAudio {
     damage: Option<Box<DamagedRow>>,
 }
 
-impl Decoders {
-    pub(super) fn new(context: &Arc<Context>, assembler: Arc<Assembler>) -> Self {
+impl RowDecoder {
+    pub(super) fn new(context: &Arc<Context>) -> Self {
         let bad_rows = BadRows::new(context);
-        Self { context: Arc::clone(context), assembler, bad_rows, idle: Mutex::default() }
+        Self { context: Arc::clone(context), bad_rows, idle: Mutex::default() }
+    }
+
+    /// Runs `work` with a decoder of this thread's own.
+    pub(super) fn with_decoder<T>(&self, work: impl FnOnce(&mut Decoder) -> T) -> T {
+        let mut decoder = lock_std(&self.idle).pop().unwrap_or_else(|| {
+            let mut decoder = Decoder::default();
+            decoder.set_cancel(Arc::clone(&self.context.closed));
+            decoder
+        });
+        let result = work(&mut decoder);
+        lock_std(&self.idle).push(decoder);
+        result
     }
 
     /// Frees what is kept between rows.
@@ -83,14 +71,19 @@ impl Decoders {
         self.bad_rows.clear();
     }
 
-    /// Decodes the first of the rows that are read. Returns whether there was one.
-    fn decode_next(&self, dataset: &Dataset, decoder: &mut Decoder) -> bool {
-        let next = self.context.update(Queue::next_decode);
-        let Some((index, read, mut slot)) = next else { return false };
+    /// Decodes the row at `index` of the stream, in `slot` if there is one. The slot stays with the
+    /// caller where another row takes this one's place.
+    pub(super) fn decode_row(
+        &self,
+        dataset: &Dataset,
+        decoder: &mut Decoder,
+        (index, read): (u64, EncodedRow),
+        slot: &mut Option<AlignedBuf>,
+    ) -> Decoded {
         let began = Instant::now();
         let (id, step) = (read.attempt.step.row, read.attempt.step);
         let mut row = DecodedRow::new(read);
-        let decoded = self.decode(dataset, decoder, &mut row, &mut slot);
+        let decoded = self.decode(dataset, decoder, &mut row, slot);
         let (took, resampling) = (began.elapsed(), decoder.take_resampling());
         let metrics = &self.context.metrics;
         metrics.decode.record(took.saturating_sub(resampling));
@@ -99,7 +92,7 @@ impl Decoders {
         }
         let counts = dataset.row_counts.get(id.shard as usize);
         let account = &self.context.account;
-        let row = match decoded {
+        Decoded::Row(match decoded {
             Ok(audio) => {
                 if let Some(counts) = counts {
                     counts.good(audio.damage.is_some());
@@ -117,13 +110,9 @@ impl Decoders {
                 };
                 let error = error.in_row(id.row);
                 match self.bad_rows.replacement(dataset, index, &mut row, error) {
-                    Ok(Replacement::Row(task)) => {
-                        drop(row);
-                        self.context.update(|queue| queue.replace(index, task, slot));
-                        return true;
-                    }
+                    Ok(Replacement::Row(task)) => return Decoded::Substitute(task),
                     Ok(Replacement::Zeros) => {
-                        let value = masked(dataset, &mut slot);
+                        let value = masked(dataset, slot);
                         row.outcome = RowOutcome::Masked;
                         row.finish(dataset, account, value, None)
                     }
@@ -135,12 +124,7 @@ impl Decoders {
                     Err(error) => Err(error),
                 }
             }
-        };
-        let complete = self.context.update(|queue| queue.finish_decoded(index, row));
-        if let Some(complete) = complete {
-            self.assembler.finish(dataset, complete);
-        }
-        true
+        })
     }
 
     /// The row's audio, in `slot` if there is one. On an error the slot stays with the caller.
@@ -161,10 +145,16 @@ impl Decoders {
         let draw = step.draw(self.context.options.crop_seed, key);
         let blob = row.read.blobs.get(*k);
         let Some(bytes) = blob.and_then(RawBlob::as_slice) else {
-            let too_long = blob.and_then(RawBlob::n_bytes);
-            let too_long = too_long.and_then(|n_bytes| spec.limits.check_bytes(n_bytes).err());
-            let reason = too_long.unwrap_or(Reason::Null);
-            return Err(reason.of_unknown().into());
+            let reason = match blob {
+                Some(RawBlob::Unreadable(reason)) => Some(reason.clone()),
+                Some(RawBlob::TooLong(n_bytes)) => spec.limits.check_bytes(*n_bytes).err(),
+                _ if dataset.files.is_some() => None,
+                _ => {
+                    let path = shard.and_then(|shard| self.bad_rows.path_of(dataset, shard, id));
+                    path.map(|path| without_root(&path))
+                }
+            };
+            return Err(reason.unwrap_or(Reason::Null).of_unknown().into());
         };
         let plan = decoder.plan(bytes, spec, draw)?;
         let codec = plan.info().codec;
@@ -183,24 +173,13 @@ impl Decoders {
             let permit: Permit = decoding.split(plan.n_bytes());
             (Some(BlobValue::Own(Buffer::with_permit(buf, permit), shape)), report)
         };
-        self.check_missing(codec, &report)?;
+        report.check_missing(codec, self.context.options.max_missing)?;
         let damage = (!report.damage.is_empty()).then(|| {
             let shard = shard.map(|shard| Arc::clone(shard.name())).unwrap_or_default();
             Box::new(DamagedRow { shard, row: id.row, codec, report })
         });
         let in_slot = || slot.take().map_or(BlobValue::Null, BlobValue::Slot);
         Ok(DecodedAudio { value: value.unwrap_or_else(in_slot), damage })
-    }
-
-    /// Refuses a row of which more frames are missing than allowed.
-    fn check_missing(&self, codec: Codec, report: &DecodeReport) -> Result<(), DecodeError> {
-        let (wanted, missing) = (report.frames_wanted, report.frames_missing());
-        match self.context.options.max_missing {
-            Some(share) if missing as f64 > share * wanted as f64 => {
-                Err(Reason::Missing { missing, wanted }.of(codec))
-            }
-            _ => Ok(()),
-        }
     }
 }
 

@@ -15,6 +15,7 @@ mod batch_task;
 mod block_cache;
 mod context;
 mod dataset;
+mod decode_work;
 mod decoders;
 #[cfg(any(test, feature = "bench"))]
 #[cfg_attr(not(feature = "bench"), allow(dead_code, unreachable_pub))] // then only for its test
@@ -24,7 +25,9 @@ mod load_cache;
 mod options;
 mod pool;
 mod queue;
+mod random_access;
 mod readers;
+mod recording_file;
 mod resume;
 mod row_reader;
 mod row_task;
@@ -47,6 +50,8 @@ pub use drive::pass_rows;
 pub use element_spec::element_spec;
 pub use options::{AudioRequest, OnError, Options, default_requests, max_open_rows};
 pub use queue::Next;
+pub use random_access::{RandomAccess, Request};
+pub use recording_file::Recordings;
 pub use resume::Start;
 
 pub use crate::threads::{parallel_for_each, usable_cpus};
@@ -54,8 +59,8 @@ pub use crate::threads::{parallel_for_each, usable_cpus};
 use self::{
     assembler::Assembler,
     block_cache::BlockCache,
-    context::Context,
-    decoders::Decoders,
+    context::{Context, StreamContext},
+    decode_work::Decoders,
     pool::{Floor, Pool},
     queue::Queue,
     readers::Readers,
@@ -127,7 +132,7 @@ pub struct Opened {
 /// pipelines, or end a moment later if there are none.
 #[derive(Debug)]
 pub struct Pipeline {
-    context: Arc<Context>,
+    context: Arc<StreamContext>,
     readers: Arc<Readers>,
     decoders: Arc<Decoders>,
     /// Permits for the Python objects of the last two batches. Their end is not reported, and a
@@ -163,20 +168,26 @@ impl Pipeline {
         let context = Arc::new(Context {
             options,
             dataset: OnceLock::new(),
-            queue,
             account,
             store: Arc::new(store),
             metrics: Metrics::default(),
             closed,
         });
-        let assembler = Arc::new(Assembler { context: Arc::clone(&context) });
+        let stream = Arc::new(StreamContext { context: Arc::clone(&context), queue });
+        let assembler = Arc::new(Assembler { context: Arc::clone(&stream) });
         let tables = TableCache::new(&context.account, budget, max_referenced);
-        let blocks = BlockCache::new(&context.account, budget);
-        let reader = RowReader { context: Arc::clone(&context), tables, blocks };
-        let decoders = Arc::new(Decoders::new(&context, Arc::clone(&assembler)));
+        let blocks = Some(BlockCache::new(&context.account, budget));
+        let events = Arc::clone(&stream) as _;
+        let reader = RowReader { context, events, tables, blocks };
+        let decoders = Arc::new(Decoders::new(&stream, Arc::clone(&assembler)));
         let readers = Arc::new(Readers::new(start, reader, assembler));
-        let pipeline =
-            Self { context, readers, decoders, delivered: Arc::default(), pid: process::id() };
+        let pipeline = Self {
+            context: stream,
+            readers,
+            decoders,
+            delivered: Arc::default(),
+            pid: process::id(),
+        };
         let decoding = runtime.decoders.join(Arc::clone(&pipeline.decoders) as _)?;
         match runtime.readers.join(Arc::clone(&pipeline.readers) as _) {
             Ok(reading) => pipeline.context.queue.set_clients(reading, decoding),
@@ -195,7 +206,8 @@ impl Pipeline {
     /// That of opening the shards, or of the first row of this batch that failed;
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Self::close`], also while waiting.
     pub fn next(&self, timeout: Duration) -> Result<Next<Batch>> {
-        let Context { metrics, queue, options, .. } = &*self.context;
+        let StreamContext { context, queue } = &*self.context;
+        let Context { metrics, options, .. } = &**context;
         let consumer = &metrics.consumer;
         consumer.requested();
         let mut next = queue.next(timeout, |waited| consumer.waited(waited));
@@ -266,7 +278,8 @@ impl Pipeline {
         if self.pid != process::id() {
             return;
         }
-        let Context { closed, queue, account, store, metrics, .. } = &*self.context;
+        let StreamContext { context, queue } = &*self.context;
+        let Context { closed, account, store, metrics, .. } = &**context;
         closed.store(true, Ordering::Release);
         queue.close();
         queue.join();

@@ -22,6 +22,8 @@ pub struct Options {
     pub columns: Option<Vec<String>>,
     /// Which column is decoded, and how.
     pub audio: AudioRequest,
+    /// The folder of the recordings of rows that hold a path and no bytes.
+    pub root: Option<PathBuf>,
     /// Order, epochs, and the part of them that is delivered here.
     pub order: OrderSpec,
     /// The seed of random crops.

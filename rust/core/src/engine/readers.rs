@@ -11,7 +11,7 @@ use std::{
 use super::{
     assembler::Assembler,
     batch_task::BatchTask,
-    context::Context,
+    context::{Context, StreamContext},
     dataset::Dataset,
     decoders::DecodedRow,
     pool::{TIME_SLICE, Work},
@@ -39,7 +39,7 @@ const DELIVERED_SHARE: usize = 64;
 /// The readers of one stream.
 #[derive(Debug)]
 pub(super) struct Readers {
-    context: Arc<Context>,
+    context: Arc<StreamContext>,
     start: Start,
     is_opening: AtomicBool,
     reader: RowReader,
@@ -79,14 +79,16 @@ impl Work for Readers {
 
 impl Readers {
     pub(super) fn new(start: Start, reader: RowReader, assembler: Arc<Assembler>) -> Self {
-        let context = Arc::clone(&reader.context);
+        let context = Arc::clone(&assembler.context);
         Self { context, start, is_opening: AtomicBool::new(false), reader, assembler }
     }
 
     /// Frees cached tables and blocks.
     pub(super) fn clear(&self) {
         self.reader.tables.clear();
-        self.reader.blocks.clear();
+        if let Some(blocks) = &self.reader.blocks {
+            blocks.clear();
+        }
     }
 
     /// `(hits, loads, bytes now)` of tables.
@@ -107,7 +109,7 @@ impl Readers {
     }
 
     fn try_open(&self) -> Result<()> {
-        let Context { options, store, metrics, .. } = &*self.context;
+        let Context { options, store, metrics, .. } = &**self.context;
         let mut dataset = Dataset::open(options, store)?;
         let rows_per_batch = options.rows_per_batch() as u64;
         let (first, position) = self.start.resume(&mut dataset, rows_per_batch)?;
@@ -270,7 +272,7 @@ impl Readers {
         }
         let reserved = batch.reserved.take();
         let (batch, other_bytes) =
-            self.assembler.join(dataset, batch.into_rows(), Lease::default(), reserved);
+            self.context.join(dataset, batch.into_rows(), Lease::default(), reserved);
         let unfinished = self.context.update(|queue| {
             queue.finish_whole(first, batch, other_bytes);
             queue.first_unfinished()

@@ -4,10 +4,11 @@ use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
     block_cache::{BlockCache, RowLookup},
-    context::Context,
+    context::{Context, ReadEvents},
     dataset::Dataset,
     load_cache::Lookup,
-    queue::{Queue, WaitFor},
+    queue::WaitFor,
+    recording_file,
     row_task::{BlobLocation, EncodedRow, Located, RawBlob, ReadStage, RowTask, copy_of},
     table_cache::{BatchId, TableCache},
 };
@@ -15,15 +16,18 @@ use crate::{
     error::{Error, Result},
     memory::{Buffer, Permit},
     shard::{Blob, BlobBlock, Shard, Table},
+    store::RangeReader,
 };
-use gristmill_audio::{self as audio, AudioInfo, AudioSpec, Channels, SampleType};
+use gristmill_audio::{self as audio, AudioInfo, AudioSpec, Channels, Reason, SampleType};
 
-/// Reads the rows of one stream, on any thread.
+/// Reads the rows of one stream, or those that are asked for, on any thread.
 #[derive(Debug)]
 pub(super) struct RowReader {
     pub(super) context: Arc<Context>,
+    pub(super) events: Arc<dyn ReadEvents>,
     pub(super) tables: TableCache,
-    pub(super) blocks: BlockCache,
+    /// `None` where neighbouring rows are hardly ever read at about the same time.
+    pub(super) blocks: Option<BlockCache>,
 }
 
 /// A table, or what must happen before it can be loaded.
@@ -127,13 +131,13 @@ impl RowReader {
         index: u64,
         ((_, batch), table_row): (BatchId, usize),
     ) {
-        let has_blocks = self.context.options.order.is_nearly_file_order();
+        let has_blocks = self.blocks.is_some() && self.context.options.order.is_nearly_file_order();
         let wanted = |k, n_bytes| {
             (!has_blocks || n_bytes >= BlobBlock::SMALL_BLOB) && !dataset.is_too_long(k, n_bytes)
         };
         let has_all = shard.readahead_row(batch, table_row, &dataset.projection, wanted);
         if has_all && !has_blocks && dataset.is_urgent(index) {
-            self.context.update(|queue| queue.requested(index));
+            self.events.requested(index);
         }
     }
 
@@ -155,7 +159,7 @@ impl RowReader {
                     .tables
                     .time(|| shard.load_table_within(batch.1, projection, budget, on_size))
             });
-            self.context.update(Queue::load_ended);
+            self.events.load_ended();
             if let Some(table) = loaded? {
                 return Ok(TableLookup::Loaded(table));
             }
@@ -164,7 +168,7 @@ impl RowReader {
             return Ok(TableLookup::Loaded(table));
         }
         // Counted before the look-up, so that a load which ends after it is noticed.
-        let after = self.context.queue.read(Queue::n_loads);
+        let after = self.events.n_loads();
         let known = shard.table_size(batch.1, projection)?;
         Ok(match self.tables.find(batch) {
             Lookup::Loaded(table) => TableLookup::Loaded(table),
@@ -191,7 +195,17 @@ impl RowReader {
         let mut pending = VecDeque::with_capacity(dataset.blobs.len());
         for k in 0..dataset.blobs.len() {
             pending.push_back(match table.blob(k, table_row) {
-                None => BlobLocation::Loaded(RawBlob::Null),
+                None => match self.own_file(dataset, k, &table, table_row)? {
+                    Some(Ok(file)) if dataset.is_too_long(k, file.len()) => {
+                        BlobLocation::Loaded(RawBlob::TooLong(file.len()))
+                    }
+                    Some(Ok(file)) => {
+                        n_bytes = n_bytes.saturating_add(file.len());
+                        BlobLocation::OwnFile(Box::new(file))
+                    }
+                    Some(Err(reason)) => BlobLocation::Loaded(RawBlob::Unreadable(reason)),
+                    None => BlobLocation::Loaded(RawBlob::Null),
+                },
                 Some(Blob::Bytes(buffer)) if is_heavy => {
                     BlobLocation::Loaded(RawBlob::Own(copy_of(&buffer, account)?))
                 }
@@ -201,10 +215,10 @@ impl RowReader {
                 }
                 Some(Blob::Range(range)) => {
                     n_bytes = n_bytes.saturating_add(range.end - range.start);
-                    match self.blocks.block_of(options, &table, batch, (k, table_row), &range) {
-                        Some(row) => BlobLocation::InBlock(row),
-                        None => BlobLocation::InFile(range),
-                    }
+                    let block = self.blocks.as_ref().and_then(|blocks| {
+                        blocks.block_of(options, &table, batch, (k, table_row), &range)
+                    });
+                    block.map_or(BlobLocation::InFile(range), BlobLocation::InBlock)
                 }
             });
         }
@@ -223,6 +237,22 @@ impl RowReader {
         Ok((Located { table, table_row, pending, blobs: Vec::new(), permit: None }, wait))
     }
 
+    /// The file that a row without bytes names; `None` where it names none, or none is wanted.
+    fn own_file(
+        &self,
+        dataset: &Dataset,
+        blob: usize,
+        table: &Table,
+        table_row: usize,
+    ) -> Result<Option<Result<RangeReader, Reason>>> {
+        match &dataset.files {
+            Some(files) if dataset.audio.as_ref().is_some_and(|(audio, _)| *audio == blob) => {
+                files.of_row(&self.context.store, table, table_row)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Reads the row's blobs. `permit` is for the block that it waited for.
     fn read_blobs(
         &self,
@@ -239,15 +269,23 @@ impl RowReader {
                 BlobLocation::InFile(range) => {
                     RawBlob::Own(self.read_blob(dataset, shard, index, &range, own)?)
                 }
+                BlobLocation::OwnFile(file) => {
+                    let account = &self.context.account;
+                    let own = own.get_or_insert_with(|| account.take(0));
+                    recording_file::read(&file, account, own)?
+                        .map_or_else(RawBlob::Unreadable, RawBlob::Own)
+                }
                 BlobLocation::InBlock(row) => {
+                    let blocks = self.blocks.as_ref();
+                    let blocks = blocks.ok_or_else(|| Error::internal("there are no blocks"))?;
                     let own = own.get_or_insert_with(|| self.context.account.take(0));
                     if let Some(permit) = permit.take() {
-                        let loaded = self.blocks.load(&row, shard, permit);
-                        self.context.update(Queue::load_ended);
+                        let loaded = blocks.load(&row, shard, permit);
+                        self.events.load_ended();
                         loaded?;
                     }
-                    let after = self.context.queue.read(Queue::n_loads);
-                    let wait = match self.blocks.take(&row, own)? {
+                    let after = self.events.n_loads();
+                    let wait = match blocks.take(&row, own)? {
                         RowLookup::Copied(bytes) => {
                             blobs.push(RawBlob::Own(bytes));
                             continue;
@@ -279,7 +317,7 @@ impl RowReader {
         if dataset.is_urgent(index) {
             // Before other rows may be claimed, so that this request comes before theirs.
             shard.readahead(range);
-            self.context.update(|queue| queue.requested(index));
+            self.events.requested(index);
         }
         let permit = own.get_or_insert_with(|| account.take(0)).split(n_bytes);
         let mut bytes = account.buffer(n_bytes, permit)?;

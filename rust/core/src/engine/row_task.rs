@@ -11,7 +11,9 @@ use crate::{
     memory::{Account, AlignedBuf, Buffer, Lease, Permit},
     order::Step,
     shard::Table,
+    store::RangeReader,
 };
+use gristmill_audio::Reason;
 
 /// The types of what passes through the queue of a stream.
 #[derive(Debug)]
@@ -97,6 +99,8 @@ pub(super) enum BlobLocation {
     InFile(Range<u64>),
     /// In a block of small blobs.
     InBlock(RowInBlock),
+    /// The whole of this file.
+    OwnFile(Box<RangeReader>),
 }
 
 /// The bytes of one blob of a row.
@@ -110,13 +114,15 @@ pub(super) enum RawBlob {
     Shared(ArrowBuffer),
     /// A recording of this many bytes, more than its limit, which was not read.
     TooLong(u64),
+    /// The row names a file that cannot be used.
+    Unreadable(Reason),
 }
 
 impl RawBlob {
     /// The bytes; `None` for null, and for a recording that was not read.
     pub(super) fn as_slice(&self) -> Option<&[u8]> {
         match self {
-            Self::Null | Self::TooLong(_) => None,
+            Self::Null | Self::TooLong(_) | Self::Unreadable(_) => None,
             Self::Own(bytes) => Some(bytes.as_ref()),
             Self::Shared(buffer) => Some(buffer.as_slice()),
         }
@@ -133,7 +139,7 @@ impl RawBlob {
     /// The bytes in memory of their own; shared ones are copied.
     pub(super) fn into_value(self, account: &Arc<Account>) -> Result<BlobValue> {
         Ok(match self {
-            Self::Null | Self::TooLong(_) => BlobValue::Null,
+            Self::Null | Self::TooLong(_) | Self::Unreadable(_) => BlobValue::Null,
             Self::Own(bytes) => BlobValue::Bytes(bytes),
             Self::Shared(buffer) => BlobValue::Bytes(copy_of(&buffer, account)?),
         })

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    context::Context,
+    context::{Context, StreamContext},
     dataset::Dataset,
     pool::{Client, ClientTimes},
     queue::{Queue, QueueDepths},
@@ -20,8 +20,9 @@ use crate::{
 };
 
 /// All statistics until now. `tables` are the hits, the loads and the bytes of the table cache.
-pub(super) fn snapshot(context: &Context, tables: (u64, u64, usize)) -> Snapshot {
-    let Context { options, metrics, queue, account, store, .. } = context;
+pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Snapshot {
+    let StreamContext { context, queue } = stream;
+    let Context { options, metrics, account, store, .. } = &**context;
     let requests = store.metrics();
     let (n_opened, _) = requests.counts();
     let (fit, reads) = (requests.latency(), requests.timer());

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Schema};
 use serde_json::Value;
 
 use super::Shard;
@@ -14,9 +14,17 @@ const KEY: &str = "huggingface";
 /// The top-level columns that are features of type `Audio`, in the schema's order, with the sampling
 /// rate in Hz that `datasets` decodes them to, if one is set.
 ///
-/// Metadata that is missing or does not parse gives none: it is only a hint.
+/// Metadata that is missing or does not parse is only a hint less: then the one column that is made
+/// as `datasets` makes audio, `struct<bytes: binary, path: string>`, is taken for it. Where several
+/// are, they may be images or anything else.
 pub fn audio_columns(schema: &Schema) -> Vec<(String, Option<u32>)> {
-    let Some(features) = features(schema) else { return Vec::new() };
+    let Some(features) = features(schema) else {
+        let mut alike = schema.fields().iter().filter(|field| is_made_as_audio(field.data_type()));
+        return match (alike.next(), alike.next()) {
+            (Some(field), None) => vec![(field.name().clone(), None)],
+            _ => Vec::new(),
+        };
+    };
     let audio = |name: &String| {
         let feature = features.get(name)?;
         if feature.get("_type")?.as_str()? != "Audio" {
@@ -26,6 +34,16 @@ pub fn audio_columns(schema: &Schema) -> Vec<(String, Option<u32>)> {
         Some((name.clone(), rate.and_then(|rate| u32::try_from(rate).ok())))
     };
     schema.fields().iter().filter_map(|field| audio(field.name())).collect()
+}
+
+/// Whether a type is that of audio in the files of `datasets`.
+fn is_made_as_audio(data_type: &DataType) -> bool {
+    let DataType::Struct(fields) = data_type else { return false };
+    let [bytes, path] = &**fields else { return false };
+    bytes.name() == "bytes"
+        && matches!(bytes.data_type(), DataType::Binary | DataType::LargeBinary)
+        && path.name() == "path"
+        && matches!(path.data_type(), DataType::Utf8 | DataType::LargeUtf8)
 }
 
 /// The schema's features by column, as JSON; `None` where they are missing or do not parse.

@@ -1,15 +1,15 @@
 //! Files of mounted file systems.
 
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io::{self, IoSliceMut},
     num::NonZeroU64,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
 };
 
 use rustix::{
-    fs::{Advice, FileType, Stat, fadvise, fstat, stat},
+    fs::{Advice, FileType, OFlags, Stat, fadvise, fstat, stat},
     io::{ReadWriteFlags, preadv2},
 };
 
@@ -42,7 +42,9 @@ impl Backend for LocalFiles {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn ReadAt>> {
-        Ok(Box::new(File::open(path)?))
+        // Where a pipe has come in the file's place, opening it does not wait for its writer.
+        let flags = OFlags::NONBLOCK.bits() as i32;
+        Ok(Box::new(OpenOptions::new().read(true).custom_flags(flags).open(path)?))
     }
 }
 

@@ -11,20 +11,27 @@ mod path_kind;
 mod path_text;
 mod reader;
 mod retry;
+mod root;
 #[cfg(test)]
 mod tests;
 mod window;
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
-pub(crate) use self::{backend::FileVersion, reader::RangeReader, window::WindowReader};
+pub(crate) use self::{
+    backend::FileVersion, reader::RangeReader, root::is_of_path, window::WindowReader,
+};
 pub use self::{
     descriptors::DescriptorCache,
     path_kind::{PathKind, path_kinds},
     path_text::{path_bytes, path_text},
+    root::{RefusedPath, Root},
 };
 
 use self::{
@@ -42,8 +49,8 @@ use crate::{
 pub struct Store {
     backend: Arc<dyn Backend>,
     descriptors: DescriptorCache,
-    /// All files of this pipeline, open or not: they are closed at its end.
-    keys: Mutex<Vec<Arc<FileKey>>>,
+    /// All files that this pipeline reads, open or not: they are closed at its end.
+    keys: Mutex<Vec<Weak<FileKey>>>,
     metrics: RequestMetrics,
     cancel: Arc<AtomicBool>,
     retries: u32,
@@ -125,8 +132,8 @@ impl Store {
 
     /// Closes all files. A later read opens its file again.
     pub fn close(&self) {
-        for key in &*lock_std(&self.keys) {
-            self.descriptors.remove(key);
+        for key in lock_std(&self.keys).iter().filter_map(Weak::upgrade) {
+            self.descriptors.remove(&key);
         }
     }
 
@@ -141,8 +148,30 @@ impl Store {
     /// Registers a file, which [`Self::close`] will close.
     fn register(&self, key: FileKey) -> Arc<FileKey> {
         let key = Arc::new(key);
-        lock_std(&self.keys).push(Arc::clone(&key));
+        let mut keys = lock_std(&self.keys);
+        if keys.len() == keys.capacity() {
+            // Files of single rows come and go.
+            keys.retain(|key| key.strong_count() > 0);
+        }
+        keys.push(Arc::downgrade(&key));
         key
+    }
+
+    /// The file that a path in the data names, in `root`: see [`Root::find`].
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be looked up, once no retry is left; `Closed` when cancelled.
+    pub(crate) fn find(&self, root: &Root, path: &str) -> Result<Result<PathBuf, RefusedPath>> {
+        let mut retry = self.retry();
+        loop {
+            self.check_cancelled()?;
+            match root.find(path) {
+                Ok(found) => return Ok(found),
+                Err(error) if is_of_path(&error) => return Err(error.into()),
+                Err(error) => retry.after(error.into())?,
+            }
+        }
     }
 
     fn open_file(&self, key: &FileKey) -> Result<Arc<OpenFile>> {

@@ -1,0 +1,125 @@
+"""Decoding as a transformation of Grain's, for rows that come from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import grain
+import numpy as np
+
+from gristmill import _core, checks
+from gristmill.audio import as_bytes
+from gristmill.errors import SchemaError
+from gristmill.options import (
+    Audio,
+    RandomCrop,
+    ReadOptions,
+    check_root,
+    native_audio,
+    native_limits,
+)
+from gristmill.signature import short
+
+_RETRIES = ReadOptions().retries
+_WRITE_AUDIO = "gm.DecodeAudio(gm.Audio(sample_rate=16_000))"
+
+
+class DecodeAudio:
+    """Decodes encoded audio in elements of a Grain pipeline, whatever their source.
+
+    `gm.DecodeAudio(audio)` is a `grain.transforms.Map`, for `.map(...)` and for `operations=[...]`
+    of a `DataLoader`; where the crop is random it is a `grain.transforms.RandomMap`, for
+    `.random_map(...)`:
+
+        dataset = source.map(gm.DecodeAudio(gm.Audio(sample_rate=16_000)))
+        dataset = source.seed(1).random_map(gm.DecodeAudio(gm.Audio(crop=gm.RandomCrop(seconds=5))))
+
+    The column may hold bytes, an array of uint8, or `{"bytes": ..., "path": ...}` as `datasets`
+    has it, where the bytes may be null if `audio.root` says where paths lead; it becomes float32 samples, `(frames,)` for mono, else `(channels, frames)`. Without a
+    crop they equal `gm.decode` of the same bytes. Other columns are left as they are, and the
+    element that comes in is not changed.
+
+    A random crop is drawn by Grain's generator for the element, and so by the pipeline's seed and
+    the element's place in it, over all epochs; `RandomCrop.seed` is not used. It runs in the thread
+    that calls it, without the GIL.
+
+    Args:
+        audio: What to decode, and how; `None` is whole recordings, mono, at their own rate.
+        key: The column; the elements are dictionaries.
+
+    Raises:
+        DecodeError: By an element whose audio is null or damaged.
+        LimitError: By an element whose audio asks for more than `audio.limits` allow.
+        SchemaError: By an element without the column, or with anything else in it.
+        OSError: `audio.root` is no folder; or the storage fails, by an element.
+    """
+
+    def __new__(cls, audio: Audio | None = None, key: str = "audio") -> DecodeAudio:
+        """A transformation, or a random one."""
+        is_random = isinstance(audio, Audio) and isinstance(audio.crop, RandomCrop)
+        return object.__new__(_DecodeRandomCrop if is_random else _DecodeAudio)
+
+    def __init__(self, audio: Audio | None = None, key: str = "audio") -> None:
+        found = checks.instance("audio", audio, Audio, write=_WRITE_AUDIO, none=True) or Audio()
+        self.audio: Audio = found
+        self.key: str = checks.text("key", key, write='key="audio"')
+        if found.column not in (None, key):
+            raise ValueError(
+                f"audio is for the column {found.column!r}, and key is {key!r}: write "
+                f"gm.DecodeAudio(..., key={found.column!r})"
+            )
+        self._native: _core.AudioOptions = native_audio(found)
+        self._limits: _core.Limits = native_limits(found.limits)
+        self._recordings: _core.Recordings = _core.Recordings(check_root("root", found.root), retries=_RETRIES)
+
+    def __reduce__(self) -> tuple[type[DecodeAudio], tuple[Audio, str]]:
+        return DecodeAudio, (self.audio, self.key)
+
+    def __repr__(self) -> str:
+        key = "" if self.key == "audio" else f", key={self.key!r}"
+        return f"DecodeAudio({short(self.audio)}{key})"
+
+    def _decoded(self, element: Any, draw: int) -> dict[str, Any]:
+        if not isinstance(element, dict) or self.key not in element:
+            raise SchemaError(
+                f"DecodeAudio(key={self.key!r}) takes dictionaries with that column, and got "
+                f"{checks.shown(element)}",
+                column=self.key,
+            )
+        columns = cast("dict[str, Any]", element)
+        samples = _core.decode_row(
+            self._bytes(columns[self.key]),
+            self._native,
+            draw=draw,
+            max_missing=self.audio.max_missing,
+        )
+        return {**columns, self.key: samples}
+
+    def _bytes(self, value: Any) -> bytes | bytearray:
+        path: object = None
+        if isinstance(value, dict):
+            fields = cast("dict[str, Any]", value)
+            value, path = fields.get("bytes"), fields.get("path")
+        # NumPy's 0-d object arrays are what some sources make of bytes.
+        if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
+            value = value.item()
+        if value is None:
+            named = path if isinstance(path, str) else None
+            return self._recordings.read(named, limits=self._limits)
+        if isinstance(value, (bytes, bytearray, memoryview, np.ndarray)):
+            return as_bytes(cast("bytes", value))
+        raise SchemaError(
+            f"DecodeAudio takes encoded audio as bytes, an array of uint8, or a dictionary with "
+            f"'bytes'; the column {self.key!r} holds {checks.shown(value)}",
+            column=self.key,
+        )
+
+
+class _DecodeAudio(DecodeAudio, grain.transforms.Map):
+    def map(self, element: Any) -> Any:
+        return self._decoded(element, 0)
+
+
+class _DecodeRandomCrop(DecodeAudio, grain.transforms.RandomMap):
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+        return self._decoded(element, int(rng.integers(0, 2**64, dtype=np.uint64)))

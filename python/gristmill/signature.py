@@ -1,0 +1,49 @@
+"""The `repr` of what is made of paths and options: as it would be typed, without defaults."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, cast
+
+from gristmill.options import ReadOptions
+
+_LONGEST_PATHS = 200
+
+
+def call_text(
+    kind: type, paths: object, named: Mapping[str, Any], *, n_excluded: int, rest: str = ""
+) -> str:
+    """The call that makes it: what is read, then what differs from the defaults of `kind`."""
+    signature = inspect.signature(kind).parameters
+    # Defaults are left out, in the options' own values too.
+    defaults = {**{name: signature[name].default for name in named}, "read": ReadOptions()}
+    given = [_source_text(paths)]
+    given += [f"{name}={short(value)}" for name, value in named.items() if value != defaults[name]]
+    if n_excluded:
+        given.append(f"exclude=[{n_excluded} given]")
+    if rest:
+        given.append(rest)
+    return f"{kind.__name__}({', '.join(given)})"
+
+
+def _source_text(paths: object) -> str:
+    if not isinstance(paths, tuple):
+        return repr(paths)
+    paths = cast("tuple[str, ...]", paths)
+    text = repr(paths[0] if len(paths) == 1 else list(paths))
+    return text if len(text) <= _LONGEST_PATHS else f"[{paths[0]!r}, ... {len(paths)} paths]"
+
+
+def short(value: Any) -> str:
+    """The `repr`, of a data class without the fields that have their defaults."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    parts: list[str] = []
+    for part in fields(value):
+        found = getattr(value, part.name)
+        default = part.default if part.default_factory is MISSING else part.default_factory()
+        if default is MISSING or found != default:
+            parts.append(f"{part.name}={short(found)}")
+    return f"{type(value).__name__}({', '.join(parts)})"

@@ -1,0 +1,208 @@
+//! Rows by their index, in any order, for many callers at once.
+//!
+//! A caller asks for some rows and waits for its own alone ([`RandomAccess::request`]). They are read
+//! and decoded on the threads that streams use too. [`jobs`] has what is to be done, [`work`] does it.
+//! A row is read, decoded and replaced as in a stream in file order: row `i` of epoch `e` is row
+//! `e * rows + i` of it, so that crops and substitutes are the same.
+
+mod jobs;
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
+mod tests;
+mod work;
+
+use std::{
+    process,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering::Release},
+    },
+    time::Duration,
+};
+
+use self::{
+    jobs::{Jobs, RequestState, Ticket},
+    work::{DecodeWork, ReadWork, Shared},
+};
+use super::{
+    Options, Runtime,
+    context::Context,
+    dataset::Dataset,
+    decoders::RowDecoder,
+    options::AudioRequest,
+    row_reader::RowReader,
+    row_task::{Attempt, ReadStage, RowTask},
+    table_cache::TableCache,
+};
+use crate::{
+    batch::{Batch, Binary},
+    error::{Error, Result},
+    metrics::Metrics,
+    order::OrderSpec,
+};
+use gristmill_audio::warm_up;
+
+/// Rows for each decoding thread that are read, or being read, beside those of the readers.
+const READ_AHEAD: usize = 2;
+
+/// The part of the budget that the tables of rows under way may take, as a divisor.
+const TABLES_SHARE: usize = 8;
+
+/// The rows of a data set by their index. Any number of threads may use it at once.
+///
+/// Dropping it closes it.
+#[derive(Debug)]
+pub struct RandomAccess {
+    shared: Arc<Shared>,
+    /// A forked child has no threads to join, and a thread of the parent may hold any lock.
+    pid: u32,
+}
+
+/// Rows that were asked for. Dropping it leaves those out that were not begun.
+#[derive(Debug)]
+pub struct Request {
+    state: Arc<RequestState>,
+    jobs: Arc<Jobs>,
+    binary: Binary,
+}
+
+impl RandomAccess {
+    /// Opens the shards. Of the options, those of the order and of batches do not matter.
+    ///
+    /// Blocks for the shards' headers, which several threads read.
+    ///
+    /// # Errors
+    ///
+    /// Those of a stream's options and of opening its shards.
+    pub fn open(options: Options, runtime: &Runtime) -> Result<Self> {
+        options.check()?;
+        let order = OrderSpec { epochs: None, ..OrderSpec::ONCE };
+        let options = Options { order, batch_size: None, ..options }.resolved();
+        if !matches!(options.audio, AudioRequest::Encoded) {
+            warm_up();
+        }
+        let budget = options.memory_budget;
+        let closed = Arc::<AtomicBool>::default();
+        let store = options
+            .store(&runtime.descriptors)
+            .with_cancel(Arc::clone(&closed))
+            .with_buffers(runtime.memory.buffers());
+        let store = Arc::new(store);
+        let dataset = Dataset::open(&options, &store)?;
+        let account = runtime.memory.open(budget);
+        let max_active = options.n_readers() + READ_AHEAD * options.n_threads();
+        let tables = TableCache::new(&account, budget, budget / TABLES_SHARE / max_active.max(1));
+        let context = Arc::new(Context {
+            options,
+            dataset: OnceLock::from(dataset),
+            account,
+            store,
+            metrics: Metrics::default(),
+            closed,
+        });
+        let jobs = Arc::new(Jobs::new(max_active));
+        let events = Arc::clone(&jobs) as _;
+        let decoder = RowDecoder::new(&context);
+        // Without blocks: neighbours are asked for together by chance only.
+        let reader = RowReader { context: Arc::clone(&context), events, tables, blocks: None };
+        let shared = Arc::new(Shared { context, reader, decoder, jobs });
+        let access = Self { shared: Arc::clone(&shared), pid: process::id() };
+        let decoding = runtime.decoders.join(Arc::new(DecodeWork(Arc::clone(&shared))))?;
+        match runtime.readers.join(Arc::new(ReadWork(shared))) {
+            Ok(reading) => access.shared.jobs.set_clients(reading, decoding),
+            Err(error) => {
+                decoding.leave();
+                return Err(error.into());
+            }
+        }
+        Ok(access)
+    }
+
+    /// The number of rows, without those that are excluded.
+    pub fn n_rows(&self) -> u64 {
+        self.shared.context.dataset.get().map_or(0, |dataset| dataset.order.rows_per_epoch())
+    }
+
+    /// Asks for these rows of an epoch, by their indices among the rows that are not excluded.
+    ///
+    /// Does not block: rows without blobs whose tables are cached are looked up at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for an index that is out of range;
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    pub fn request(&self, indices: &[u64], epoch: u64) -> Result<Request> {
+        let Shared { context, jobs, .. } = &*self.shared;
+        let dataset = self.shared.dataset()?;
+        let n_rows = self.n_rows();
+        let state = Arc::new(RequestState::new(indices.len()));
+        let mut asked = Vec::new();
+        for (place, index) in indices.iter().enumerate() {
+            let index = Some(*index).filter(|index| *index < n_rows);
+            let index = index.and_then(|i| epoch.checked_mul(n_rows)?.checked_add(i));
+            let index = index.ok_or_else(|| Error::config("there is no such row"))?;
+            let ticket = Ticket::new(&state, place, jobs);
+            if let Some(row) = self.shared.cached(dataset, index)? {
+                ticket.finish(row);
+                continue;
+            }
+            let attempt = Attempt::first(dataset.step(index)?);
+            let task = Box::new(RowTask { index, attempt, stage: ReadStage::Table });
+            asked.push((task, ticket));
+        }
+        let request = Request { state, jobs: Arc::clone(jobs), binary: context.options.binary };
+        jobs.add(asked)?;
+        Ok(request)
+    }
+
+    /// Ends all work, waits for its end, and frees memory and descriptors. What is asked for now or
+    /// later ends in [`ErrorKind::Closed`](crate::ErrorKind::Closed). Safe to call again, and from any
+    /// thread.
+    pub fn close(&self) {
+        if self.pid != process::id() {
+            return;
+        }
+        let Shared { context, reader, decoder, jobs } = &*self.shared;
+        context.closed.store(true, Release);
+        jobs.close();
+        reader.tables.clear();
+        decoder.clear();
+        context.account.close();
+        context.store.close();
+    }
+}
+
+impl Drop for RandomAccess {
+    fn drop(&mut self) {
+        if self.pid == process::id() {
+            self.close();
+        } else {
+            // In a forked child a thread of the parent may hold any lock: leak everything.
+            std::mem::forget(Arc::clone(&self.shared));
+        }
+    }
+}
+
+impl Request {
+    /// Waits at most `timeout` for the rows, each as an element of its own; `None` where some are
+    /// missing still. To be called until it returns the rows or an error, and not again.
+    ///
+    /// # Errors
+    ///
+    /// That of the first row, in the order in which they were asked for, that has one.
+    pub fn wait(&self, timeout: Duration) -> Result<Option<Vec<Batch>>> {
+        let Some(rows) = self.state.wait(timeout) else { return Ok(None) };
+        let mut rows = rows.into_iter().collect::<Result<Vec<_>>>()?;
+        for row in &mut rows {
+            // The end of the Python objects that are made of these bytes is not reported.
+            drop(row.take_object_permit(self.binary == Binary::Bytes));
+        }
+        Ok(Some(rows))
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.jobs.cancel(&self.state);
+    }
+}

@@ -1,0 +1,182 @@
+//! What reading and decoding threads do for random access.
+
+use std::{sync::Arc, time::Instant};
+
+use super::{
+    super::{
+        context::Context,
+        dataset::Dataset,
+        decoders::{Decoded, DecodedRow, RowDecoder},
+        load_cache::Lookup,
+        pool::{TIME_SLICE, Work},
+        queue::WaitFor,
+        row_reader::RowReader,
+        row_task::{Attempt, EncodedRow},
+    },
+    jobs::{Claim, Jobs, ReadRow, Ticket},
+};
+use crate::{
+    batch::{Batch, Row},
+    error::{Error, Result},
+    memory::Lease,
+};
+use gristmill_audio::Decoder;
+
+/// What all threads of random access refer to.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) context: Arc<Context>,
+    pub(super) reader: RowReader,
+    pub(super) decoder: RowDecoder,
+    pub(super) jobs: Arc<Jobs>,
+}
+
+impl Shared {
+    pub(super) fn dataset(&self) -> Result<&Dataset> {
+        let dataset = self.context.dataset.get();
+        dataset.ok_or_else(|| Error::internal("the shards are not open"))
+    }
+
+    /// A row without blobs whose table is cached: handing it to a thread would take longer than
+    /// copying it here.
+    pub(super) fn cached(&self, dataset: &Dataset, index: u64) -> Result<Option<Result<Batch>>> {
+        if !dataset.blobs.is_empty() || self.context.is_closed() {
+            return Ok(None);
+        }
+        let step = dataset.step(index)?;
+        let Some((batch, table_row)) = dataset.shard(step)?.locate(step.row.row) else {
+            return Ok(None);
+        };
+        let Lookup::Loaded(table) = self.reader.tables.find((step.row.shard, batch)) else {
+            return Ok(None);
+        };
+        let attempt = Attempt::first(step);
+        let read = EncodedRow { attempt, table, table_row, blobs: Vec::new(), decoding: None };
+        let row = DecodedRow::new(read).encoded(&self.context.account);
+        Ok(Some(self.element(dataset, row, Lease::default())))
+    }
+
+    /// The element of one row.
+    fn element(&self, dataset: &Dataset, row: Result<Row>, lease: Lease) -> Result<Batch> {
+        self.context.join(dataset, row.map(|row| vec![row]), lease, None).0
+    }
+
+    /// Reads a row to its end, or parks it.
+    fn read(&self, dataset: &Dataset, (mut task, ticket, permit): Claim) {
+        let row = match self.reader.advance(dataset, &mut task, permit) {
+            Ok(Some(wait)) => return self.jobs.park(task, ticket, wait),
+            Ok(None) => {
+                let index = task.index;
+                RowReader::finish(*task).map(|row| (index, row))
+            }
+            Err(error) => Err(error),
+        };
+        match row {
+            Ok((index, row)) if dataset.audio.is_some() => {
+                self.jobs.push_read(ReadRow { index, row, ticket });
+            }
+            Ok((_, row)) => {
+                let row = DecodedRow::new(row).encoded(&self.context.account);
+                ticket.finish(self.element(dataset, row, Lease::default()));
+            }
+            Err(error) => ticket.finish(Err(error)),
+        }
+    }
+
+    fn decode(&self, dataset: &Dataset, decoder: &mut Decoder, read: ReadRow) {
+        let ReadRow { index, row, ticket } = read;
+        match self.try_decode(dataset, decoder, (index, row), ticket) {
+            Ok(()) => {}
+            Err((error, ticket)) => ticket.finish(Err(error)),
+        }
+    }
+
+    fn try_decode(
+        &self,
+        dataset: &Dataset,
+        decoder: &mut Decoder,
+        read: (u64, EncodedRow),
+        ticket: Ticket,
+    ) -> Result<(), (Error, Ticket)> {
+        let account = &self.context.account;
+        let slot_bytes = dataset.slot_bytes();
+        let (mut slot, lease) = if slot_bytes == 0 {
+            (None, Lease::default())
+        } else {
+            match account.buffer(slot_bytes, account.take(slot_bytes)) {
+                Ok(buffer) => {
+                    let (mut slots, lease) = buffer.into_slots(1, slot_bytes);
+                    (slots.pop(), lease)
+                }
+                Err(error) => return Err((error, ticket)),
+            }
+        };
+        match self.decoder.decode_row(dataset, decoder, read, &mut slot) {
+            Decoded::Row(row) => ticket.finish(self.element(dataset, row, lease)),
+            Decoded::Substitute(task) => self.jobs.park(task, ticket, WaitFor::Reader),
+        }
+        Ok(())
+    }
+}
+
+/// What reading threads do.
+pub(super) struct ReadWork(pub(super) Arc<Shared>);
+
+impl Work for ReadWork {
+    fn n_ready(&self) -> usize {
+        self.0.jobs.n_readable()
+    }
+
+    fn max_threads(&self) -> usize {
+        self.0.context.options.n_readers()
+    }
+
+    fn run(&self, is_alone: bool) {
+        let Shared { context, jobs, .. } = &*self.0;
+        let Ok(dataset) = self.0.dataset() else { return };
+        let began = Instant::now();
+        while !context.is_closed()
+            && let Some(claim) = jobs.next_read(&context.account)
+        {
+            self.0.read(dataset, claim);
+            if !is_alone || began.elapsed() > TIME_SLICE {
+                break;
+            }
+        }
+    }
+
+    /// The row's ticket has told its caller.
+    fn panicked(&self, _message: String) {}
+}
+
+/// What decoding threads do.
+pub(super) struct DecodeWork(pub(super) Arc<Shared>);
+
+impl Work for DecodeWork {
+    fn n_ready(&self) -> usize {
+        self.0.jobs.n_decodable()
+    }
+
+    fn max_threads(&self) -> usize {
+        self.0.context.options.n_threads()
+    }
+
+    fn run(&self, is_alone: bool) {
+        let Shared { context, jobs, decoder: decoders, .. } = &*self.0;
+        let Ok(dataset) = self.0.dataset() else { return };
+        decoders.with_decoder(|decoder| {
+            let began = Instant::now();
+            while !context.is_closed()
+                && let Some(read) = jobs.next_decode()
+            {
+                self.0.decode(dataset, decoder, read);
+                if !is_alone || began.elapsed() > TIME_SLICE {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// As for reading.
+    fn panicked(&self, _message: String) {}
+}
