@@ -51,6 +51,23 @@ def test_pack_folder(tmp_path):
     assert again.partition("(8, 32000)")[2] == output.partition("(8, 32000)")[2]
 
 
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_random_access(tmp_path, workers):
+    output = run("random_access.py", "--workers", workers, cwd=tmp_path).splitlines()
+    assert output[0] == "24 rows, the last of (160000,)"
+    # 24 rows twice over, in batches of 8.
+    shapes = [line.partition(": ")[2][:11] for line in output[1:]]
+    assert shapes == ["(8, 160000)"] * 12
+
+
+@pytest.mark.timeout(240)
+def test_rows_with_paths(tmp_path):
+    output = run("rows_with_paths.py", cwd=tmp_path).splitlines()
+    assert [line.partition(": ")[2][:11] for line in output[:4]] == ["(4, 160000)"] * 4
+    assert output[4].startswith('without root=: the audio is null, and the row has the path "0.audio"')
+
+
 def test_every_example_is_run_here():
     tests = (Path(__file__), Path(__file__).parent / "test_train_hosts.py")
     here = "".join(path.read_text(encoding="utf-8") for path in tests)

@@ -161,13 +161,13 @@ fn open_root(root: &Path) -> Result<Root> {
     Root::open(root).map_err(|error| Error::from(error).in_shard(&path_text(root)))
 }
 
-/// The reason where a row has a path and nothing says where that is.
+/// The reason where a row has a path and nothing says where that leads.
 pub(super) fn without_root(path: &str) -> Reason {
     Reason::file(
-        "no_root",
+        "null",
         format!(
-            "the row holds the path {:?} and no bytes; give the folder of the recordings: \
-             gm.Audio(root=\"...\")",
+            "the audio is null, and the row has the path {:?}: give the folder of the recordings, \
+             gm.Audio(root=\"...\") or --root, or exclude the row",
             shown(path)
         ),
     )

@@ -217,9 +217,14 @@ impl Jobs {
         drop(left_out);
     }
 
+    /// Takes no more requests. Rows that are given up from here on are closed.
+    pub(super) fn begin_close(&self) {
+        self.update(|state| state.is_closed = true);
+    }
+
     /// Waits for what is being done, and ends all requests.
     pub(super) fn close(&self) {
-        self.update(|state| state.is_closed = true);
+        self.begin_close();
         if let Some((reading, decoding)) = self.clients.get() {
             reading.leave();
             decoding.leave();

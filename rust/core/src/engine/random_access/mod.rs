@@ -163,6 +163,7 @@ impl RandomAccess {
             return;
         }
         let Shared { context, reader, decoder, jobs } = &*self.shared;
+        jobs.begin_close();
         context.closed.store(true, Release);
         jobs.close();
         reader.tables.clear();

@@ -69,6 +69,7 @@ impl Shared {
                 let index = task.index;
                 RowReader::finish(*task).map(|row| (index, row))
             }
+            Err(_) if self.context.is_closed() => return drop(ticket),
             Err(error) => Err(error),
         };
         match row {
@@ -112,6 +113,8 @@ impl Shared {
             }
         };
         match self.decoder.decode_row(dataset, decoder, read, &mut slot) {
+            // What was cancelled is closed, and nothing is known about the row.
+            Decoded::Row(Err(_)) if self.context.is_closed() => drop(ticket),
             Decoded::Row(row) => ticket.finish(self.element(dataset, row, lease)),
             Decoded::Substitute(task) => self.jobs.park(task, ticket, WaitFor::Reader),
         }
