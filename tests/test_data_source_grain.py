@@ -1,4 +1,4 @@
-"""`gm.ArrowDataSource` inside Grain: `MapDataset`, `DataLoader`, and Grain's own tests of sources."""
+"""`gm.ArrowDataSource` inside Grain: `MapDataset`, `DataLoader`, and Grain's own tests."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from absl import flags
+from grain._src.python.dataset import base
 
 import gristmill as gm
-from grain._src.python.dataset import base
 
 CROP = gm.Audio(sample_rate=32_000, crop=gm.RandomCrop(seconds=0.3, seed=5))
 
@@ -68,8 +68,10 @@ def test_a_state_of_the_pipeline_goes_on(source: gm.ArrowDataSource) -> None:
 def test_each_epoch_has_its_own_crops(source: gm.ArrowDataSource) -> None:
     epochs = [grain.MapDataset.source(source.at_epoch(e)).shuffle(seed=e) for e in range(2)]
     dataset = grain.MapDataset.concatenate(epochs)
-    first, second = ({int(dataset[k]["count"]): dataset[k]["audio"] for k in part}
-                     for part in (range(25), range(25, 50)))
+    first, second = (
+        {int(dataset[k]["count"]): dataset[k]["audio"] for k in part}
+        for part in (range(25), range(25, 50))
+    )
     assert first.keys() == second.keys()
     assert sum(not np.array_equal(first[k], second[k]) for k in first) > 20
     repeated = grain.MapDataset.source(source).repeat(2)
@@ -205,9 +207,11 @@ def test_grains_own_tests_of_sources(
     tests = grain_reads_ours(name)
 
     def flat(suite: Any) -> list[Any]:
-        return [test for part in suite for test in flat(part)] if isinstance(
-            suite, unittest.TestSuite
-        ) else [suite]
+        return (
+            [test for part in suite for test in flat(part)]
+            if isinstance(suite, unittest.TestSuite)
+            else [suite]
+        )
 
     suite = unittest.defaultTestLoader.loadTestsFromModule(tests)
     chosen = unittest.TestSuite(test for test in flat(suite) if wanted in test.id())

@@ -15,7 +15,9 @@ import gristmill as gm
 from signals import encode, synthetic
 
 KINDS = ["wav16", "flac16", "vorbis", "mp3"]
-RECORDINGS = [encode(synthetic(0.5 + i / 20, 16_000, 2, i), 16_000, KINDS[i % 4]) for i in range(12)]
+RECORDINGS = [
+    encode(synthetic(0.5 + i / 20, 16_000, 2, i), 16_000, KINDS[i % 4]) for i in range(12)
+]
 CROP = gm.Audio(crop=gm.RandomCrop(seconds=0.2))
 
 

@@ -65,7 +65,9 @@ def test_random_access(tmp_path, workers):
 def test_rows_with_paths(tmp_path):
     output = run("rows_with_paths.py", cwd=tmp_path).splitlines()
     assert [line.partition(": ")[2][:11] for line in output[:4]] == ["(4, 160000)"] * 4
-    assert output[4].startswith('without root=: the audio is null, and the row has the path "0.audio"')
+    assert output[4].startswith(
+        'without root=: the audio is null, and the row has the path "0.audio"'
+    )
 
 
 def test_every_example_is_run_here():

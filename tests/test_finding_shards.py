@@ -27,7 +27,9 @@ def write(path: Path, fields: dict[str, pa.DataType], *, features: bool = False)
 
 def decodes(path: Any) -> bool:
     rows = list(gm.ArrowIterDataset(path, audio=gm.Audio()))
-    return all(np.array_equal(row["audio"], gm.decode(d)) for row, d in zip(rows, DATA, strict=True))
+    return all(
+        np.array_equal(row["audio"], gm.decode(d)) for row, d in zip(rows, DATA, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_paths_as_people_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert decodes(paths), paths
         assert len(gm.ArrowDataSource(paths)) == 3
     for url in ("file://host/a.arrow", "file:///a.arrow?x", "file:///a.arrow#1", "s3://b/a.arrow"):
-        with pytest.raises(ValueError, match="file:// URL has|local paths only"):
+        with pytest.raises(ValueError, match=r"file:// URL has|local paths only"):
             gm.ArrowIterDataset(url)
     (tmp_path / "~").mkdir()
     write(tmp_path / "~" / "b.arrow", {"audio": shards.AUDIO})

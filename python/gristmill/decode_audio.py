@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import grain
 import numpy as np
@@ -34,10 +34,11 @@ class DecodeAudio:
         dataset = source.map(gm.DecodeAudio(gm.Audio(sample_rate=16_000)))
         dataset = source.seed(1).random_map(gm.DecodeAudio(gm.Audio(crop=gm.RandomCrop(seconds=5))))
 
-    The column may hold bytes, an array of uint8, or `{"bytes": ..., "path": ...}` as `datasets`
-    has it, where the bytes may be null if `audio.root` says where paths lead; it becomes float32 samples, `(frames,)` for mono, else `(channels, frames)`. Without a
-    crop they equal `gm.decode` of the same bytes. Other columns are left as they are, and the
-    element that comes in is not changed.
+    The column may hold bytes, an array of uint8, or `{"bytes": ..., "path": ...}` as `datasets` has
+    it, where the bytes may be null if `audio.root` says where paths lead. It becomes float32
+    samples, `(frames,)` for mono, else `(channels, frames)`. Without a crop they equal `gm.decode`
+    of the same bytes. Other columns are left as they are, and the element that comes in is not
+    changed.
 
     A random crop is drawn by Grain's generator for the element, and so by the pipeline's seed and
     the element's place in it, over all epochs; `RandomCrop.seed` is not used. It runs in the thread
@@ -54,10 +55,11 @@ class DecodeAudio:
         OSError: `audio.root` is no folder; or the storage fails, by an element.
     """
 
-    def __new__(cls, audio: Audio | None = None, key: str = "audio") -> DecodeAudio:
+    def __new__(cls, audio: Audio | None = None, key: str = "audio") -> Self:  # noqa: ARG004
         """A transformation, or a random one."""
         is_random = isinstance(audio, Audio) and isinstance(audio.crop, RandomCrop)
-        return object.__new__(_DecodeRandomCrop if is_random else _DecodeAudio)
+        kind: Any = _DecodeRandomCrop if is_random else _DecodeAudio
+        return object.__new__(kind)
 
     def __init__(self, audio: Audio | None = None, key: str = "audio") -> None:
         found = checks.instance("audio", audio, Audio, write=_WRITE_AUDIO, none=True) or Audio()
@@ -70,7 +72,9 @@ class DecodeAudio:
             )
         self._native: _core.AudioOptions = native_audio(found)
         self._limits: _core.Limits = native_limits(found.limits)
-        self._recordings: _core.Recordings = _core.Recordings(check_root("root", found.root), retries=_RETRIES)
+        self._recordings: _core.Recordings = _core.Recordings(
+            check_root("root", found.root), retries=_RETRIES
+        )
 
     def __reduce__(self) -> tuple[type[DecodeAudio], tuple[Audio, str]]:
         return DecodeAudio, (self.audio, self.key)
@@ -100,9 +104,10 @@ class DecodeAudio:
         if isinstance(value, dict):
             fields = cast("dict[str, Any]", value)
             value, path = fields.get("bytes"), fields.get("path")
-        # NumPy's 0-d object arrays are what some sources make of bytes.
-        if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
-            value = value.item()
+        if isinstance(value, np.ndarray):
+            array = cast("np.ndarray[Any, Any]", value)
+            # NumPy's 0-d object arrays are what some sources make of bytes.
+            value = array.item() if array.dtype == object and array.ndim == 0 else array
         if value is None:
             named = path if isinstance(path, str) else None
             return self._recordings.read(named, limits=self._limits)

@@ -6,9 +6,27 @@ import os
 import shlex
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 
-_RECORDINGS = (
-    ".wav .flac .ogg .oga .opus .mp3 .mp2 .m4a .mp4 .aac .aif .aiff .aifc .caf .mka .webm".split()
+_RECORDINGS = frozenset(
+    (
+        ".wav",
+        ".flac",
+        ".ogg",
+        ".oga",
+        ".opus",
+        ".mp3",
+        ".mp2",
+        ".m4a",
+        ".mp4",
+        ".aac",
+        ".aif",
+        ".aiff",
+        ".aifc",
+        ".caf",
+        ".mka",
+        ".webm",
+    )
 )
 _MOST_ENTRIES = 10_000
 """Entries that are looked at: a folder may have millions."""
@@ -27,7 +45,7 @@ def what_is_in(folder: str) -> str:
         pack = f"gristmill pack {shlex.quote(folder)} -o SHARDS"
         return f", but {_counts(recordings)}; make shards of them: {pack}"
     if suffixes[".tar"]:
-        pack = f"gristmill pack {shlex.quote(os.path.join(folder, '*.tar'))} -o SHARDS"
+        pack = f"gristmill pack {shlex.quote(f'{folder}/*.tar')} -o SHARDS"
         return f", but {_counts({'.tar': suffixes['.tar']})}; make shards of them: {pack}"
     parts = [_counts(suffixes)] if suffixes else []
     if folders:
@@ -45,13 +63,13 @@ def _look(folder: str) -> tuple[Counter[str], list[str]]:
             if entry.is_dir():
                 folders.append(entry.name)
             else:
-                suffixes[os.path.splitext(entry.name)[1].lower()] += 1
+                suffixes[Path(entry.name).suffix.lower()] += 1
     left = _MOST_ENTRIES - sum(suffixes.values())
     for name in folders:
-        with os.scandir(os.path.join(folder, name)) as entries:
+        with os.scandir(Path(folder, name)) as entries:
             below = [entry for entry in islice(entries, max(left, 0)) if entry.is_file()]
         left -= len(below)
-        suffixes.update(os.path.splitext(entry.name)[1].lower() for entry in below)
+        suffixes.update(Path(entry.name).suffix.lower() for entry in below)
     return suffixes, folders
 
 

@@ -150,10 +150,10 @@ class Audio:
             row with more zeros, where nothing could be decoded, is a bad row, which `on_error=`
             handles (its reason is `"missing"`). Of a crop, the crop's frames count. `None` accepts
             any share, even a recording of nothing but zeros.
-        root: The folder of the recordings of rows that hold a path and no bytes, as `datasets` makes
-            of local files. Relative paths count from it, and absolute ones have to lie in it, links
-            resolved: a row that leads out of it is a bad row, and so is one whose file is missing.
-            `~` is the user's home. `docs/paths.md` has more.
+        root: The folder of the recordings of rows that hold a path and no bytes, as `datasets`
+            makes of local files. Relative paths count from it, and absolute ones have to lie in it,
+            links resolved: a row that leads out of it is a bad row, and so is one whose file is
+            missing. `~` is the user's home. `docs/paths.md` has more.
 
     Whatever the dtype, everything is computed in float32. A crop equals the same slice of the
     whole decoded and resampled recording, bit for bit.

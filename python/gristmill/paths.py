@@ -71,13 +71,13 @@ def _local(path: str) -> str:
         url = urlsplit(path)
         if url.netloc not in ("", "localhost") or url.query or url.fragment:
             raise ValueError(
-                f"{path}: a file:// URL has three slashes and then the path, with %3F for ? and %23 "
-                "for #; or give the path itself"
+                f"{path}: a file:// URL has three slashes and then the path, with %3F for ? and "
+                "%23 for #; or give the path itself"
             )
         return unquote(url.path)
     if "://" in path:
         raise ValueError(f"{path}: gristmill reads local paths only, not URLs")
-    return os.path.expanduser(path)  # noqa: PTH111 (which would change `a//b` and `./a`)
+    return os.path.expanduser(path)
 
 
 def resolve(paths: Iterable[str]) -> list[str]:
