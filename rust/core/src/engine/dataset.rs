@@ -122,26 +122,10 @@ impl Dataset {
         };
         let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
         options.styles.check(is_delivered).map_err(named)?;
-        let taken = layout.columns.iter().find(|(name, _)| name == "shard" || name == "row");
-        if let Some((name, _)) = taken.filter(|_| options.with_row_id) {
-            let reason = "with_row_id=True adds a column of this name; leave the shards' own out \
-                          with columns=[...], or take no row ids";
-            return Err(named(Error::schema(name, reason)));
-        }
-        if layout.with_valid && layout.columns.iter().any(|(name, _)| name == VALID) {
-            let reason = "on_error=\"mask\" adds a column of this name; leave the shards' own out \
-                          with columns=[...], or have another on_error";
-            return Err(named(Error::schema(VALID, reason)));
-        }
+        check_added(&layout).map_err(named)?;
         let paths = audio.as_ref().and_then(|(name, _)| PathColumn::find(schema, name));
-        let files = match (&options.root, decoded.filter(|_| paths.is_some())) {
-            (Some(root), Some(name)) => {
-                let small = projection.small_schema();
-                let column = small.fields().iter().position(|field| field.name() == name);
-                column.map(|column| RecordingFiles::open(root, column)).transpose()?
-            }
-            _ => None,
-        };
+        let with_path = decoded.filter(|_| paths.is_some());
+        let files = RecordingFiles::find(options.root.as_deref(), with_path, &projection)?;
         let audio = audio.and_then(|(name, spec)| {
             blobs.iter().position(|blob| *blob == name).map(|k| (k, spec))
         });
@@ -284,6 +268,22 @@ fn found_by_features(known: &[String]) -> Result<String> {
             ),
         )),
     }
+}
+
+/// Refuses columns of the shards that have the names of those that are added.
+fn check_added(layout: &ElementLayout) -> Result<()> {
+    let taken = layout.columns.iter().find(|(name, _)| name == "shard" || name == "row");
+    if let Some((name, _)) = taken.filter(|_| layout.with_row_id) {
+        let reason = "with_row_id=True adds a column of this name; leave the shards' own out \
+                      with columns=[...], or take no row ids";
+        return Err(Error::schema(name, reason));
+    }
+    if layout.with_valid && layout.columns.iter().any(|(name, _)| name == VALID) {
+        let reason = "on_error=\"mask\" adds a column of this name; leave the shards' own out \
+                      with columns=[...], or have another on_error";
+        return Err(Error::schema(VALID, reason));
+    }
+    Ok(())
 }
 
 /// Refuses two columns of the same name, since an element could have only one of them.

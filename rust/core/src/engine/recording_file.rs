@@ -9,13 +9,10 @@ use crate::{
     batch::{SizeLimit, Value, value},
     error::{Error, ErrorKind, Result},
     memory::{Account, Buffer, Permit},
-    shard::Table,
-    store::{RangeReader, RefusedPath, Root, Store, is_of_path, path_text},
+    shard::{Projection, Table},
+    store::{MAX_PATH_BYTES, RangeReader, RefusedPath, Root, Store, is_of_path, path_text},
 };
 use gristmill_audio::{Limits, Reason};
-
-/// Longer paths are of no file: the longest that Linux takes has 4096 bytes.
-const MAX_PATH_BYTES: usize = 1 << 16;
 
 /// The place of the recordings' paths in the tables, and the folder that they count from.
 #[derive(Debug)]
@@ -26,9 +23,20 @@ pub(super) struct RecordingFiles {
 }
 
 impl RecordingFiles {
-    /// Opens `root`.
-    pub(super) fn open(root: &Path, column: usize) -> Result<Self> {
-        Ok(Self { column, root: open_root(root)? })
+    /// Those of the audio column `name` in `root`; `None` without one of them.
+    ///
+    /// # Errors
+    ///
+    /// Where `root` is no folder.
+    pub(super) fn find(
+        root: Option<&Path>,
+        name: Option<&String>,
+        projection: &Projection,
+    ) -> Result<Option<Self>> {
+        let (Some(root), Some(name)) = (root, name) else { return Ok(None) };
+        let small = projection.small_schema();
+        let column = small.fields().iter().position(|field| field.name() == name);
+        column.map(|column| Ok(Self { column, root: open_root(root)? })).transpose()
     }
 
     /// The file of a row; `None` where the row has no path either.
@@ -43,21 +51,36 @@ impl RecordingFiles {
         table_row: usize,
     ) -> Result<Option<Result<RangeReader, Reason>>> {
         let audio = table.columns.columns().get(self.column).and_then(|c| c.as_struct_opt());
-        let Some(path) = audio.and_then(|audio| path_in(audio, table_row)) else { return Ok(None) };
-        open(store, &self.root, &path).map(Some)
+        match audio.map(|audio| path_or_too_long(audio, table_row)) {
+            None | Some(Ok(None)) => Ok(None),
+            Some(Ok(Some(path))) => open(store, &self.root, &path).map(Some),
+            Some(Err(TooLong)) => {
+                let why = "the row's path is longer than that of any file";
+                Ok(Some(Err(Reason::file("invalid_path", why))))
+            }
+        }
     }
 }
 
+/// A path that is longer than any file's.
+struct TooLong;
+
 /// The path of a row in an audio column; `None` where it is null or empty.
-pub(super) fn path_in(audio: &StructArray, row: usize) -> Option<String> {
+fn path_or_too_long(audio: &StructArray, row: usize) -> Result<Option<String>, TooLong> {
     if row >= audio.len() || audio.is_null(row) {
-        return None;
+        return Ok(None);
     }
-    let path = audio.column_by_name(PathColumn::NAME)?;
+    let Some(path) = audio.column_by_name(PathColumn::NAME) else { return Ok(None) };
     match value(path, row, &SizeLimit::new(MAX_PATH_BYTES)) {
-        Ok(Value::Text(path)) if !path.is_empty() => Some(path),
-        _ => None,
+        Ok(Value::Text(path)) if !path.is_empty() => Ok(Some(path)),
+        Ok(_) => Ok(None),
+        Err(_) => Err(TooLong),
     }
+}
+
+/// The path of a row, as [`path_or_too_long`]; `None` too where it is too long.
+pub(super) fn path_in(audio: &StructArray, row: usize) -> Option<String> {
+    path_or_too_long(audio, row).ok().flatten()
 }
 
 /// Looks a recording's file up. As [`RecordingFiles::of_row`].

@@ -25,7 +25,10 @@ use std::{
 };
 
 pub(crate) use self::{
-    backend::FileVersion, reader::RangeReader, root::is_of_path, window::WindowReader,
+    backend::FileVersion,
+    reader::RangeReader,
+    root::{MAX_PATH_BYTES, is_of_path},
+    window::WindowReader,
 };
 pub use self::{
     descriptors::DescriptorCache,

@@ -15,6 +15,9 @@ use crate::sync::lock_std;
 /// Folders whose resolved paths are kept: recordings of a class or a day lie together.
 const MAX_FOLDERS: usize = 1024;
 
+/// Longer paths are of no file: the longest that Linux takes has 4096 bytes.
+pub(crate) const MAX_PATH_BYTES: usize = 1 << 16;
+
 /// The folder, as it was given and with its links resolved.
 #[derive(Debug)]
 pub struct Root {
@@ -42,7 +45,7 @@ impl Root {
     pub fn open(folder: &Path) -> io::Result<Self> {
         let resolved = fs::canonicalize(folder)?;
         if !fs::metadata(&resolved)?.is_dir() {
-            return Err(io::Error::from(ErrorKind::NotADirectory));
+            return Err(Errno::NOTDIR.into());
         }
         let folders = Mutex::new(LruCache::unbounded());
         Ok(Self { given: folder.to_owned(), resolved, folders })
@@ -66,7 +69,7 @@ impl Root {
     ///
     /// Where it cannot be looked up.
     pub(super) fn find(&self, path: &str) -> io::Result<Result<PathBuf, RefusedPath>> {
-        if path.is_empty() || path.contains('\0') {
+        if path.is_empty() || path.len() > MAX_PATH_BYTES || path.contains('\0') {
             return Ok(Err(RefusedPath::Invalid));
         }
         let path = self.given.join(path);
