@@ -22,35 +22,39 @@ import gristmill as gm
 CROP = gm.Audio(sample_rate=32_000, crop=gm.RandomCrop(seconds=0.3, seed=5))
 
 
-def label(element: dict[str, Any]) -> dict[str, Any]:
-    return {"audio": element["audio"], "count": element["count"]}
+def key(element: dict[str, Any]) -> list[int]:
+    """What tells rows from each other, of one or of a batch."""
+    return np.ravel(1_000 * element["shard"] + element["row"]).tolist()
+
+
+def by_key(source: gm.ArrowDataSource) -> dict[int, Any]:
+    rows = source.__getitems__(range(len(source)))
+    return {key(row)[0]: row["audio"] for row in rows}
 
 
 @pytest.fixture
 def source(same_rate: list[Path]) -> gm.ArrowDataSource:
-    return gm.ArrowDataSource(same_rate, columns=["audio", "count"], audio=CROP)
+    return gm.ArrowDataSource(same_rate, columns=["audio"], audio=CROP, with_row_id=True)
 
 
 def test_it_has_grains_protocols(source: gm.ArrowDataSource) -> None:
     assert isinstance(source, base.RandomAccessDataSource)
     assert isinstance(source, base.SupportsBatchedReadRandomAccessDataSource)
-    assert grain.MapDataset.source(source).map(label)[30]["count"] == source[5]["count"]
+    assert key(grain.MapDataset.source(source)[30]) == key(source[5])
 
 
 def test_in_a_map_dataset(source: gm.ArrowDataSource) -> None:
-    plain = [source[i] for i in range(25)]
-    order = [int(e["count"]) for e in grain.MapDataset.source(source).shuffle(seed=1)]
-    assert sorted(order) != order
+    expected = by_key(source)
+    order = [k for e in grain.MapDataset.source(source).shuffle(seed=1) for k in key(e)]
+    assert sorted(order) == sorted(expected) != order
     for threads in (0, 1, 16):
         dataset = grain.MapDataset.source(source).shuffle(seed=1).batch(4)
         read = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=8)
         batches = list(dataset.to_iter_dataset(read))
-        counts = np.concatenate([batch["count"] for batch in batches])
-        assert counts.tolist() == order
+        assert [k for batch in batches for k in key(batch)] == order
         audio = np.concatenate([batch["audio"] for batch in batches])
-        by_count = {int(row["count"]): row["audio"] for row in plain}
-        for k, count in enumerate(order):
-            assert np.array_equal(audio[k], by_count[count])
+        for k, row in zip(order, audio, strict=True):
+            assert np.array_equal(row, expected[k])
 
 
 def test_a_state_of_the_pipeline_goes_on(source: gm.ArrowDataSource) -> None:
@@ -59,20 +63,25 @@ def test_a_state_of_the_pipeline_goes_on(source: gm.ArrowDataSource) -> None:
     for _ in range(5):
         next(it)
     state = it.get_state()
-    rest = [batch["count"].tolist() for batch in it]
+    rest = [key(batch) for batch in it]
     other = iter(dataset)
     other.set_state(state)
-    assert [batch["count"].tolist() for batch in other] == rest
+    assert [key(batch) for batch in other] == rest
 
 
 def test_each_epoch_has_its_own_crops(source: gm.ArrowDataSource) -> None:
     epochs = [grain.MapDataset.source(source.at_epoch(e)).shuffle(seed=e) for e in range(2)]
     dataset = grain.MapDataset.concatenate(epochs)
-    first, second = (
-        {int(dataset[k]["count"]): dataset[k]["audio"] for k in part}
-        for part in (range(25), range(25, 50))
-    )
-    assert first.keys() == second.keys()
+    assert len(dataset) == 50
+    orders: list[list[int]] = []
+    for epoch in range(2):
+        rows = [dataset[k] for k in range(25 * epoch, 25 * epoch + 25)]
+        expected = by_key(source.at_epoch(epoch))
+        assert all(np.array_equal(row["audio"], expected[key(row)[0]]) for row in rows)
+        orders.append([k for row in rows for k in key(row)])
+    assert sorted(orders[0]) == sorted(orders[1])
+    assert orders[0] != orders[1]
+    first, second = by_key(source), by_key(source.at_epoch(1))
     assert sum(not np.array_equal(first[k], second[k]) for k in first) > 20
     repeated = grain.MapDataset.source(source).repeat(2)
     assert all(np.array_equal(repeated[k]["audio"], repeated[k + 25]["audio"]) for k in range(25))
@@ -82,12 +91,13 @@ def test_each_epoch_has_its_own_crops(source: gm.ArrowDataSource) -> None:
 def test_in_worker_processes(source: gm.ArrowDataSource) -> None:
     flags.FLAGS.mark_as_parsed()
     dataset = grain.MapDataset.source(source).shuffle(seed=1).batch(5).to_iter_dataset()
-    here = {tuple(batch["count"].tolist()): batch["audio"] for batch in dataset}
+    expected = by_key(source)
     there = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2))
     batches = list(there)
-    assert len(batches) == len(here) == 5
+    assert sorted(k for batch in batches for k in key(batch)) == sorted(expected)
     for batch in batches:
-        assert np.array_equal(batch["audio"], here[tuple(batch["count"].tolist())])
+        for k, audio in zip(key(batch), batch["audio"], strict=True):
+            assert np.array_equal(audio, expected[k])
 
 
 @pytest.mark.timeout(240)
@@ -104,19 +114,18 @@ def test_in_a_data_loader(source: gm.ArrowDataSource, workers: int) -> None:
             worker_count=workers,
         )
 
+    expected = by_key(source)
     it = iter(loader(source))
     batches = [next(it) for _ in range(3)]
     state = it.get_state()
     rest = list(it)
-    counts = np.concatenate([batch["count"] for batch in batches + rest])
-    assert sorted(counts.tolist()) == sorted(2 * [int(source[i]["count"]) for i in range(25)])
-    by_count = {int(row["count"]): row["audio"] for row in source.__getitems__(range(25))}
+    assert sorted(k for batch in batches + rest for k in key(batch)) == sorted(2 * [*expected])
     for batch in batches + rest:
-        for count, audio in zip(batch["count"], batch["audio"], strict=True):
-            assert np.array_equal(audio, by_count[int(count)])
+        for k, audio in zip(key(batch), batch["audio"], strict=True):
+            assert np.array_equal(audio, expected[k])
     again = iter(loader(source))
     again.set_state(state)
-    assert [b["count"].tolist() for b in again] == [b["count"].tolist() for b in rest]
+    assert [key(batch) for batch in again] == [key(batch) for batch in rest]
     other = iter(loader(source.at_epoch(1)))
     with pytest.raises(ValueError, match="epoch=1"):
         other.set_state(state)
@@ -167,7 +176,13 @@ def grain_reads_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
             source = BatchedElements(source)
         theirs(self, source)
 
+    def in_range(*bounds: int) -> Any:
+        numbers = range(*bounds)
+        return module.SourceMapDataset(numbers) if len(numbers) <= 5_000 else theirs_in(*bounds)
+
+    theirs_in = grain.MapDataset.range
     monkeypatch.setattr(module.SourceMapDataset, "__init__", init)
+    monkeypatch.setattr(grain.MapDataset, "range", in_range)
 
     def load(name: str) -> Any:
         try:
@@ -185,38 +200,45 @@ def grain_reads_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
     return load
 
 
+# Each with its reason.
+EXCEPTIONS = {
+    "element_spec": "Grain's class for sources has no spec of elements, whatever the source",
+    "zero_length": "matches the name of Grain's class for ranges in a message",
+}
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    ("name", "wanted", "at_least", "made"),
+    ("name", "wanted", "at_least"),
     [
-        ("source", "", 15, 16),
-        ("shuffle", "MapDataset", 10, 5),
-        ("slice", "", 5, 1),
-        ("repeat", "MapDataset", 5, 1),
-        ("map", "MapDataset", 10, 5),
-        ("batch", "MapDataset", 10, 5),
-        ("filter", "MapDataset", 2, 1),
-        ("mix", "MapDataset", 5, 5),
-        ("zip", "MapDataset", 5, 5),
+        ("source", "", 18),
+        ("shuffle", "MapDataset", 18),
+        ("slice", "", 3_000),
+        ("repeat", "MapDataset", 20),
+        ("map", "MapDataset", 30),
+        ("batch", "MapDataset", 15),
+        ("filter", "MapDataset", 5),
+        ("mix", "MapDataset", 18),
+        ("zip", "MapDataset", 20),
+        ("flatmap", "", 10),
+        ("packing", "", 100),
     ],
 )
 def test_grains_own_tests_of_sources(
-    grain_reads_ours: Callable[[str], Any], name: str, wanted: str, at_least: int, made: int
+    grain_reads_ours: Callable[[str], Any], name: str, wanted: str, at_least: int
 ) -> None:
     flags.FLAGS.mark_as_parsed()
     tests = grain_reads_ours(name)
 
     def flat(suite: Any) -> list[Any]:
-        return (
-            [test for part in suite for test in flat(part)]
-            if isinstance(suite, unittest.TestSuite)
-            else [suite]
-        )
+        is_suite = isinstance(suite, unittest.TestSuite)
+        return [test for part in suite for test in flat(part)] if is_suite else [suite]
 
-    suite = unittest.defaultTestLoader.loadTestsFromModule(tests)
-    chosen = unittest.TestSuite(test for test in flat(suite) if wanted in test.id())
+    found = flat(unittest.defaultTestLoader.loadTestsFromModule(tests))
+    chosen = [test for test in found if wanted in test.id()]
+    chosen = [test for test in chosen if not any(left in test.id() for left in EXCEPTIONS)]
     result = unittest.TestResult()
-    chosen.run(result)
+    unittest.TestSuite(chosen).run(result)
     assert not result.errors + result.failures, (result.errors + result.failures)[0][1]
     assert result.testsRun - len(result.skipped) >= at_least
-    assert Elements.n_made >= made
+    assert Elements.n_made >= at_least // 2

@@ -55,6 +55,9 @@ class DecodeAudio:
         OSError: `audio.root` is no folder; or the storage fails, by an element.
     """
 
+    audio: Audio
+    key: str
+
     def __new__(cls, audio: Audio | None = None, key: str = "audio") -> Self:  # noqa: ARG004
         """A transformation, or a random one."""
         is_random = isinstance(audio, Audio) and isinstance(audio.crop, RandomCrop)
@@ -63,8 +66,8 @@ class DecodeAudio:
 
     def __init__(self, audio: Audio | None = None, key: str = "audio") -> None:
         found = checks.instance("audio", audio, Audio, write=_WRITE_AUDIO, none=True) or Audio()
-        self.audio: Audio = found
-        self.key: str = checks.text("key", key, write='key="audio"')
+        self.audio = found
+        self.key = checks.text("key", key, write='key="audio"')
         if found.column not in (None, key):
             raise ValueError(
                 f"audio is for the column {found.column!r}, and key is {key!r}: write "
