@@ -211,17 +211,16 @@ EXCEPTIONS = {
 @pytest.mark.parametrize(
     ("name", "wanted", "at_least"),
     [
-        ("source", "", 18),
+        ("source", "", 17),
         ("shuffle", "MapDataset", 18),
         ("slice", "", 3_000),
         ("repeat", "MapDataset", 20),
-        ("map", "MapDataset", 30),
+        ("map", "MapDataset", 29),
         ("batch", "MapDataset", 15),
         ("filter", "MapDataset", 5),
         ("mix", "MapDataset", 18),
         ("zip", "MapDataset", 20),
         ("flatmap", "", 10),
-        ("packing", "", 100),
     ],
 )
 def test_grains_own_tests_of_sources(
