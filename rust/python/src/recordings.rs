@@ -1,4 +1,5 @@
 //! `gristmill._core.Recordings`: the files that rows with a path name, one by one.
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use std::path::PathBuf;
 
