@@ -57,33 +57,7 @@ impl Dataset {
             options.columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == name))
         };
         let known: Vec<String> = audio_columns(schema).into_iter().map(|(name, _)| name).collect();
-        let audio = match &options.audio {
-            AudioRequest::Encoded => None,
-            AudioRequest::Auto => {
-                let whole =
-                    AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
-                let asked: Vec<_> = known.iter().filter(|name| wanted(name)).cloned().collect();
-                match asked.as_slice() {
-                    [] => None,
-                    some => Some((found_by_features(some).map_err(named)?, whole)),
-                }
-            }
-            AudioRequest::Decode { column, spec } => {
-                let name = match column {
-                    Some(name) => name.clone(),
-                    None => found_by_features(&known).map_err(named)?,
-                };
-                Some((name, spec.clone()))
-            }
-        };
-        let audio = audio.map(|(name, mut spec)| {
-            // The size of a slot depends on the options alone, not on any recording.
-            let slot = spec.fixed_shape().map(|(n, len)| 4 * u64::from(n) * len as u64);
-            let rows = if slot.is_some() { 1 } else { options.rows_per_batch() as u64 };
-            let bytes = slot.unwrap_or(0).saturating_add(options.column_limit() as u64);
-            spec.limits.budget = Budget { bytes, batch_rows: rows };
-            (name, spec)
-        });
+        let audio = decoded_column(options, &known, wanted).map_err(named)?;
         let decoded = audio.as_ref().map(|(name, _)| name);
         // Naming a column in `audio` asks for it.
         let columns = options.columns.as_ref().map(|columns| {
@@ -248,6 +222,40 @@ pub fn open_order(options: &Options, runtime: &Runtime) -> Result<Order> {
     let store = Arc::new(options.store(&runtime.descriptors));
     let shards = open_all(&store, &options.index_dir, &options.paths, options.n_openers())?;
     order_of(&shards, options)
+}
+
+/// The column that is decoded, of those that the features call audio, and how.
+fn decoded_column(
+    options: &Options,
+    known: &[String],
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Option<(String, AudioSpec)>> {
+    let audio = match &options.audio {
+        AudioRequest::Encoded => None,
+        AudioRequest::Auto => {
+            let whole = AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
+            let asked: Vec<_> = known.iter().filter(|name| wanted(name)).cloned().collect();
+            match asked.as_slice() {
+                [] => None,
+                some => Some((found_by_features(some)?, whole)),
+            }
+        }
+        AudioRequest::Decode { column, spec } => {
+            let name = match column {
+                Some(name) => name.clone(),
+                None => found_by_features(known)?,
+            };
+            Some((name, spec.clone()))
+        }
+    };
+    Ok(audio.map(|(name, mut spec)| {
+        // The size of a slot depends on the options alone, not on any recording.
+        let slot = spec.fixed_shape().map(|(n, len)| 4 * u64::from(n) * len as u64);
+        let rows = if slot.is_some() { 1 } else { options.rows_per_batch() as u64 };
+        let bytes = slot.unwrap_or(0).saturating_add(options.column_limit() as u64);
+        spec.limits.budget = Budget { bytes, batch_rows: rows };
+        (name, spec)
+    }))
 }
 
 fn found_by_features(known: &[String]) -> Result<String> {
