@@ -16,7 +16,8 @@ import gristmill as gm
 SEEDS = Path(__file__).parents[1] / "fuzz" / "corpus"
 GOLDEN = Path(__file__).with_suffix(".json")
 
-# Resamplers and target rates. 31,999 Hz are reached by sums, the others of "hq" and "best" by transforms.
+# Resamplers and target rates. 31,999 Hz is reached by sums, the others of "hq" and "best" by
+# transforms.
 RESAMPLED = [("hq", 32_000), ("hq", 31_999), ("best", 24_000), ("torchaudio", 16_000)]
 
 
@@ -34,9 +35,7 @@ def hashes() -> dict[str, str]:
             continue  # some seeds are no recordings
         found[f"{path.parent.name}/{path.name}"] = _short(hashlib.sha256(decoded.tobytes()))
         for (name, rate), total in resampled.items():
-            total.update(
-                gm.decode(data, sample_rate=rate, resampler=name, strict=False).tobytes()
-            )
+            total.update(gm.decode(data, sample_rate=rate, resampler=name, strict=False).tobytes())
     return found | {
         f"resampled/{name}-{rate}": _short(total) for (name, rate), total in resampled.items()
     }

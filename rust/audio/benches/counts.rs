@@ -36,6 +36,7 @@ each_recording!(crop);
 #[bench::from_44100_to_16000("44100-to-16000")]
 #[bench::from_22050_to_32000("22050-to-32000")]
 #[bench::from_44100_to_48000("44100-to-48000")]
+#[bench::from_44100_to_32000_torchaudio("44100-to-32000-torchaudio")]
 fn resample(mut job: Job) -> usize {
     job.run()
 }

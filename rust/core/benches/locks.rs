@@ -23,6 +23,7 @@ use gristmill_core::{
     bench::{LockTimes, lock_times, measure_locks},
     engine::{AudioRequest, Next, OnError, Options, Pipeline, Runtime, Start, usable_cpus},
     order::{OrderSpec, Shuffle},
+    select::RowSpec,
     shard::IndexDir,
 };
 
@@ -133,7 +134,10 @@ fn options(written: &Written, n_threads: usize) -> Options {
         columns: None,
         audio: AudioRequest::Decode { column: Some("audio".to_owned()), spec },
         order: OrderSpec { shuffle: Some(shuffle), epochs: None, ..OrderSpec::ONCE },
+        root: None,
         crop_seed: 1,
+        rows: RowSpec::default(),
+        weights: None,
         exclude: Vec::new(),
         expected_rows: Vec::new(),
         on_error: OnError::Raise,

@@ -24,12 +24,13 @@ pub(crate) const RECORDINGS: [&str; 8] = [
 ];
 
 /// Pairs of rates that data sets and models have, with their filter.
-pub(crate) const RATES: [(&str, u32, u32, Resampler); 5] = [
+pub(crate) const RATES: [(&str, u32, u32, Resampler); 6] = [
     ("44100-to-32000", 44_100, 32_000, Resampler::Hq),
     ("48000-to-32000", 48_000, 32_000, Resampler::Hq),
     ("44100-to-16000", 44_100, 16_000, Resampler::Hq),
     ("22050-to-32000", 22_050, 32_000, Resampler::Hq),
     ("44100-to-48000", 44_100, 48_000, Resampler::Hq),
+    ("44100-to-32000-torchaudio", 44_100, 32_000, Resampler::Torchaudio),
 ];
 
 const CROP: (f64, f64) = (2.0, 1.0);
