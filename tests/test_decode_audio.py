@@ -30,7 +30,7 @@ def source() -> grain.MapDataset[Any]:
     "options",
     [
         {},
-        {"sample_rate": 8_000, "resampler": "fast"},
+        {"sample_rate": 8_000, "resampler": "best"},
         {"channels": "keep", "dtype": "int16"},
         {"channels": 2, "sample_rate": 22_050},
     ],

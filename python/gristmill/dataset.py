@@ -32,7 +32,7 @@ from gristmill.options import Audio, ReadOptions, Shuffle, read_options
 from gristmill.partition import Partition
 from gristmill.sampling import Balanced, Weighted, checked_sampling
 from gristmill.selection import Rows, Split, checked_rows
-from gristmill.signature import call_text, short
+from gristmill.signature import call_text, paths_text, short
 
 _WRITE_SPLIT = 'split=gm.Split("train", {"train": 0.9, "valid": 0.1})'
 
@@ -239,7 +239,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         is_part = partition.stream_stride > 1 or partition.slices
         return call_text(
             ArrowIterDataset,
-            options.table or options.paths,
+            repr(options.table) if options.table else paths_text(options.paths),
             named,
             n_excluded=len(options.exclude),
             rest=f"partition={short(partition)}" if is_part else "",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, cast
+from typing import Any
 
 from gristmill.options import ReadOptions
 
@@ -13,13 +13,13 @@ _LONGEST_PATHS = 200
 
 
 def call_text(
-    kind: type, paths: object, named: Mapping[str, Any], *, n_excluded: int, rest: str = ""
+    kind: type, source: str, named: Mapping[str, Any], *, n_excluded: int, rest: str = ""
 ) -> str:
     """The call that makes it: what is read, then what differs from the defaults of `kind`."""
     signature = inspect.signature(kind).parameters
     # Defaults are left out, in the options' own values too.
     defaults = {**{name: signature[name].default for name in named}, "read": ReadOptions()}
-    given = [_source_text(paths)]
+    given = [source]
     given += [f"{name}={short(value)}" for name, value in named.items() if value != defaults[name]]
     if n_excluded:
         given.append(f"exclude=[{n_excluded} given]")
@@ -28,10 +28,8 @@ def call_text(
     return f"{kind.__name__}({', '.join(given)})"
 
 
-def _source_text(paths: object) -> str:
-    if not isinstance(paths, tuple):
-        return repr(paths)
-    paths = cast("tuple[str, ...]", paths)
+def paths_text(paths: Sequence[str]) -> str:
+    """The paths, of many only the first."""
     text = repr(paths[0] if len(paths) == 1 else list(paths))
     return text if len(text) <= _LONGEST_PATHS else f"[{paths[0]!r}, ... {len(paths)} paths]"
 

@@ -23,7 +23,7 @@ from gristmill.errors import InternalError
 from gristmill.iterator import Element
 from gristmill.options import Audio, ReadOptions, read_options
 from gristmill.partition import Partition
-from gristmill.signature import call_text
+from gristmill.signature import call_text, paths_text
 
 _WRITE_EPOCH = "epoch=0"
 
@@ -96,6 +96,11 @@ class ArrowDataSource:
             paths=_paths.as_list(paths),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
             audio=check_audio(audio),
+            table=None,
+            rows=None,
+            filters=(),
+            split=None,
+            sampling=None,
             shuffle=None,
             batch_size=None,
             drop_remainder=False,
@@ -152,7 +157,7 @@ class ArrowDataSource:
             "read": options.read,
         }
         excluded = len(options.exclude)
-        return call_text(ArrowDataSource, options.paths, named, n_excluded=excluded)
+        return call_text(ArrowDataSource, paths_text(options.paths), named, n_excluded=excluded)
 
     @property
     def paths(self) -> Sequence[str]:
