@@ -96,7 +96,7 @@ def message(folder: Path) -> str:
 def test_a_folder_without_shards_says_what_it_has(tmp_path: Path) -> None:
     folder = tmp_path / "some data"
     folder.mkdir()
-    no = "No .arrow shards in this directory"
+    no = "No .arrow or .parquet shards in this directory"
     assert message(folder) == f"{no}: it is empty"
     for i in range(60):
         (folder / f"{i}.ogg").touch()

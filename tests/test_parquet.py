@@ -98,7 +98,10 @@ def test_nulls(tmp_path: Path) -> None:
         for name, options in {**pf.OPTIONS, "without-schema": pf.WITHOUT_SCHEMA}.items():
             path = pf.write(tmp_path / f"{name}-{number}", of, **options)
             rows = list(gm.ArrowIterDataset(path, audio=None))
-            assert [row["audio"] for row in rows] == of["audio"].to_pylist(), name
+            # A null struct comes as one of nulls, as from Arrow.
+            nothing = {"bytes": None, "path": None} if number == 0 else None
+            wanted = [nothing if value is None else value for value in of["audio"].to_pylist()]
+            assert [row["audio"] for row in rows] == wanted, name
             spec = gm.Audio("audio")
             masked = gm.ArrowIterDataset(path, audio=spec, on_error="mask", batch_size=len(of))
             (batch,) = masked

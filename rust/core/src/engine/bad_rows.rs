@@ -11,7 +11,7 @@ use super::{
     decoders::DecodedRow,
     load_cache::{LoadCache, Lookup},
     options::OnError,
-    recording_file::path_in,
+    recording_file::{path_in, without_root},
     row_task::{Attempt, RawBlob, ReadStage, RowTask},
     table_cache::BatchId,
 };
@@ -86,11 +86,22 @@ impl BadRows {
         error: Error,
     ) -> Result<Replacement> {
         let policy = self.context.options.on_error;
-        if policy == OnError::Raise || !is_of_row(&error) {
+        let is_raised = policy == OnError::Raise;
+        if !is_of_row(&error) || is_raised && !is_null(&error) {
             return Err(error);
         }
-        let is_substitute = row.read.attempt.n_tried > 0;
-        row.bad.extend(self.bad_row(dataset, row, &error, is_substitute));
+        // Looked up once: the table may be large.
+        let path = self.path_of(dataset, row.read.attempt.step.row);
+        let error = match &path {
+            Some(path) if is_null(&error) && dataset.files.is_none() => {
+                with_reason(error, without_root(path))
+            }
+            _ => error,
+        };
+        if is_raised {
+            return Err(error);
+        }
+        row.bad.extend(bad_row(dataset, row, &error, path));
         match policy {
             OnError::Raise => Err(error),
             OnError::Mask => Ok(Replacement::Zeros),
@@ -127,37 +138,10 @@ impl BadRows {
         Ok(Replacement::Row(Box::new(task)))
     }
 
-    fn bad_row(
-        &self,
-        dataset: &Dataset,
-        row: &DecodedRow,
-        error: &Error,
-        is_substitute: bool,
-    ) -> Option<BadRow> {
-        let ErrorKind::Decode(cause) = error.kind() else { return None };
-        let id = row.read.attempt.step.row;
-        let shard = dataset.shards.get(id.shard as usize)?;
-        let blob = dataset.audio.as_ref();
-        let n_bytes = blob.and_then(|(k, _)| row.read.blobs.get(*k).and_then(RawBlob::n_bytes));
-        Some(BadRow {
-            shard: Arc::clone(shard.name()),
-            row: id.row,
-            shard_rows: shard.n_rows(),
-            path: self.path_of(dataset, shard, id),
-            codec: cause.codec,
-            reason: match &cause.reason {
-                Reason::Limit(exceeded) => exceeded.limit,
-                reason => reason.key(),
-            },
-            message: error.to_string(),
-            n_bytes,
-            is_substitute,
-        })
-    }
-
     /// The original path of this row's recording. Errors are ignored: the row is bad anyway.
-    pub(super) fn path_of(&self, dataset: &Dataset, shard: &Shard, id: RowId) -> Option<String> {
+    fn path_of(&self, dataset: &Dataset, id: RowId) -> Option<String> {
         let PathColumn(projection) = dataset.paths.as_ref()?;
+        let shard = dataset.shards.get(id.shard as usize)?;
         let (batch, table_row) = shard.locate(id.row)?;
         let table = self.path_table(shard, (id.shard, batch), projection)?;
         let audio = table.columns.columns().first()?.as_struct_opt()?;
@@ -187,16 +171,54 @@ impl BadRows {
     }
 }
 
+/// What is remembered of a row whose audio could not be used.
+fn bad_row(
+    dataset: &Dataset,
+    row: &DecodedRow,
+    error: &Error,
+    path: Option<String>,
+) -> Option<BadRow> {
+    let ErrorKind::Decode(cause) = error.kind() else { return None };
+    let id = row.read.attempt.step.row;
+    let shard = dataset.shards.get(id.shard as usize)?;
+    let blob = dataset.audio.as_ref();
+    let n_bytes = blob.and_then(|(k, _)| row.read.blobs.get(*k).and_then(RawBlob::n_bytes));
+    Some(BadRow {
+        shard: Arc::clone(shard.name()),
+        row: id.row,
+        shard_rows: shard.n_rows(),
+        path,
+        codec: cause.codec,
+        reason: match &cause.reason {
+            Reason::Limit(exceeded) => exceeded.limit,
+            reason => reason.key(),
+        },
+        message: error.to_string(),
+        n_bytes,
+        is_substitute: row.read.attempt.n_tried > 0,
+    })
+}
+
 /// Whether an error is about one row's audio, so that the policy for bad rows applies.
 pub(super) fn is_of_row(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Decode(cause) if cause.reason.is_of_row())
 }
 
+fn is_null(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Decode(cause) if matches!(cause.reason, Reason::Null))
+}
+
 fn without_substitute(error: Error, tried: usize) -> Error {
     let ErrorKind::Decode(cause) = error.kind() else { return error };
     let of = Box::new(cause.reason.clone());
+    with_reason(error, Reason::NoSubstitute { of, tried })
+}
+
+/// The same error, at the same place, for another reason.
+fn with_reason(error: Error, reason: Reason) -> Error {
+    let ErrorKind::Decode(cause) = error.kind() else { return error };
     let mut cause = cause.clone();
-    cause.reason = Reason::NoSubstitute { of, tried };
+    cause.reason = reason;
     let at = error.at();
     let error = Error::from(cause);
     let error = match &at.shard {

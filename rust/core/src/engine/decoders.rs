@@ -9,7 +9,6 @@ use super::{
     bad_rows::{BadRows, Replacement, is_of_row},
     context::Context,
     dataset::Dataset,
-    recording_file::without_root,
     row_task::{EncodedRow, RawBlob, RowTask},
 };
 use crate::{
@@ -148,11 +147,7 @@ impl RowDecoder {
             let reason = match blob {
                 Some(RawBlob::Unreadable(reason)) => Some(reason.clone()),
                 Some(RawBlob::TooLong(n_bytes)) => spec.limits.check_bytes(*n_bytes).err(),
-                _ if dataset.files.is_some() => None,
-                _ => {
-                    let path = shard.and_then(|shard| self.bad_rows.path_of(dataset, shard, id));
-                    path.map(|path| without_root(&path))
-                }
+                _ => None,
             };
             return Err(reason.unwrap_or(Reason::Null).of_unknown().into());
         };
