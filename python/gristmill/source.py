@@ -49,7 +49,8 @@ class ArrowDataSource:
     time. The shards are opened by the first row, or `len`; a pickled copy opens them again.
 
     Args:
-        paths: As in `ArrowIterDataset`.
+        paths: As in `ArrowIterDataset`, but not a `datasets.Dataset`: its `cache_files` give all
+            rows of its files, in their order.
         columns: As in `ArrowIterDataset`.
         audio: As in `ArrowIterDataset`.
         epoch: Which epoch's random crops and substitutes are drawn, from 0.
