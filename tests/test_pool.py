@@ -63,22 +63,20 @@ def decoded(iterators: tuple[gm.ArrowIterator, gm.ArrowIterator]) -> list[np.nda
 def test_two_iterators_get_on_side_by_side(same_rate: list[Path], kind: str) -> None:
     """Both have as much of the threads' time, however long their rows are.
 
-    Rows say less: where other programs run, one of two rows alike may take three times as long.
+    A share by rows would give the short ones an eighth of the time. Rows are not compared: where
+    other programs run, one of two rows alike may take three times as long.
     """
-    is_alike = kind == "alike"
-    crop = None if is_alike else gm.RandomCrop(0.05)
+    crop = None if kind == "alike" else gm.RandomCrop(0.05)
     pair = (costly(same_rate), costly(same_rate, crop=crop))
     try:
         for it in pair:
             next(it)  # both are open
         before = decoded(pair)
         slow, _ = before
-        while slow[0] < before[0][0] + 80:
+        while slow[0] < before[0][0] + 240:
             slow, _ = decoded(pair)
         first, second = (after - then for after, then in zip(decoded(pair), before, strict=True))
         assert 0.5 <= first[1] / second[1] <= 2.0, (first, second)
-        if not is_alike:
-            assert second[0] > 2 * first[0]
         for it in pair:
             stats = it.stats()
             assert stats.decoders.elsewhere_seconds > 0.1 * stats.decoders.alive_seconds
