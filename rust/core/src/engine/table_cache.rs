@@ -21,8 +21,8 @@ pub(super) type BatchId = (u32, usize);
 /// The part of the budget that tables may take, as a divisor.
 const SHARE: usize = 4;
 
-/// The growth that is expected of the first compressed table, in sixteenths.
-const FIRST_GROWTH: usize = 4 * 16;
+/// The least growth that is expected of the first compressed table.
+const FIRST_GROWTH: usize = 4;
 
 /// Tables, and estimates of their sizes. Each table holds a permit for its bytes, also after it was
 /// evicted, as long as rows refer to it.
@@ -80,17 +80,17 @@ impl TableCache {
     }
 
     /// The expected size of a table: what is known of it, or else the size of the largest so far. Of a
-    /// compressed one, the growth of the worst so far.
+    /// compressed one, the growth of the worst so far. The first is expected to fill the cache, so that
+    /// it is loaded alone: several that grow more than expected would pass the budget together.
     pub(super) fn expected_bytes(&self, known: Option<TableSize>) -> usize {
         match known {
             None => self.largest.load(Relaxed),
             Some(TableSize { stored, is_compressed: false }) => stored,
             Some(TableSize { stored, is_compressed: true }) => {
-                let sixteenths = match self.growth.load(Relaxed) {
-                    0 => FIRST_GROWTH,
-                    worst => worst,
-                };
-                stored.saturating_mul(sixteenths) / 16
+                match self.growth.load(Relaxed) {
+                    0 => self.cache.limit().max(stored.saturating_mul(FIRST_GROWTH)),
+                    sixteenths => stored.saturating_mul(sixteenths) / 16,
+                }
             }
         }
     }
