@@ -106,7 +106,7 @@ def test_a_window_that_grain_shuffles(measured: dict[str, Any]) -> None:
 def test_columns_that_become_python_objects(measured: dict[str, Any]) -> None:
     before, after = measured["python"]
     show("python", before, after)
-    assert before["verdict"]["case"] == "python", before["str"]
+    assert before["alone"]["case"] == "python", before["str"]
     (batch, batch_after) = (m["stats"]["stages"]["deliver"]["p50_seconds"] for m in (before, after))
     assert batch_after < 0.7 * batch
 
