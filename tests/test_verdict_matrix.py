@@ -78,12 +78,12 @@ def test_a_limit_is_named_and_its_advice_helps(measured: dict[str, Any], name: s
 def test_a_shard_with_half_its_rows_bad(measured: dict[str, Any]) -> None:
     before, after = measured["bad-shard"]
     show("bad-shard", before, after)
-    assert before["verdict"]["case"] == "bad-shard", before["verdict"]["text"] + before["str"]
-    figures = before["verdict"]["figures"]
+    assert before["alone"]["case"] == "bad-shard", before["alone"]["text"] + before["str"]
+    figures = before["alone"]["figures"]
     assert Path(figures["shard"]).name == "part-1.arrow"
     assert 0.3 < figures["bad_share"] < 0.7
     assert figures["usual_bad_share"] == 0.0
-    assert after["verdict"]["case"] != "bad-shard"
+    assert after["alone"]["case"] != "bad-shard"
     assert after["stats"]["bad_rows"] == 0
     assert cpu_per_row(after, "delivered") < 0.8 * cpu_per_row(before, "delivered")
 

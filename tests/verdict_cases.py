@@ -33,7 +33,12 @@ Measured = dict[str, Any]
 
 
 def measure(
-    paths: Any, *, step_s: float = 0.0, cpu_bound: bool = False, **options: Any
+    paths: Any,
+    *,
+    step_s: float = 0.0,
+    cpu_bound: bool = False,
+    at_work: bool = False,
+    **options: Any,
 ) -> Measured:
     """Takes elements for a while, a step after each; the figures and both verdicts.
 
@@ -52,20 +57,25 @@ def measure(
     del element
     stats = iterator.stats()
     iterator.close()
-    return told(stats, loop_cpu_s=clock() - began if cpu_bound else None)
+    return told(stats, clock() - began if cpu_bound else None, at_work=at_work)
 
 
-def told(stats: gm.Stats, loop_cpu_s: float | None = None) -> Measured:
-    """The figures and both verdicts; of a loop that is CPU-bound, its CPU seconds."""
+def told(stats: gm.Stats, loop_cpu_s: float | None = None, *, at_work: bool = False) -> Measured:
+    """The figures and both verdicts; of a loop that is CPU-bound, its CPU seconds.
+
+    With `at_work`, the time in which decode threads had no CPU does not count as theirs.
+    """
     # As it would be on a machine where nobody else wants the CPUs.
-    stages = stats.stages
+    stages, alive = stats.stages, stats.decoders.alive_seconds
+    if at_work:
+        alive -= stats.decoders.cpu_queue_seconds or 0.0
     if loop_cpu_s is not None:
         own = max(loop_cpu_s - stages.deliver.busy_seconds, 0.0)
         stages = replace(stages, consumer=replace(stages.consumer, busy_seconds=own))
     alone = replace(
         stats,
         stages=stages,
-        decoders=replace(stats.decoders, cpu_queue_seconds=0.0),
+        decoders=replace(stats.decoders, alive_seconds=alive, cpu_queue_seconds=0.0),
         settings=replace(stats.settings, machine_cpus=stats.settings.usable_cpus),
     )
     return {
@@ -208,11 +218,11 @@ def bad_shard(folder: Path) -> list[Measured]:
         shards.write_audio(folder / f"part-{k}.arrow", made, batch_rows=100)
     whole = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(8.0))
     job = {"columns": ["audio", "label"], "audio": whole, "shuffle": gm.Shuffle(1)}
-    job |= {"batch_size": 4, "on_error": "substitute", "read": {"num_threads": 1}}
+    job |= {"batch_size": 4, "on_error": "substitute", "read": {"num_threads": 1}, "at_work": True}
     paths = sorted(folder.glob("part-*.arrow"))
     before = measure(paths, **job)
     found = folder / "bad.jsonl"
-    gm.scan(before["verdict"]["figures"].get("shard", paths[0]), quarantine=found)
+    gm.scan(before["alone"]["figures"].get("shard", paths[0]), quarantine=found)
     return [before, measure(paths, exclude=found, **job)]
 
 
