@@ -86,12 +86,10 @@ impl TableCache {
         match known {
             None => self.largest.load(Relaxed),
             Some(TableSize { stored, is_compressed: false }) => stored,
-            Some(TableSize { stored, is_compressed: true }) => {
-                match self.growth.load(Relaxed) {
-                    0 => self.cache.limit().max(stored.saturating_mul(FIRST_GROWTH)),
-                    sixteenths => stored.saturating_mul(sixteenths) / 16,
-                }
-            }
+            Some(TableSize { stored, is_compressed: true }) => match self.growth.load(Relaxed) {
+                0 => self.cache.limit().max(stored.saturating_mul(FIRST_GROWTH)),
+                sixteenths => stored.saturating_mul(sixteenths) / 16,
+            },
         }
     }
 
