@@ -80,6 +80,8 @@ pub enum Reason {
         /// Samples in the slot.
         found: usize,
     },
+    /// The row's event has no place in its recording, or its columns tell none.
+    Event(String),
     /// More of what was asked for could not be decoded than the caller puts up with.
     Missing {
         /// Frames that could not be decoded.
@@ -197,6 +199,7 @@ impl fmt::Display for Reason {
                 f,
                 "{expected} samples were planned and the slot has {found}: a bug in gristmill"
             ),
+            Self::Event(why) => write!(f, "{why}; mend its event columns or exclude the row"),
             Self::Missing { missing, wanted } => write!(
                 f,
                 "{missing} of {wanted} frames could not be decoded, which is more than max_missing \

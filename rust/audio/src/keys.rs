@@ -40,6 +40,7 @@ impl Reason {
             Self::Limit(_) => "limit",
             Self::TooFewChannels { .. } => "too_few_channels",
             Self::DecoderPanic(_) => "decoder_panic",
+            Self::Event(_) => "event",
             Self::Missing { .. } => "missing",
             Self::NoSubstitute { .. } => "no_substitute",
             Self::WrongSlot { .. } => "wrong_slot",

@@ -22,6 +22,7 @@ mod fourier;
 mod keys;
 mod limits;
 mod memory;
+mod part;
 mod report;
 mod resample;
 mod sample_type;
@@ -31,8 +32,10 @@ mod trig;
 
 pub use codec::Codec;
 pub use decoder::{AudioInfo, Checked, Decoder, Depth, Plan, probe, probe_within, warm_up};
+pub use demux::probe::is_length_at_ends;
 pub use error::{DecodeError, Exceeded, Reason, Remedy};
 pub use limits::{Budget, FREE_FRAMES, Limits};
+pub use part::{EventCrop, Place, Tail, Windows};
 pub use report::{Counts, Damage, DecodeReport};
 pub use resample::Resampler;
 pub use sample_type::SampleType;

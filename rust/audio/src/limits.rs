@@ -96,6 +96,12 @@ impl Limits {
         Self { max_decoded_bytes: u64::MAX, budget: Budget::NONE, ..self }
     }
 
+    /// The limits that are about a recording itself, and not about what is wanted of it.
+    #[must_use]
+    pub fn of_file(self) -> Self {
+        Self { max_decode_time: None, ..self.keeping_nothing() }
+    }
+
     /// Refuses rows of too many bytes.
     ///
     /// # Errors

@@ -1,6 +1,9 @@
 //! What the caller wants of a recording.
 
-use super::{Limits, Resampler, SampleType};
+use super::{
+    Limits, Resampler, SampleType,
+    part::{EventCrop, Windows},
+};
 
 /// The wanted rate, channels, crop and padding: the same for every row of a pipeline.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +72,14 @@ impl AudioSpec {
                 "the crop must start within 0 and {MAX_SECONDS} s, not at {start}"
             ));
         }
+        if let Crop::Window { windows, .. } = self.crop
+            && !(windows.hop_s > 0.0 && windows.hop_s <= MAX_SECONDS)
+        {
+            return Err(format!(
+                "a hop must be above 0 and at most {MAX_SECONDS} s long, not {}",
+                windows.hop_s
+            ));
+        }
         match self.crop.seconds() {
             Some(s) if !(s > 0.0 && s <= MAX_SECONDS) => {
                 Err(format!("a crop must be above 0 and at most {MAX_SECONDS} s long, not {s}"))
@@ -107,6 +118,8 @@ impl Crop {
                 Some(seconds)
             }
             Self::At { seconds, .. } => seconds,
+            Self::Window { windows, .. } => Some(windows.seconds),
+            Self::Event(event) => event.seconds,
         }
     }
 }
@@ -152,6 +165,15 @@ pub enum Crop {
         /// Length in seconds; `None` is to the end.
         seconds: Option<f64>,
     },
+    /// One of its windows.
+    Window {
+        /// All of them.
+        windows: Windows,
+        /// Its number, from 0.
+        number: u64,
+    },
+    /// A part around an event.
+    Event(EventCrop),
 }
 
 /// What happens to a recording that is shorter than the crop.

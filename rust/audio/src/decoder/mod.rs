@@ -71,6 +71,17 @@ impl Decoder {
         std::mem::take(&mut self.resampling)
     }
 
+    /// What the headers of a recording say, where [`Self::plan`] would open it for `spec`, whatever
+    /// part of it and however much `spec` asks for. No clock enters.
+    ///
+    /// # Errors
+    /// The same as [`Self::plan`].
+    pub fn length(&mut self, bytes: &[u8], spec: &AudioSpec) -> Result<AudioInfo, DecodeError> {
+        let limits = spec.limits.of_file();
+        let whole = AudioSpec { limits, strict: spec.strict, ..AudioSpec::WHOLE };
+        self.plan(bytes, &whole, 0).map(|plan| plan.info)
+    }
+
     /// Decides from the headers what a row's result will be. Nothing is decoded.
     ///
     /// `draw` is the row's random number, uniform in `u64`: a random crop with `n` possible starts

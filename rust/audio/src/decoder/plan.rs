@@ -31,6 +31,16 @@ impl AudioInfo {
     pub fn duration_s(&self) -> f64 {
         self.n_frames as f64 / f64::from(self.rate_hz)
     }
+
+    /// Its length in frames at another rate, as decoding it at that rate gives.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Limit`] for a ratio of rates that is not resampled.
+    pub fn frames_at(&self, rate_hz: u32) -> Result<u64, Reason> {
+        let ratio = Ratio::of(self.rate_hz, rate_hz)?;
+        Ok(ratio.map_or(self.n_frames, |ratio| ratio.n_out(self.n_frames)))
+    }
 }
 
 /// What [`Decoder::render`](crate::Decoder::render) will do for one row, decided from headers
@@ -77,13 +87,19 @@ impl Frames {
         let rate_hz = spec.rate_hz.unwrap_or(info.rate_hz);
         let ratio = Ratio::of(info.rate_hz, rate_hz)?;
         let total = ratio.map_or(info.n_frames, |ratio| ratio.n_out(info.n_frames));
-        let wanted = spec.crop.seconds().map(|seconds| frames_of(seconds, rate_hz));
+        let mut wanted = spec.crop.seconds().map(|seconds| frames_of(seconds, rate_hz));
         let spare = total.saturating_sub(wanted.unwrap_or(total));
         let start = match spec.crop {
             Crop::Whole | Crop::Start { .. } => 0,
             Crop::Center { .. } => spare / 2,
             Crop::Random { .. } => ((u128::from(draw) * u128::from(spare + 1)) >> 64) as u64,
             Crop::At { start, .. } => ((start * f64::from(rate_hz)).round() as u64).min(total),
+            Crop::Window { windows, number } => windows.start(number, total, rate_hz),
+            Crop::Event(event) => {
+                let (start, len) = event.place(total, rate_hz, draw)?;
+                wanted = Some(len);
+                start
+            }
         };
         let end = wanted.map_or(total, |wanted| total.min(start + wanted));
         let n_out = match (wanted, spec.pad) {

@@ -5,7 +5,7 @@
 
 use crate::{
     bytes::from,
-    demux::{BY_FRAMES, BY_MAGIC, Container, mpeg},
+    demux::{BY_FRAMES, BY_MAGIC, Container, mpeg, wav},
     error::Reason,
 };
 
@@ -27,6 +27,15 @@ pub(crate) fn find_container(bytes: &[u8]) -> Result<(&'static dyn Container, us
     }
     find(&BY_FRAMES)
         .ok_or_else(|| mpeg::refusal(bytes, offset).map_or(Reason::UnknownFormat, refused))
+}
+
+/// Whether the length of a recording that begins like this follows from its first and last bytes: the
+/// others may be zeros for [`Decoder::length`](crate::Decoder::length), where it then succeeds.
+///
+/// That is so of FLAC, whose last frame has a number and a checksum, and of WAV, whose samples have
+/// one size.
+pub fn is_length_at_ends(head: &[u8]) -> bool {
+    head.starts_with(b"fLaC") || wav::has_data(head)
 }
 
 /// The offset behind all leading `ID3v2` tags.

@@ -93,6 +93,22 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<Layout, Reas
     }
 }
 
+/// Whether the samples of a WAV file begin within these first bytes of it, eight of them included:
+/// where the chunk says that it is empty, these tell whether another one follows.
+pub(crate) fn has_data(head: &[u8]) -> bool {
+    if !head.starts_with(b"RIFF") || head.get(8..12) != Some(b"WAVE") {
+        return false;
+    }
+    let mut at = 12usize;
+    while let (Some(id), Some(len)) = (from(head, at).first_chunk::<4>(), le_u32(head, at + 4)) {
+        if id == b"data" {
+            return head.len() - at >= 16;
+        }
+        at = at.saturating_add(8).saturating_add(len as usize).saturating_add(len as usize & 1);
+    }
+    false
+}
+
 fn is_chunk(bytes: &[u8]) -> bool {
     bytes.is_empty()
         || bytes.first_chunk::<4>().is_some_and(|id| id.iter().all(|b| (0x20..0x7F).contains(b)))
