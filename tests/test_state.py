@@ -43,6 +43,59 @@ def walk(ds: Any) -> tuple[list[Any], list[Any]]:
     return elements, states
 
 
+# As version 1 of the format wrote them: after three elements, the fingerprint, and which of 40
+# rows come next.
+FINGERPRINTS: dict[str, tuple[dict[str, Any], int, str, list[int]]] = {
+    "rows": (
+        {},
+        3,
+        (
+            "4-40-8e8a4e6a7d0be58c-80fc82120cc45b28-0000000000000000-cd7ee134a155ef88-"
+            "e220a8397b1dcdaf-729ce26eff72123f"
+        ),
+        [0],
+    ),
+    "windowed": (
+        {"shuffle": gm.Shuffle(4, window=8, streams=2), "epochs": 3, "batch_size": 7},
+        21,
+        (
+            "4-40-8e8a4e6a7d0be58c-80fc82120cc45b28-0000000000000000-68ba1586c93fc08c-"
+            "c164bb7b2b9b3e3a-729ce26eff72123f"
+        ),
+        [-3, 18, -1, 19, 0, 22, 1],
+    ),
+    "excluded": (
+        {"shuffle": gm.Shuffle(4), "batch_size": 4, "exclude": [(0, 3), (3, 0)], "epochs": 2},
+        12,
+        (
+            "4-38-8e8a4e6a7d0be58c-80fc82120cc45b28-cd30f6386659d727-7313471b64e43197-"
+            "c164bb7b2b9b3e3a-355363ff32dd66e8"
+        ),
+        [28, -2, 35, 7],
+    ),
+    "drawn": (
+        {"sampling": gm.Weighted(np.arange(40.0), draws=50, seed=2), "batch_size": 6},
+        18,
+        (
+            "4-40-8e8a4e6a7d0be58c-80fc82120cc45b28-0000000000000000-5cc6fc1374a3af58-"
+            "e220a8397b1dcdaf-627058685f573722"
+        ),
+        [23, 24, 30, 26, 28, 28],
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", FINGERPRINTS)
+def test_states_of_version_1_load(numbered: list[Path], variant: str) -> None:
+    """Golden: a state that was written once is read for ever."""
+    options, index, fingerprint, counts = FINGERPRINTS[variant]
+    state = {"version": 1, "epoch": 0, "next_index": index, "hosts": 1, "stride": 1}
+    it = iter(gm.ArrowIterDataset(numbered, audio=AUDIO, columns=COLUMNS, **options))
+    it.set_state({**state, "fingerprint": fingerprint})
+    assert np.atleast_1d(next(it)["count"]).tolist() == counts
+    assert it.get_state()["fingerprint"] == fingerprint
+
+
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
