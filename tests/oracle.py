@@ -129,6 +129,16 @@ def draws(weights: Sequence[float], seed: int, epoch: int, n: int) -> list[int]:
     return [draw(table, hash_words(seed, epoch), i) for i in range(n)]
 
 
+def part_draws(
+    weights: Sequence[float], counts: Sequence[int], seed: int, epoch: int, n: int
+) -> list[tuple[int, int]]:
+    """The rows of `n` draws by weight, and which of its parts: all of a row are equally likely."""
+    table = alias_table([weight if of else 0.0 for weight, of in zip(weights, counts, strict=True)])
+    key = hash_words(seed, epoch)
+    rows = [draw(table, key, i) for i in range(n)]
+    return [(row, extend(extend(key, 24), i) * counts[row] >> 64) for i, row in enumerate(rows)]
+
+
 def split_hash(seed: int, value: object) -> int:
     """The hash of a row's key: a value, or (name of the shard, row) where a tuple."""
     if isinstance(value, tuple):

@@ -19,7 +19,7 @@ CLASSES = [name for name in PUBLIC if inspect.isclass(getattr(gm, name))]
 OWN = {
     "ArrowDataSource": {"at_epoch", "bad_rows", "close", "epoch", "paths"},
     "DecodeAudio": {"audio", "key"},
-    "ArrowIterDataset": {"set_slice", "rows_per_epoch"},
+    "ArrowIterDataset": {"class_names", "features", "rows_per_epoch", "set_slice"},
     "ArrowIterator": {
         "bad_rows",
         "close",

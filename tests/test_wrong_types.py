@@ -34,6 +34,15 @@ ENTRIES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "RandomCrop": (gm.RandomCrop, {"seconds": 5}),
     "CenterCrop": (gm.CenterCrop, {"seconds": 5}),
     "StartCrop": (gm.StartCrop, {"seconds": 5}),
+    "Windows": (gm.Windows, {"seconds": 5}),
+    "EventCrop": (gm.EventCrop, {"seconds": 5}),
+    "events_in": (
+        gm.events_in,
+        {
+            "batch": {"crop_start": 0.0, "crop_frames": 8, "start_time": 0.0, "end_time": 1.0},
+            "sample_rate": 8,
+        },
+    ),
     "Shuffle": (gm.Shuffle, {"seed": 1}),
     "ReadOptions": (gm.ReadOptions, {}),
     "Limits": (gm.Limits, {}),

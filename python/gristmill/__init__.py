@@ -8,6 +8,7 @@ from gristmill._core import __version__
 from gristmill.audio import decode, decode_with_report, probe
 from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
 from gristmill.bad_rows.rows import BadRow, DamagedRow
+from gristmill.crops import CenterCrop, EventCrop, RandomCrop, StartCrop, Windows
 from gristmill.dataset import ArrowIterDataset
 from gristmill.decode_audio import DecodeAudio
 from gristmill.errors import (
@@ -21,17 +22,15 @@ from gristmill.errors import (
     SourceNotFoundError,
     UnsupportedCodecError,
 )
+from gristmill.events import events_in
 from gristmill.iterator import ArrowIterator
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.verdict import Advice, Case, Verdict
 from gristmill.options import (
     Audio,
-    CenterCrop,
     Limits,
-    RandomCrop,
     ReadOptions,
     Shuffle,
-    StartCrop,
 )
 from gristmill.order import GlobalOrder, global_order
 from gristmill.pipelines import PerSource, stats, verdict
@@ -76,6 +75,7 @@ __all__ = [
     "DecodeError",
     "DecodeReport",
     "Diagnosis",
+    "EventCrop",
     "Finding",
     "GlobalOrder",
     "GristmillError",
@@ -105,12 +105,14 @@ __all__ = [
     "UnsupportedCodecError",
     "Verdict",
     "Weighted",
+    "Windows",
     "__version__",
     "bench",
     "build_indexes",
     "decode",
     "decode_with_report",
     "diagnose",
+    "events_in",
     "global_order",
     "inspect",
     "merge_scans",

@@ -74,16 +74,37 @@ class Shuffle:
     ) -> Shuffle: ...
 
 @final
+class Crop:
+    """A crop of any kind; what a kind does not have is not looked at."""
+
+    def __new__(
+        cls,
+        kind: str,
+        seconds: float | None,
+        hop_seconds: float,
+        tail: str,
+        place: str,
+    ) -> Crop: ...
+
+@final
+class Events:
+    """Where the events of rows are found, and which of them are delivered.
+
+    The columns are `start` and `end`, or `pairs`.
+    """
+
+    def __new__(cls, start: str, end: str, pairs: str | None, pick: str) -> Events: ...
+
+@final
 class AudioOptions:
-    """As `gristmill.Audio`; `crop` is the place of the crop, `None` for whole recordings."""
+    """As `gristmill.Audio`; a crop of `None` is whole recordings."""
 
     def __new__(
         cls,
         column: str | None,
         sample_rate: int | None,
         channels: str | int,
-        crop: str | None,
-        crop_seconds: float,
+        crop: Crop | None,
         pad: str | None,
         resampler: str,
         dtype: str,
@@ -158,6 +179,7 @@ class Options:
 
     `exclude` has the rows of each shard, by its number, as 64-bit integers, and `expected_rows` how
     many rows a shard must have. `ragged_columns` and `fill_values` are for single columns.
+    `multi_hot` has the classes of columns, `None` for those that the shards name.
     """
 
     def __new__(
@@ -166,6 +188,7 @@ class Options:
         columns: list[str] | None,
         audio: AudioOptions | Literal["auto"] | None,
         root: str | None,
+        events: Events | None,
         order: OrderSpec,
         crop_seed: int,
         selection: Selection,
@@ -175,13 +198,15 @@ class Options:
         on_error: str,
         max_missing: float | None,
         batch_size: int | None,
-        drop_remainder: bool,
+        remainder: str,
         binary: str,
-        ragged: str,
-        ragged_columns: list[tuple[str, str]],
+        ragged: str | int,
+        ragged_columns: list[tuple[str, str | int]],
         fill_value: float | None,
         fill_values: list[tuple[str, float]],
+        multi_hot: list[tuple[str, int | list[str] | None]],
         with_row_id: bool,
+        with_crop: bool,
         num_threads: int | None,
         num_requests: int | None,
         memory_budget: int,
@@ -219,7 +244,11 @@ class Positions:
 
 @final
 class Order:
-    """The order of a data set, whose headers are read; without reading the rows."""
+    """The order of a data set, whose headers are read.
+
+    Rows are read only to count windows or events, where no file has the counts. Signals are
+    answered meanwhile.
+    """
 
     def __new__(cls, options: Options) -> Order: ...
     @staticmethod

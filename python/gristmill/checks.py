@@ -43,6 +43,11 @@ def above_0(high: float, write: str, *, none: bool = False) -> Rule:
     return partial(number, low=0, high=high, above=True, write=write, none=none)
 
 
+def seed(write: str, *, none: bool = False) -> Rule:
+    """The rule of a seed; with `none`, also `None`."""
+    return within(0, 2**64 - 1, write, none=none)
+
+
 def as_int(value: Any) -> int | None:
     """The integer that `value` is, of whatever library; `None` of anything else."""
     if isinstance(value, (bool, np.bool_, str, bytes)):

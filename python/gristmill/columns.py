@@ -1,9 +1,9 @@
-"""How columns are delivered: the options `binary`, `ragged` and `fill_value`."""
+"""How columns are delivered: `binary`, `ragged`, `fill_value`, `multi_hot` and `remainder`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -11,7 +11,11 @@ from gristmill import checks
 
 Binary: TypeAlias = Literal["bytes", "numpy"]
 RaggedMode: TypeAlias = Literal["object", "pad", "error"]
-Ragged: TypeAlias = RaggedMode | Mapping[str, RaggedMode]
+Ragged: TypeAlias = RaggedMode | int | Mapping[str, RaggedMode | int]
+Remainder: TypeAlias = Literal["keep", "drop", "pad"]
+Classes: TypeAlias = int | tuple[str, ...] | None
+"""How many classes there are, or their names; `None` for the names that the shards tell."""
+MultiHot: TypeAlias = Sequence[str] | Mapping[str, int | Sequence[str] | None]
 FillNumber: TypeAlias = bool | int | float | np.generic
 FillValue: TypeAlias = FillNumber | Mapping[str, FillNumber] | None
 
@@ -33,9 +37,47 @@ def checked_ragged(ragged: Ragged) -> PerColumn:
     named = dict(ragged) if isinstance(ragged, Mapping) else {}
     default = "object" if isinstance(ragged, Mapping) else ragged
     _check_names("ragged", named, '{"tokens": "pad"}')
-    for mode in (default, *named.values()):
-        checks.choice("ragged", mode, get_args(RaggedMode), write='"pad", or {"tokens": "pad"}')
-    return PerColumn(default, named)
+    return PerColumn(_ragged(default), {name: _ragged(mode) for name, mode in named.items()})
+
+
+def checked_multi_hot(multi_hot: Any) -> tuple[tuple[str, Classes], ...]:
+    """The columns, each with what was given of its classes."""
+    write = 'multi_hot=["labels"], or {"labels": 10}'
+    if isinstance(multi_hot, Mapping):
+        named = cast("Mapping[str, Any]", multi_hot)
+        _check_names("multi_hot", named, '{"labels": 10}')
+        return tuple((name, _classes(classes, write)) for name, classes in named.items())
+    return tuple((name, None) for name in checks.names("multi_hot", multi_hot, write=write))
+
+
+def checked_remainder(remainder: Any, drop_remainder: Any, batch_size: int | None) -> Remainder:
+    """What becomes of a short last batch, by both of the options that say it."""
+    drop = checks.flag("drop_remainder", drop_remainder)
+    checks.choice("remainder", remainder, get_args(Remainder))
+    if drop and remainder == "pad":
+        raise ValueError(
+            "remainder='pad' keeps the last rows and drop_remainder=True leaves them out: write "
+            "one of the two"
+        )
+    if remainder == "pad" and batch_size is None:
+        raise ValueError("remainder='pad' fills up a batch: write batch_size=64 too")
+    return "drop" if drop else remainder
+
+
+def _ragged(mode: Any) -> Any:
+    width = checks.as_int(mode)
+    if width is not None:
+        return checks.integer("ragged", width, 1, 2**31 - 1, write='ragged={"tokens": 128}')
+    write = '"pad", a length such as 128, or {"tokens": "pad"}'
+    return checks.choice("ragged", mode, get_args(RaggedMode), write=write)
+
+
+def _classes(classes: Any, write: str) -> Classes:
+    if classes is None:
+        return None
+    if checks.as_int(classes) is not None:
+        return checks.integer("multi_hot", classes, 1, 2**24, write='multi_hot={"labels": 10}')
+    return checks.names("multi_hot", classes, write=write)
 
 
 def checked_fill(fill: FillValue) -> PerColumn:

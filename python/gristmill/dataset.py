@@ -19,13 +19,18 @@ from gristmill.bad_rows.policy import BadRowPolicy, OnError, quarantine_path
 from gristmill.columns import (
     Binary,
     FillValue,
+    MultiHot,
     Ragged,
+    Remainder,
     checked_binary,
     checked_fill,
+    checked_multi_hot,
     checked_ragged,
+    checked_remainder,
 )
 from gristmill.dataset_options import DatasetOptions
 from gristmill.datasets_table import DatasetsObject, DatasetsTable, table_of
+from gristmill.features import Features, class_names, features_of
 from gristmill.filters import Filters, checked_filters
 from gristmill.iterator import ArrowIterator, Element
 from gristmill.options import Audio, ReadOptions, Shuffle, read_options
@@ -80,8 +85,12 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             counts, and whether epochs differ.
         batch_size: Rows in a batch, on this host; `None` gives single rows. Batches run across the
             ends of epochs.
-        drop_remainder: Whether to leave out a last batch that is short. With `shard_options`, all
-            hosts then deliver equally many batches.
+        drop_remainder: Whether to leave out a last batch that is short, as `remainder="drop"` does.
+        remainder: A last batch that is short. `"keep"`: it is delivered so. `"drop"`: it is left
+            out. `"pad"`: it is filled up to its full shape with rows whose audio is zeros, and
+            every element has `"valid"`, bool `(batch,)`, False for them; their other columns repeat
+            a row. With `"drop"` and `"pad"`, all hosts of `shard_options` deliver equally many
+            batches.
         epochs: Passes over the data; `None` is for ever.
         shard_options: This host's number and the number of hosts:
             `grain.sharding.ShardOptions(...)` or `ShardByJaxProcess()`. Hosts take alternate rows
@@ -117,15 +126,26 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             while the array or a part of it lives.
         ragged: How batches hold lists of variable length. `"object"`: an object array with an
             array for each row. `"pad"`: one array `(batch, longest)`, rows padded with `fill_value`
-            or 0, and another column `"<column>_lengths"`, int32 `(batch,)`. `"error"`: one array
-            `(batch, length)`; rows of unequal lengths raise `SchemaError`. Or a mapping by column,
-            `"object"` for the others.
+            or 0, and another column `"<column>_lengths"`, int32 `(batch,)`. A number: likewise, but
+            each row is padded or cut to this length, so that all batches have one shape. `"error"`:
+            one array `(batch, length)`; rows of unequal lengths raise `SchemaError`. Or a mapping
+            by column, `"object"` for the others.
         fill_value: A number that replaces nulls in batches, and pads rows; NaN or NaT for times; or
             a mapping by column. It has to be a value of the dtype of each column in which it is
             needed. `None`: a null raises `SchemaError`. Strings and other objects keep their
             `None`.
+        multi_hot: Columns of lists of classes, ids or names, that become float32 `(batch, classes)`
+            of 0 and 1. The classes are those of the Hugging Face features; where these name none,
+            give a mapping by column to the number of classes, or to their names in the order of the
+            ids. A null, or a class that is none of these, raises `SchemaError`.
         with_row_id: Whether elements also hold `"shard"` (int32, the number of the shard) and
             `"row"` (int64, the number of the row in its shard).
+        with_crop: Whether elements also say which part of the recording their audio is:
+            `"crop_start"`, where it begins, float64 in seconds, and `"crop_frames"`, int32, the
+            frames of the recording in it: what is no padding. Both are 0 where `"valid"` is False.
+            With `Windows` also `"window"` and `"n_windows"`, int32: which of the recording's
+            windows it is, and how many there are; with `EventCrop` likewise `"event"` and
+            `"n_events"`. `gm.events_in` takes these.
         read: Threads, memory and readahead.
 
     Raises:
@@ -146,6 +166,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         shuffle: Shuffle | None = None,
         batch_size: int | None = None,
         drop_remainder: bool = False,
+        remainder: Remainder = "keep",
         epochs: int | None = 1,
         shard_options: grain.sharding.ShardOptions | None = None,
         allow_changed: bool = False,
@@ -156,7 +177,9 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         binary: Binary = "bytes",
         ragged: Ragged = "object",
         fill_value: FillValue = None,
+        multi_hot: MultiHot = (),
         with_row_id: bool = False,
+        with_crop: bool = False,
         read: ReadOptions | None = None,
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
@@ -166,6 +189,15 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             columns = table.columns
         excluded = _exclude.as_items(exclude)
         written = quarantine_path(quarantine, excluded)
+        batch_size = checks.integer(
+            "batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64", none=True
+        )
+        remainder = checked_remainder(remainder, drop_remainder, batch_size)
+        if remainder == "pad" and on_error == "skip":
+            raise ValueError(
+                "remainder='pad' keeps batches at their full shape, and on_error='skip' makes them "
+                "shorter: write on_error='mask'"
+            )
         options = DatasetOptions(
             paths=table.paths if table is not None else _paths.as_list(paths),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
@@ -182,10 +214,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
                 write=f"shuffle=gm.Shuffle(seed={42 if seed is None else seed})",
                 none=True,
             ),
-            batch_size=checks.integer(
-                "batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64", none=True
-            ),
-            drop_remainder=checks.flag("drop_remainder", drop_remainder),
+            batch_size=batch_size,
+            remainder=remainder,
             epochs=check_epochs(epochs),
             partition=Partition(),
             allow_changed=checks.flag("allow_changed", allow_changed),
@@ -194,7 +224,9 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             binary=checked_binary(binary),
             ragged=checked_ragged(ragged),
             fill_value=checked_fill(fill_value),
+            multi_hot=checked_multi_hot(multi_hot),
             with_row_id=checks.flag("with_row_id", with_row_id),
+            with_crop=checks.flag("with_crop", with_crop),
             read=read_options(read),
         )
         self._options = replace(
@@ -224,7 +256,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "sampling": options.sampling,
             "shuffle": options.shuffle,
             "batch_size": options.batch_size,
-            "drop_remainder": options.drop_remainder,
+            "remainder": options.remainder,
             "epochs": options.epochs,
             "allow_changed": options.allow_changed,
             "on_error": options.policy.on_error,
@@ -233,7 +265,9 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "binary": options.binary,
             "ragged": options.ragged.named or options.ragged.default,
             "fill_value": options.fill_value.named or options.fill_value.default,
+            "multi_hot": dict(options.multi_hot) or (),
             "with_row_id": options.with_row_id,
+            "with_crop": options.with_crop,
             "read": options.read,
         }
         is_part = partition.stream_stride > 1 or partition.slices
@@ -283,8 +317,48 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             for name, column in _core.element_spec(self._options.native()).items()
         }
 
+    @property
+    def features(self) -> Features:
+        """What Hugging Face `datasets` wrote about the columns, by name; reads one shard's header.
+
+        As its JSON has it, and empty for shards of other writers:
+        `datasets.Features.from_dict(dataset.features)` makes it an object of `datasets`.
+        """
+        columns = self._options.columns
+        features, _ = self._header()
+        return {name: f for name, f in features.items() if columns is None or name in columns}
+
+    def class_names(self, column: str) -> tuple[str, ...]:
+        """The names of a column's classes, in the order of their ids; reads one shard's header.
+
+        Args:
+            column: A `ClassLabel`, or a list of them; of a struct's field, a dotted path. Of a
+                column in `multi_hot=` these are the names that were given there.
+
+        Raises:
+            SchemaError: Its classes have no names.
+        """
+        checks.text("column", column, write='class_names("label")')
+        given = dict(self._options.multi_hot).get(column)
+        if isinstance(given, tuple):
+            return given
+        features, shard = self._header()
+        return class_names(features, column, shard)
+
+    def _header(self) -> tuple[Features, str]:
+        """The features that the first shard's header has, and its path."""
+        read = self._options.read
+        first = _paths.resolve(self._options.paths)[0]
+        index_dir = read.resolved_index_dir
+        header = _core.read_header(first, index_dir=index_dir, retries=read.retries, complete=False)
+        return features_of(header.metadata.get("huggingface")), header.path
+
     def rows_per_epoch(self) -> int:
-        """Rows in an epoch, for all hosts and workers together. Reads the shards' headers."""
+        """Rows in an epoch, for all hosts and workers together. Reads the shards' headers.
+
+        Where elements are windows or single events, these are counted instead. The first time that
+        may take a pass over the recordings' headers; see `Windows`.
+        """
         return _core.Order(self._options.native()).rows_per_epoch()
 
 

@@ -10,11 +10,12 @@ from typing import Literal, TypeAlias
 from gristmill import _core, paths
 from gristmill.bad_rows import exclude
 from gristmill.bad_rows.policy import BadRowPolicy
-from gristmill.columns import Binary, PerColumn
+from gristmill.columns import Binary, Classes, PerColumn, Remainder
+from gristmill.crops import EventCrop, Windows, crop_seed, native_events
 from gristmill.datasets_table import DatasetsTable
 from gristmill.filters import Checked as Filters
 from gristmill.metrics.stats import Stats
-from gristmill.options import Audio, RandomCrop, ReadOptions, Shuffle, native_audio, native_shuffle
+from gristmill.options import Audio, ReadOptions, Shuffle, native_audio, native_shuffle
 from gristmill.partition import Partition
 from gristmill.sampling import Sampling, native_sampling
 from gristmill.selection import RowChoice, Split, native_selection
@@ -38,7 +39,7 @@ class DatasetOptions:
     sampling: Sampling | None
     shuffle: Shuffle | None
     batch_size: int | None
-    drop_remainder: bool
+    remainder: Remainder
     epochs: int | None
     partition: Partition
     allow_changed: bool
@@ -47,7 +48,9 @@ class DatasetOptions:
     binary: Binary
     ragged: PerColumn
     fill_value: PerColumn
+    multi_hot: tuple[tuple[str, Classes], ...]
     with_row_id: bool
+    with_crop: bool
     read: ReadOptions
 
     @property
@@ -58,7 +61,7 @@ class DatasetOptions:
     @property
     def may_leave_rows(self) -> bool:
         """Whether rows may be left over at the end."""
-        return self.drop_remainder and self.batch_size is not None
+        return self.remainder == "drop" and self.batch_size is not None
 
     def native(self) -> _core.Options:
         """The options as the core takes them. Looks at the file system for the shards."""
@@ -67,7 +70,7 @@ class DatasetOptions:
         audio = self.audio if isinstance(self.audio, Audio) else None
         crop = audio.crop if audio else None
         seeds = (
-            crop.seed if isinstance(crop, RandomCrop) else None,
+            crop_seed(crop),
             self.shuffle.seed if self.shuffle else None,
         )
         return _core.Options(
@@ -75,6 +78,7 @@ class DatasetOptions:
             columns=None if self.columns is None else list(self.columns),
             audio=native_audio(self.audio) if isinstance(self.audio, Audio) else self.audio,
             root=os.fspath(audio.root) if audio and audio.root else None,
+            events=native_events(crop),
             order=native_order(self.shuffle, self.epochs, self.partition),
             crop_seed=next((seed for seed in seeds if seed is not None), 0),
             selection=native_selection(self.table, self.rows, self.filters, self.split),
@@ -84,13 +88,18 @@ class DatasetOptions:
             on_error=self.policy.on_error,
             max_missing=audio.max_missing if audio else None,
             batch_size=self.batch_size,
-            drop_remainder=self.drop_remainder,
+            remainder=self.remainder,
             binary=self.binary,
             ragged=self.ragged.default,
             ragged_columns=list(self.ragged.named.items()),
             fill_value=self.fill_value.default,
             fill_values=list(self.fill_value.named.items()),
+            multi_hot=[
+                (name, list(classes) if isinstance(classes, tuple) else classes)
+                for name, classes in self.multi_hot
+            ],
             with_row_id=self.with_row_id,
+            with_crop=self.with_crop,
             num_threads=self.read.num_threads,
             num_requests=self.read.num_requests,
             memory_budget=self.read.memory_budget_bytes,
@@ -113,7 +122,14 @@ class DatasetOptions:
         """The figures, with the settings that they were measured with."""
         # Columns that are ours and not the data's.
         added = {"shard", "row"} if self.with_row_id else set[str]()
-        if self.policy.on_error == "mask":
+        if self.with_crop:
+            added |= {"crop_start", "crop_frames"}
+            crop = self.audio.crop if isinstance(self.audio, Audio) else None
+            if isinstance(crop, Windows):
+                added |= {"window", "n_windows"}
+            if isinstance(crop, EventCrop):
+                added |= {"event", "n_events"}
+        if self.policy.on_error == "mask" or self.remainder == "pad":
             added.add("valid")
         audio = self.audio if isinstance(self.audio, Audio) else None
         own = {name: is_object for name, is_object in columns.items() if name not in added}

@@ -9,10 +9,10 @@ import numpy as np
 
 from gristmill import _core, checks
 from gristmill.audio import as_bytes
+from gristmill.crops import EventCrop, RandomCrop, Windows
 from gristmill.errors import SchemaError
 from gristmill.options import (
     Audio,
-    RandomCrop,
     ReadOptions,
     check_root,
     native_audio,
@@ -66,6 +66,12 @@ class DecodeAudio:
 
     def __init__(self, audio: Audio | None = None, key: str = "audio") -> None:
         found = checks.instance("audio", audio, Audio, write=_WRITE_AUDIO, none=True) or Audio()
+        if isinstance(found.crop, (Windows, EventCrop)):
+            raise ValueError(
+                "DecodeAudio makes one element of one, and has no columns of events: write "
+                "gm.Audio(crop=gm.RandomCrop(seconds=5)), or read windows and events with "
+                "gm.ArrowIterDataset"
+            )
         self.audio = found
         self.key = checks.text("key", key, write='key="audio"')
         if found.column not in (None, key):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from gristmill import _core, checks
+from gristmill.crops import Crop, check_crop, native_crop
 
 Resampler: TypeAlias = Literal["hq", "best", "torchaudio"]
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16", "int16"]
@@ -23,56 +24,6 @@ MAX_REQUESTS = 256
 _LIMITS = _core.Limits.defaults()
 
 SAMPLE_RATE = checks.within(1, _core.MAX_SAMPLE_RATE, "sample_rate=32_000, in Hz", none=True)
-
-
-@dataclass(frozen=True)
-class _Crop:
-    """A part of each recording, `seconds` long, rounded to whole frames at the target rate."""
-
-    seconds: float
-
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        seconds = check_crop_seconds(f"{name}(seconds)", self.seconds, f"gm.{name}(seconds=5)")
-        object.__setattr__(self, "seconds", seconds)
-
-
-@dataclass(frozen=True)
-class StartCrop(_Crop):
-    """The first `seconds` of each recording.
-
-    Args:
-        seconds: Length of the crop, above 0.
-    """
-
-
-@dataclass(frozen=True)
-class CenterCrop(_Crop):
-    """The middle `seconds` of each recording.
-
-    Args:
-        seconds: Length of the crop, above 0.
-    """
-
-
-@dataclass(frozen=True)
-class RandomCrop(_Crop):
-    """`seconds` from anywhere in each recording, every start frame being equally likely.
-
-    The place depends on the seed, the epoch, the shard's base name and the row: not on the order,
-    the batch size, threads or workers.
-
-    Args:
-        seconds: Length of the crop, above 0.
-        seed: `None` takes the seed of `Shuffle`, or 0 without one. Where Grain repeats a data set
-            of one epoch, draw it anew for each epoch; see "Crops that differ" in the guide.
-    """
-
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.settle(self, seed=_seed("gm.RandomCrop(seconds=5, seed=0)", none=True))
 
 
 @dataclass(frozen=True)
@@ -132,7 +83,9 @@ class Audio:
         channels: `"mono"` is the mean of all channels, `(frames,)`. `"keep"` gives
             `(channels, frames)` as in the file. A number `n` gives `(n, frames)`: the file's first
             `n` channels, a mono file repeated; a file with other counts below `n` is an error.
-        crop: `RandomCrop`, `CenterCrop`, `StartCrop`, or `None` for the whole recording.
+        crop: One part of each recording: `RandomCrop`, `CenterCrop`, `StartCrop`, or `EventCrop`
+            around an annotated event; or every part of it, each an element of its own: `Windows`,
+            or `EventCrop(pick="all")`. `None` is the whole recording.
         pad: What follows a recording that is shorter than the crop: `"zero"`, `"repeat"` (the
             recording again), or `None` (nothing: the result is short).
         resampler: The filter for recordings of another rate. `"hq"` follows soxr's HQ setting,
@@ -162,7 +115,7 @@ class Audio:
     column: str | None = None
     sample_rate: int | None = None
     channels: Channels = "mono"
-    crop: RandomCrop | CenterCrop | StartCrop | None = None
+    crop: Crop | None = None
     pad: Literal["zero", "repeat"] | None = "zero"
     resampler: Resampler = "hq"
     dtype: Dtype = "float32"
@@ -177,9 +130,7 @@ class Audio:
             column=partial(checks.text, write='gm.Audio("audio")', none=True),
             sample_rate=SAMPLE_RATE,
             channels=check_channels,
-            crop=partial(
-                checks.instance, kind=_Crop, write="crop=gm.RandomCrop(seconds=5)", none=True
-            ),
+            crop=check_crop,
             pad=partial(checks.choice, choices=("zero", "repeat", None)),
             resampler=partial(checks.choice, choices=get_args(Resampler)),
             dtype=check_dtype,
@@ -225,7 +176,7 @@ class Shuffle:
         most = 2**63 - 1
         checks.settle(
             self,
-            seed=_seed("gm.Shuffle(seed=42)"),
+            seed=checks.seed("gm.Shuffle(seed=42)"),
             window=checks.within(1, most, "window=100_000, in rows", none=True),
             streams=checks.within(1, most, "streams=16"),
             reshuffle_each_epoch=checks.flag,
@@ -307,7 +258,6 @@ class ReadOptions:
         return checks.byte_count("memory_budget", self.memory_budget, write=write)
 
 
-_PLACES: Final = ((StartCrop, "start"), (CenterCrop, "center"), (RandomCrop, "random"))
 _WRITE_LIMITS: Final = "limits=gm.Limits(max_seconds=3600)"
 
 
@@ -322,11 +272,6 @@ def check_limits(limits: Any) -> Limits:
     return (
         checks.instance("limits", limits, Limits, write=_WRITE_LIMITS, none=True) or _DEFAULT_LIMITS
     )
-
-
-def check_crop_seconds(name: str, seconds: Any, write: str) -> float:
-    """The length of a crop."""
-    return checks.number(name, seconds, 0, _core.MAX_CROP_SECONDS, above=True, write=write)
 
 
 def check_dtype(name: str, dtype: Any) -> Any:
@@ -370,24 +315,17 @@ def native_shuffle(shuffle: Shuffle | None) -> _core.Shuffle | None:
 
 def native_audio(audio: Audio) -> _core.AudioOptions:
     """What is decoded as the core takes it."""
-    crop = audio.crop
-    places = (place for kind, place in _PLACES if isinstance(crop, kind))
     return _core.AudioOptions(
         column=audio.column,
         sample_rate=audio.sample_rate,
         channels=audio.channels,
-        crop=next(places, None),
-        crop_seconds=crop.seconds if crop else 0.0,
+        crop=None if audio.crop is None else native_crop(audio.crop),
         pad=audio.pad,
         resampler=audio.resampler,
         dtype=audio.dtype,
         strict=audio.strict,
         limits=native_limits(audio.limits),
     )
-
-
-def _seed(example: str, *, none: bool = False) -> checks.Rule:
-    return checks.within(0, 2**64 - 1, example, none=none)
 
 
 _DEFAULT_LIMITS: Final = Limits()

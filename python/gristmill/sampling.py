@@ -35,7 +35,8 @@ class Weighted:
         by: The column whose values a mapping names: any small column, or the dotted path of a
             struct's field. A class is a name or a number. A list of values has the largest of
             their weights.
-        draws: Rows in an epoch; `None` is the number of rows that take part.
+        draws: Rows in an epoch; `None` is the number of rows that take part, or of their parts with
+            `Windows` and `EventCrop(pick="all")`, where those of a row share its weight equally.
         seed: 0 to 2**64 - 1. `None` takes the seed of `Shuffle`, or 0 without one.
     """
 
@@ -92,7 +93,8 @@ class Balanced:
             its values and weighs as the rarest of them; empty lists count as null.
         power: 1 gives all values equal shares; 0 leaves them as they are; 0.5, in between, weighs
             by the square root.
-        draws: Rows in an epoch; `None` is the number of rows that take part.
+        draws: Rows in an epoch; `None` is the number of rows that take part, or of their parts with
+            `Windows` and `EventCrop(pick="all")`, where those of a row share its weight equally.
         seed: 0 to 2**64 - 1. `None` takes the seed of `Shuffle`, or 0 without one.
     """
 

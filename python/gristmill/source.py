@@ -16,7 +16,7 @@ from gristmill.bad_rows import exclude as _exclude
 from gristmill.bad_rows.policy import BadRowPolicy, quarantine_path
 from gristmill.bad_rows.rows import BadRow
 from gristmill.bad_rows.tracker import BadRowTracker
-from gristmill.columns import Binary, PerColumn, checked_binary
+from gristmill.columns import Binary, MultiHot, PerColumn, checked_binary, checked_multi_hot
 from gristmill.dataset import check_audio
 from gristmill.dataset_options import DatasetOptions
 from gristmill.errors import InternalError
@@ -52,7 +52,8 @@ class ArrowDataSource:
         paths: As in `ArrowIterDataset`, but not a `datasets.Dataset`: its `cache_files` give all
             rows of its files, in their order.
         columns: As in `ArrowIterDataset`.
-        audio: As in `ArrowIterDataset`.
+        audio: As in `ArrowIterDataset`, but for `Windows` and `EventCrop(pick="all")`, which make
+            several elements of a row, where an index is that of a row.
         epoch: Which epoch's random crops and substitutes are drawn, from 0.
         on_error: How to handle a row whose audio cannot be used. `"raise"`: `DecodeError` or
             `LimitError`. `"substitute"`: another row of the same shard in its place, drawn by seed,
@@ -61,7 +62,9 @@ class ArrowDataSource:
         quarantine: As in `ArrowIterDataset`.
         exclude: As in `ArrowIterDataset`. The indices of the other rows close up.
         binary: As in `ArrowIterDataset`.
+        multi_hot: As in `ArrowIterDataset`.
         with_row_id: As in `ArrowIterDataset`.
+        with_crop: As in `ArrowIterDataset`.
         read: Threads and memory. Grain's own read threads (`grain.ReadOptions`) wait for rows, so
             take at least as many of them as there are CPUs.
 
@@ -81,7 +84,9 @@ class ArrowDataSource:
         quarantine: str | os.PathLike[str] | None = None,
         exclude: _exclude.Exclude = (),
         binary: Binary = "bytes",
+        multi_hot: MultiHot = (),
         with_row_id: bool = False,
+        with_crop: bool = False,
         read: ReadOptions | None = None,
     ) -> None:
         checks.choice(
@@ -104,7 +109,7 @@ class ArrowDataSource:
             sampling=None,
             shuffle=None,
             batch_size=None,
-            drop_remainder=False,
+            remainder="keep",
             epochs=1,
             partition=Partition(),
             allow_changed=False,
@@ -113,7 +118,9 @@ class ArrowDataSource:
             binary=checked_binary(binary),
             ragged=PerColumn("object", {}),
             fill_value=PerColumn(None, {}),
+            multi_hot=checked_multi_hot(multi_hot),
             with_row_id=checks.flag("with_row_id", with_row_id),
+            with_crop=checks.flag("with_crop", with_crop),
             read=read_options(read),
         )
         self._epoch = _check_epoch(epoch)
@@ -154,7 +161,9 @@ class ArrowDataSource:
             "on_error": options.policy.on_error,
             "quarantine": options.policy.quarantine,
             "binary": options.binary,
+            "multi_hot": dict(options.multi_hot) or (),
             "with_row_id": options.with_row_id,
+            "with_crop": options.with_crop,
             "read": options.read,
         }
         excluded = len(options.exclude)

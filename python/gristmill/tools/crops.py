@@ -11,16 +11,15 @@ from functools import partial
 import numpy as np
 
 from gristmill import _core, checks
+from gristmill.crops import RandomCrop, check_crop_seconds
 from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import DecodeError, LimitError, SchemaError
 from gristmill.metrics.stats import Stats
 from gristmill.options import (
     SAMPLE_RATE,
     Audio,
-    RandomCrop,
     ReadOptions,
     Shuffle,
-    check_crop_seconds,
     check_root,
 )
 from gristmill.tools.sample import AudioSample

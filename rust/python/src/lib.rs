@@ -11,6 +11,7 @@ mod convert;
 mod defaults;
 mod detach;
 mod errors;
+mod opening;
 mod options;
 mod order;
 mod pages;
@@ -37,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use super::defaults::{default_requests, max_open_rows, usable_cpus};
     #[pymodule_export]
-    use super::options::{AudioOptions, Limits, Options, OrderSpec, Shuffle, Start};
+    use super::options::{AudioOptions, Crop, Events, Limits, Options, OrderSpec, Shuffle, Start};
     #[pymodule_export]
     use super::order::{Order, Positions};
     #[pymodule_export]

@@ -10,10 +10,12 @@ use std::{
     time::Duration,
 };
 
-use gristmill_audio::{self as audio, AudioSpec, Channels, Crop, Pad, Resampler, SampleType};
+use gristmill_audio::{
+    self as audio, AudioSpec, Channels, Pad, Place, Resampler, SampleType, Tail,
+};
 use gristmill_core::{
-    batch::{Binary, FillValue, Ragged, Style, Styles},
-    engine::{self, AudioRequest, OnError},
+    batch::{Binary, Classes, EventColumns, FillValue, Ragged, Style, Styles},
+    engine::{self, AudioRequest, EventOptions, OnError, Pick, Remainder},
     order::{self, Fingerprint, Partition, Slice, Window},
     shard::IndexDir,
 };
@@ -35,6 +37,7 @@ pub(crate) struct Options {
     columns: Option<Vec<String>>,
     audio: Option<AudioArg>,
     root: Option<PathBuf>,
+    events: Option<Events>,
     order: OrderSpec,
     crop_seed: u64,
     selection: Py<Selection>,
@@ -45,13 +48,15 @@ pub(crate) struct Options {
     on_error: String,
     max_missing: Option<f64>,
     batch_size: Option<usize>,
-    drop_remainder: bool,
+    remainder: String,
     binary: String,
-    ragged: String,
-    ragged_columns: Vec<(String, String)>,
+    ragged: RaggedArg,
+    ragged_columns: Vec<(String, RaggedArg)>,
     fill_value: Option<FillArg>,
     fill_values: Vec<(String, FillArg)>,
+    multi_hot: Vec<(String, Option<ClassesArg>)>,
     with_row_id: bool,
+    with_crop: bool,
     num_threads: Option<usize>,
     num_requests: Option<usize>,
     memory_budget: usize,
@@ -90,13 +95,33 @@ pub(crate) struct AudioOptions {
     column: Option<String>,
     sample_rate: Option<u32>,
     channels: ChannelsArg,
-    crop: Option<String>,
-    crop_seconds: f64,
+    crop: Option<Crop>,
     pad: Option<String>,
     resampler: String,
     dtype: String,
     strict: bool,
     limits: Limits,
+}
+
+/// A crop of any kind; what a kind does not have is not looked at.
+#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
+#[derive(Clone, Debug)]
+pub(crate) struct Crop {
+    kind: String,
+    seconds: Option<f64>,
+    hop_seconds: f64,
+    tail: String,
+    place: String,
+}
+
+/// Where the events of rows are found, and which of them are delivered.
+#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
+#[derive(Clone, Debug)]
+pub(crate) struct Events {
+    start: String,
+    end: String,
+    pairs: Option<String>,
+    pick: String,
 }
 
 /// As `gristmill.Limits`.
@@ -125,6 +150,7 @@ pub(crate) struct Start {
 
 /// What is decoded, or `"auto"`.
 #[derive(Debug, FromPyObject)]
+#[expect(clippy::large_enum_variant, reason = "a data set has one")]
 enum AudioArg {
     Decode(AudioOptions),
     Auto(#[expect(dead_code, reason = "it is the only name")] String),
@@ -135,6 +161,20 @@ enum AudioArg {
 enum ChannelsArg {
     Count(u16),
     Name(String),
+}
+
+/// A length, or the name of a mode.
+#[derive(Debug, FromPyObject)]
+enum RaggedArg {
+    Width(usize),
+    Mode(String),
+}
+
+/// The number of classes, or their names.
+#[derive(Debug, FromPyObject)]
+enum ClassesArg {
+    Count(usize),
+    Names(Vec<String>),
 }
 
 /// A number for `fill_value`; the order tells `True` from 1, and 1 from 1.0.
@@ -167,6 +207,7 @@ impl Options {
             columns: self.columns.clone(),
             audio,
             root: self.root.clone(),
+            events: self.events.as_ref().map(Events::parse).transpose()?,
             order: order::OrderSpec { draws, is_list: selection.is_list(), ..self.order.parse() },
             crop_seed: self.crop_seed,
             rows: selection.parse()?,
@@ -176,10 +217,11 @@ impl Options {
             on_error: named("on_error", &OnError::ALL, &self.on_error)?,
             max_missing: self.max_missing,
             batch_size: self.batch_size,
-            drop_remainder: self.drop_remainder,
+            remainder: named("remainder", &Remainder::ALL, &self.remainder)?,
             styles: self.styles()?,
             binary: named("binary", &Binary::ALL, &self.binary)?,
             with_row_id: self.with_row_id,
+            with_crop: self.with_crop,
             n_threads: self.num_threads,
             n_requests: self.num_requests,
             memory_budget: self.memory_budget,
@@ -192,7 +234,14 @@ impl Options {
 
     /// What batches do with nulls and ragged columns.
     fn styles(&self) -> PyResult<Styles> {
-        let ragged = |name: &str| named("ragged", &Ragged::ALL, name);
+        let ragged = |arg: &RaggedArg| match arg {
+            RaggedArg::Width(width) => Ok(Ragged::Width(*width)),
+            RaggedArg::Mode(name) => named("ragged", &Ragged::ALL, name),
+        };
+        let classes = |arg: &ClassesArg| match arg {
+            ClassesArg::Count(n) => Classes::Count(*n),
+            ClassesArg::Names(names) => Classes::Names(names.clone()),
+        };
         let by_name = self.ragged_columns.iter();
         Ok(Styles {
             default: Style {
@@ -206,6 +255,11 @@ impl Options {
                 .fill_values
                 .iter()
                 .map(|(name, value)| (name.clone(), value.parse()))
+                .collect(),
+            multi_hot: self
+                .multi_hot
+                .iter()
+                .map(|(name, of)| (name.clone(), of.as_ref().map(classes)))
                 .collect(),
         })
     }
@@ -235,17 +289,44 @@ impl OrderSpec {
     }
 }
 
+impl Crop {
+    /// The core's.
+    fn parse(&self) -> PyResult<audio::Crop> {
+        let seconds = self.seconds.unwrap_or_default();
+        Ok(match self.kind.as_str() {
+            "start" => audio::Crop::Start { seconds },
+            "center" => audio::Crop::Center { seconds },
+            "random" => audio::Crop::Random { seconds },
+            "windows" => {
+                let tail = named("tail", &Tail::ALL, &self.tail)?;
+                let windows = audio::Windows { seconds, hop_s: self.hop_seconds, tail };
+                audio::Crop::Window { windows, number: 0 }
+            }
+            "events" => {
+                let place = named("place", &Place::ALL, &self.place)?;
+                let seconds = self.seconds;
+                audio::Crop::Event(audio::EventCrop { seconds, place, start_s: 0.0, end_s: 0.0 })
+            }
+            other => return Err(unknown("crop", other)),
+        })
+    }
+}
+
+impl Events {
+    /// The core's.
+    fn parse(&self) -> PyResult<EventOptions> {
+        let columns = match &self.pairs {
+            Some(pairs) => EventColumns::Pairs(pairs.clone()),
+            None => EventColumns::Times { start: self.start.clone(), end: self.end.clone() },
+        };
+        Ok(EventOptions { columns, pick: named("pick", &Pick::ALL, &self.pick)? })
+    }
+}
+
 impl AudioOptions {
     /// What is wanted of each recording.
     pub(crate) fn spec(&self) -> PyResult<AudioSpec> {
-        let seconds = self.crop_seconds;
-        let crop = match self.crop.as_deref() {
-            None => Crop::Whole,
-            Some("start") => Crop::Start { seconds },
-            Some("center") => Crop::Center { seconds },
-            Some("random") => Crop::Random { seconds },
-            Some(other) => return Err(unknown("crop", other)),
-        };
+        let crop = self.crop.as_ref().map_or(Ok(audio::Crop::Whole), Crop::parse)?;
         let pad = match self.pad.as_deref() {
             None => Pad::None,
             Some("zero") => Pad::Zero,

@@ -1,15 +1,13 @@
 //! `gristmill._core.Order`: any part of an order, without reading data.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use gristmill_core::{
-    engine::open_order,
-    order::{self, Rows},
-};
+use gristmill_core::order::{self, Rows};
 use pyo3::{exceptions::PyMemoryError, prelude::*};
 
 use crate::{
     convert::from_bytes,
     detach::Detach,
+    opening,
     options::{Options, OrderSpec},
     runtime,
 };
@@ -35,8 +33,7 @@ impl Order {
     /// That of a data set, whose headers it reads.
     #[new]
     fn new(py: Python<'_>, options: &Options) -> PyResult<Self> {
-        let (options, runtime) = (options.parse()?, runtime::of_this_process(py));
-        let inner = py.detach_core(move || open_order(&options, &runtime))?;
+        let inner = opening::order(py, options.parse()?, runtime::of_this_process(py))?;
         Ok(Self { inner })
     }
 

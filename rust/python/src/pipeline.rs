@@ -1,12 +1,10 @@
 //! `gristmill._core.Pipeline`: a running stream of batches.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use std::time::Duration;
-
 use gristmill_audio::Codec;
 use gristmill_core::{
     batch::{BadRow, Batch, DamagedRow},
-    engine::{self, Next, OnError, usable_cpus},
+    engine::{self, Next, OnError, Remainder, usable_cpus},
 };
 use pyo3::{
     prelude::*,
@@ -18,14 +16,11 @@ use crate::{
     classes::{self, make},
     convert::{Conversion, batch_to_dict, element_spec_to_py},
     detach::Detach,
+    opening::{ProgressLog, SIGNAL_CHECK},
     options::{Options, Start},
     runtime, stats,
     text::text,
 };
-
-/// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
-/// be answered.
-pub(crate) const SIGNAL_CHECK: Duration = Duration::from_millis(25);
 
 /// A running stream: see the core's `Pipeline`.
 #[pyclass(frozen, module = "gristmill._core")]
@@ -33,6 +28,8 @@ pub(crate) const SIGNAL_CHECK: Duration = Duration::from_millis(25);
 pub(crate) struct Pipeline {
     inner: engine::Pipeline,
     conversion: Conversion,
+    /// Of the pass that may come before the first batch.
+    progress: ProgressLog,
 }
 
 /// One element, as it is delivered.
@@ -76,7 +73,7 @@ impl Pipeline {
         let n_threads = options.n_threads.unwrap_or_else(usable_cpus);
         let conversion = Conversion { binary: options.binary, n_threads };
         let inner = py.detach_core(move || engine::Pipeline::start(options, start, &runtime))?;
-        Ok(Self { inner, conversion })
+        Ok(Self { inner, conversion, progress: ProgressLog::new() })
     }
 
     /// The next element; `None` at the end.
@@ -98,8 +95,9 @@ impl Pipeline {
     fn wait_open(&self, py: Python<'_>) -> PyResult<()> {
         while !py.detach(|| self.inner.wait_open(SIGNAL_CHECK)) {
             py.check_signals()?;
+            self.progress.tick(py, self.inner.progress())?;
         }
-        Ok(())
+        self.progress.end(py, self.inner.progress())
     }
 
     /// What is known of the data set, once the shards are open.
@@ -135,11 +133,17 @@ impl Pipeline {
 impl Pipeline {
     fn wait(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         loop {
-            match py.detach_core(|| self.inner.next(SIGNAL_CHECK))? {
-                Next::Batch(batch) => return Ok(Some(batch)),
-                Next::End => return Ok(None),
-                Next::Pending => py.check_signals()?,
-            }
+            let next = match py.detach_core(|| self.inner.next(SIGNAL_CHECK))? {
+                Next::Batch(batch) => Some(batch),
+                Next::End => None,
+                Next::Pending => {
+                    py.check_signals()?;
+                    self.progress.tick(py, self.inner.progress())?;
+                    continue;
+                }
+            };
+            self.progress.end(py, self.inner.progress())?;
+            return Ok(next);
         }
     }
 }
@@ -206,7 +210,7 @@ pub(crate) fn element_spec<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options.parse()?;
     // Only a last batch can be short, unless bad rows are left out.
-    let is_full = (options.drop_remainder || options.order.epochs.is_none())
+    let is_full = (options.remainder != Remainder::Keep || options.order.epochs.is_none())
         && options.on_error != OnError::Skip;
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
     let runtime = runtime::of_this_process(py);

@@ -8,12 +8,8 @@ use gristmill_core::{
 use pyo3::prelude::*;
 
 use crate::{
-    classes,
-    convert::Conversion,
-    detach::Detach,
-    options::Options,
-    pipeline::{Element, SIGNAL_CHECK},
-    runtime,
+    classes, convert::Conversion, detach::Detach, opening::SIGNAL_CHECK, options::Options,
+    pipeline::Element, runtime,
 };
 
 /// The rows of a data set by their index: see the core's `RandomAccess`.

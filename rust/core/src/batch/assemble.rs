@@ -6,12 +6,11 @@ use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::FieldRef;
 
 use super::{
-    Batch, Column, Dtype, Reservation, SizeLimit, Styles, Value,
+    AddedColumn, Batch, Column, MultiHot, Reservation, SizeLimit, Styles, Value,
     copy_plan::{CopyPlan, CopySource},
     gather::{Gather, Values},
     gathered_column::ColumnError,
     object_bytes::object_bytes,
-    reservation,
     row::{BlobValue, Row, RowOutcome},
     samples, value,
 };
@@ -22,17 +21,15 @@ use crate::{
 };
 use gristmill_audio::SampleType;
 
-/// The name of the column that says which rows are valid.
-pub(crate) const VALID: &str = "valid";
-
 /// The columns of elements, in schema order.
 #[derive(Debug)]
 pub(crate) struct ElementLayout {
     pub(crate) columns: Vec<(String, ColumnSource)>,
-    pub(crate) with_row_id: bool,
-    /// Whether elements say which rows are valid.
-    pub(crate) with_valid: bool,
+    /// The columns of our own, behind those of the shards.
+    pub(crate) added: Vec<AddedColumn>,
     pub(crate) styles: Styles,
+    /// Columns that become arrays of 0 and 1.
+    pub(crate) multi_hot: Vec<(String, MultiHot)>,
 }
 
 /// What a column of elements is made of.
@@ -71,7 +68,7 @@ pub(crate) fn assemble(
     reservation: &Reservation,
     (single, limit_bytes): (bool, usize),
 ) -> Result<Batch> {
-    let n_rows = rows.len();
+    let n_rows = rows.iter().filter(|row| row.outcome != RowOutcome::Padding).count();
     let bad = rows.iter_mut().flat_map(|row| std::mem::take(&mut row.bad)).collect();
     let sources = || layout.columns.iter().map(|(_, source)| *source);
     let blob = sources().find_map(|source| match source {
@@ -85,7 +82,7 @@ pub(crate) fn assemble(
         return Ok(Batch { n_rows, n_delivered: 0, columns, damaged, bad, objects: None });
     }
     let assembly = Assembly { layout, shards, reservation, single, limit_bytes };
-    let mut columns = Vec::with_capacity(layout.columns.len() + 2);
+    let mut columns = Vec::with_capacity(layout.columns.len() + layout.added.len());
     for (name, source) in &layout.columns {
         let column = match *source {
             ColumnSource::Table(k) => {
@@ -112,11 +109,10 @@ pub(crate) fn assemble(
         };
         columns.push((name.clone(), column));
     }
-    if layout.with_row_id {
-        columns.extend(row_id_columns(&rows, &assembly)?);
-    }
-    if layout.with_valid {
-        columns.push(valid_column(&rows, &assembly)?);
+    for added in &layout.added {
+        let column = added.column(&rows, reservation)?;
+        let column = if single { column.into_one() } else { column };
+        columns.push((added.name().to_owned(), column));
     }
     let damaged = rows.iter_mut().filter_map(|row| row.damage.take()).map(|row| *row).collect();
     let objects = Some(reservation.permit(object_bytes(&columns)));
@@ -188,6 +184,17 @@ fn table_columns(
 ) -> Result<Vec<(String, Column)>> {
     let table_rows = table_rows(rows, k)?;
     let limit = SizeLimit::new(assembly.limit_bytes);
+    let error_in =
+        |(error, at): RowError| in_row(error, at.and_then(|at| rows.get(at)), assembly.shards);
+    let multi_hot = assembly.layout.multi_hot.iter().find(|(column, _)| column == name);
+    if let Some((_, multi_hot)) = multi_hot {
+        let column = multi_hot.column(name, &table_rows, &limit, assembly.reservation);
+        let mut column = column.map_err(|error| error_in(error.into_error()))?;
+        if let (true, Column::Values { shape, .. }) = (assembly.single, &mut column) {
+            shape.remove(0);
+        }
+        return Ok(vec![(name.to_owned(), column)]);
+    }
     match table_rows.as_slice() {
         [(array, index)] if assembly.single => {
             let value = value(array, *index, &limit);
@@ -198,9 +205,7 @@ fn table_columns(
             let style = assembly.layout.styles.of(name);
             let reservation = Some(assembly.reservation);
             let gather = Gather { style, reservation, ..Gather::plain(&limit) };
-            gather_rows(name, table_rows, gather).map_err(|(error, at)| {
-                in_row(error, at.and_then(|at| rows.get(at)), assembly.shards)
-            })
+            gather_rows(name, table_rows, gather).map_err(error_in)
         }
     }
 }
@@ -252,25 +257,4 @@ fn take_bytes(row: &mut Row, blob: usize) -> Value {
         Some(BlobValue::Bytes(bytes)) => Value::Blob(bytes),
         _ => Value::None,
     }
-}
-
-fn row_id_columns(rows: &[Row], assembly: &Assembly<'_>) -> Result<[(String, Column); 2]> {
-    let reservation = Some(assembly.reservation);
-    let shard = reservation::filled(
-        reservation,
-        rows.iter().map(|row| (row.id.shard as i32).to_ne_bytes()),
-    )?;
-    let row =
-        reservation::filled(reservation, rows.iter().map(|row| (row.id.row as i64).to_ne_bytes()))?;
-    Ok([("shard", shard, Dtype::I32), ("row", row, Dtype::I64)].map(|(name, buf, dtype)| {
-        let column = Column::Values { buf, dtype, shape: vec![rows.len()] };
-        (name.to_owned(), if assembly.single { column.into_one() } else { column })
-    }))
-}
-
-fn valid_column(rows: &[Row], assembly: &Assembly<'_>) -> Result<(String, Column)> {
-    let valid = rows.iter().map(|row| [u8::from(row.outcome == RowOutcome::Valid)]);
-    let buf = reservation::filled(Some(assembly.reservation), valid)?;
-    let column = Column::Values { buf, dtype: Dtype::BOOL, shape: vec![rows.len()] };
-    Ok((VALID.to_owned(), if assembly.single { column.into_one() } else { column }))
 }

@@ -105,8 +105,12 @@ fn array(data_type: &DataType, ragged: Ragged) -> ArraySpec {
             None => ArraySpec { dtype: Dtype::of(other), ..ArraySpec::objects() },
             Some(item) if is_record(item) || ragged == Ragged::Object => ArraySpec::objects(),
             Some(item) => {
-                let mut shaped = array(item, ragged).within(None);
-                if ragged == Ragged::Pad {
+                let width = match ragged {
+                    Ragged::Width(width) => Some(width),
+                    _ => None,
+                };
+                let mut shaped = array(item, ragged.within()).within(width);
+                if matches!(ragged, Ragged::Pad | Ragged::Width(_)) {
                     shaped.lengths.insert(0, Vec::new());
                 }
                 shaped

@@ -52,6 +52,12 @@ impl Dtype {
     /// The dtype of lengths.
     pub const I32: Self = Self { name: "i4", width: 4, kind: Kind::Int, stored: 4 };
 
+    /// The dtype of arrays of 0 and 1.
+    pub const F32: Self = Self { name: "f4", width: 4, kind: Kind::Float, stored: 4 };
+
+    /// The dtype of times in a recording, in seconds.
+    pub const F64: Self = Self { name: "f8", width: 8, kind: Kind::Float, stored: 8 };
+
     /// The dtype of the numbers of rows.
     pub const I64: Self = Self { name: "i8", width: 8, kind: Kind::Int, stored: 8 };
 
@@ -83,8 +89,8 @@ impl Dtype {
             T::UInt32 => plain("u4", Kind::UInt, 4),
             T::UInt64 => plain("u8", Kind::UInt, 8),
             T::Float16 => plain("f2", Kind::Float, 2),
-            T::Float32 => plain("f4", Kind::Float, 4),
-            T::Float64 => plain("f8", Kind::Float, 8),
+            T::Float32 => Self::F32,
+            T::Float64 => Self::F64,
             T::Date32 => time("M8[D]", 4),
             T::Timestamp(TimeUnit::Second, _) => time("M8[s]", 8),
             T::Date64 | T::Timestamp(TimeUnit::Millisecond, _) => time("M8[ms]", 8),

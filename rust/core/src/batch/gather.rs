@@ -66,7 +66,7 @@ impl<'a> Gather<'a> {
             return match self.style.ragged {
                 _ if is_record(item) => self.objects(values).map(GatheredColumn::from),
                 Ragged::Object => self.ragged(values, item).map(GatheredColumn::from),
-                Ragged::Pad => self.padded(values, item),
+                Ragged::Pad | Ragged::Width(_) => self.padded(values, item),
                 Ragged::Error => self.equal(values, item),
             };
         }
@@ -188,15 +188,19 @@ impl<'a> Gather<'a> {
         self.column(Values { data_type: item, arrays: &arrays, plan: items, ..values })
     }
 
-    /// A list column as one array, with rows padded to the longest.
+    /// A list column as one array, with rows padded to the longest, or padded and cut to a length.
     fn padded(self, values: Values<'_>, item: &DataType) -> Result<GatheredColumn, ColumnError> {
         let lists = self.valid_lists(values)?;
-        let width = lists.lengths().max().unwrap_or(0);
-        let mut gathered = self.padded_items(values, item, &lists, width)?;
+        let width = match self.style.ragged {
+            Ragged::Width(width) => width,
+            _ => lists.lengths().max().unwrap_or(0),
+        };
+        let style = Style { ragged: self.style.ragged.within(), ..self.style };
+        let mut gathered = Self { style, ..self }.padded_items(values, item, &lists, width)?;
         self.limit.take(lists.len(), Dtype::I32.width)?;
         i32::try_from(width)
             .map_err(|_| Error::limit("a list has more items than lengths can count"))?;
-        let lengths = lists.lengths().map(|length| (length as i32).to_ne_bytes());
+        let lengths = lists.lengths().map(|length| (length.min(width) as i32).to_ne_bytes());
         let buf = reservation::filled(self.reservation, lengths)?;
         let own = Column::Values { buf, dtype: Dtype::I32, shape: vec![lists.len()] };
         gathered.lengths.insert(0, own);

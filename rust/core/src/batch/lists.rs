@@ -178,12 +178,12 @@ impl Lists {
         Ok(plan)
     }
 
-    /// The items of all lists, each padded to `width` items, which are null in a null list.
+    /// The items of all lists, each padded or cut to `width` items, which are null in a null list.
     pub(super) fn items_padded(&self, width: usize, limit: &SizeLimit) -> Result<CopyPlan> {
         limit.take(self.items.len(), width)?;
         let mut plan = CopyPlan::default();
         for (source, start, len) in &self.items {
-            plan.push(*source, *start, *len);
+            plan.push(*source, *start, (*len).min(width));
             let is_null = *source == CopySource::Null;
             let padding = if is_null { CopySource::Null } else { CopySource::Padding };
             plan.push(padding, 0, width.saturating_sub(*len));

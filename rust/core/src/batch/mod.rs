@@ -1,12 +1,15 @@
 //! Delivered batches: columns of rows, in buffers that are written once. No I/O is done here.
 
+mod added;
 mod assemble;
 mod column_spec;
 mod copy_plan;
 mod dtype;
+mod events;
 mod gather;
 mod gathered_column;
 mod lists;
+mod multi_hot;
 mod object_bytes;
 mod reservation;
 mod row;
@@ -26,12 +29,17 @@ use crate::{
 };
 use gristmill_audio::{Codec, DecodeReport, SampleType};
 
-pub(crate) use assemble::{AudioSlots, ColumnSource, ElementLayout, VALID, assemble};
+pub(crate) use added::AddedColumn;
+pub(crate) use assemble::{AudioSlots, ColumnSource, ElementLayout, assemble};
 pub use column_spec::{ColumnSpec, column_specs};
 pub use dtype::{Dtype, FillValue};
+pub use events::EventColumns;
+pub(crate) use events::EventReader;
 pub(crate) use lists::items_of;
+pub use multi_hot::Classes;
+pub(crate) use multi_hot::MultiHot;
 pub(crate) use reservation::Reservation;
-pub(crate) use row::{BlobValue, Row, RowOutcome};
+pub(crate) use row::{BlobValue, Row, RowCrop, RowOutcome};
 pub use size_limit::SizeLimit;
 pub use style::{Binary, Ragged, Style, Styles};
 pub use supported::check_supported;

@@ -19,9 +19,23 @@ pub(crate) struct Row {
     pub(crate) blobs: Vec<BlobValue>,
     /// The damage of its audio, if there is any.
     pub(crate) damage: Option<Box<DamagedRow>>,
+    /// The part of the recording that was decoded.
+    pub(crate) crop: RowCrop,
     /// Rows that could not be used, and which this one replaces.
     pub(crate) bad: Vec<BadRow>,
     pub(crate) outcome: RowOutcome,
+}
+
+/// The part of a recording that a row holds; zeros where nothing was decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct RowCrop {
+    /// Where it begins in the recording.
+    pub(crate) start_s: f64,
+    /// Frames of the recording in it, at the rate of the result: what is no padding.
+    pub(crate) n_frames: u64,
+    /// The number of the window or event, and how many the row has.
+    pub(crate) number: u64,
+    pub(crate) count: u64,
 }
 
 /// The outcome of a row.
@@ -31,6 +45,8 @@ pub(crate) enum RowOutcome {
     Valid,
     /// It is delivered with zeros, or nothing, for audio.
     Masked,
+    /// It only fills up the last batch.
+    Padding,
     /// It is left out.
     Skipped,
 }

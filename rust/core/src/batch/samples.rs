@@ -51,13 +51,13 @@ pub(super) fn stack(
             _ => return Err(error(at, "has no audio".to_owned())),
         }
     }
-    // A masked row has no samples of its own: in a batch it gets the shape of the others.
+    // A row that is not valid has no samples of its own: in a batch it gets the shape of the others.
     let valid = rows.iter().position(|row| row.outcome == RowOutcome::Valid).unwrap_or(0);
     let Some((first, shape)) = owned.get(valid).map(|(buf, shape)| (buf, shape.clone())) else {
         return Err(error(0, "has no audio".to_owned()));
     };
     let n_bytes = first.as_bytes().len();
-    let is_masked = |at: usize| rows.get(at).is_some_and(|r| r.outcome == RowOutcome::Masked);
+    let is_masked = |at: usize| rows.get(at).is_some_and(|r| r.outcome != RowOutcome::Valid);
     if let Some(at) = (0..owned.len())
         .find(|at| !is_masked(*at) && owned.get(*at).is_some_and(|(_, other)| *other != shape))
     {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::dtype::FillValue;
+use super::{dtype::FillValue, multi_hot::Classes};
 use crate::error::{Error, Result};
 
 /// How a batch represents lists of variable length.
@@ -13,14 +13,26 @@ pub enum Ragged {
     Object,
     /// One array, rows padded to the longest of the batch, and an array of their lengths.
     Pad,
+    /// One array, rows padded or cut to this length, and an array of their lengths. Lists within them
+    /// are as with `Pad`.
+    Width(usize),
     /// One array; rows of unequal lengths are an error.
     Error,
 }
 
 impl Ragged {
-    /// All of them, by their names in Python.
+    /// Those without a length, by their names in Python.
     pub const ALL: [(&'static str, Self); 3] =
         [("object", Self::Object), ("pad", Self::Pad), ("error", Self::Error)];
+
+    /// How the lists within a row's list are represented.
+    #[must_use]
+    pub(super) fn within(self) -> Self {
+        match self {
+            Self::Width(_) => Self::Pad,
+            other => other,
+        }
+    }
 }
 
 /// The Python type of binary values.
@@ -56,6 +68,9 @@ pub struct Styles {
     pub ragged: Vec<(String, Ragged)>,
     /// Exceptions, by column.
     pub fill: Vec<(String, FillValue)>,
+    /// Columns of classes that become arrays of 0 and 1, and their classes; `None` takes the names in
+    /// the shards' features.
+    pub multi_hot: Vec<(String, Option<Classes>)>,
 }
 
 impl Styles {
@@ -78,7 +93,8 @@ impl Styles {
     pub fn check(&self, is_there: impl Fn(&str) -> bool) -> Result<()> {
         let ragged = self.ragged.iter().map(|(name, _)| ("ragged", name));
         let fill = self.fill.iter().map(|(name, _)| ("fill_value", name));
-        match ragged.chain(fill).find(|(_, name)| !is_there(name)) {
+        let multi_hot = self.multi_hot.iter().map(|(name, _)| ("multi_hot", name));
+        match ragged.chain(fill).chain(multi_hot).find(|(_, name)| !is_there(name)) {
             None => Ok(()),
             Some((option, name)) => Err(Error::schema(
                 name,

@@ -12,13 +12,14 @@ use super::{
     load_cache::{LoadCache, Lookup},
     options::OnError,
     recording_file::{path_in, without_root},
+    row_spec::draw,
     row_task::{Attempt, RawBlob, ReadStage, RowTask},
     table_cache::BatchId,
 };
 use crate::{
     batch::BadRow,
     error::{Error, ErrorKind, Result},
-    order::{RowId, Step},
+    order::RowId,
     shard::{Projection, Shard, Table},
 };
 use gristmill_audio::Reason;
@@ -118,9 +119,7 @@ impl BadRows {
         row: &mut DecodedRow,
         error: Error,
     ) -> Result<Replacement> {
-        let wanted = dataset.step(index)?;
-        let shard = dataset.shards.get(wanted.row.shard as usize).map_or(0, Shard::key);
-        let key = wanted.draw(self.context.options.crop_seed, shard);
+        let key = draw(dataset, dataset.step(index)?, self.context.options.crop_seed);
         let attempt = &mut row.read.attempt;
         let (error, n_tried) = (attempt.error.take().unwrap_or(error), attempt.n_tried);
         let candidates = dataset.order.substitutes(index, key);
@@ -129,10 +128,11 @@ impl BadRows {
         };
         row.read.blobs.clear();
         let attempt = Attempt {
-            step: Step { row: next, ..wanted },
+            step: next,
             bad: std::mem::take(&mut row.bad),
             error: Some(error),
             n_tried: n_tried + 1,
+            is_padding: false,
         };
         let task = RowTask { index, attempt, stage: ReadStage::Table };
         Ok(Replacement::Row(Box::new(task)))

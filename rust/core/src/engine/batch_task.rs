@@ -14,7 +14,7 @@ use super::{
     table_cache::BatchId,
 };
 use crate::{
-    batch::{Row, RowOutcome},
+    batch::{Row, RowCrop, RowOutcome},
     error::{Error, Result},
     memory::Permit,
     order::RowId,
@@ -52,6 +52,7 @@ struct WantedRow {
     id: RowId,
     batch: usize,
     table_row: u64,
+    outcome: RowOutcome,
 }
 
 impl WantedRow {
@@ -95,7 +96,9 @@ impl RowReader {
             let (batch, row) = shard
                 .and_then(|shard| shard.locate(id.row))
                 .ok_or_else(|| Error::corrupt("the row is in no record batch").in_row(id.row))?;
-            wanted.push(WantedRow { index, id, batch, table_row: row as u64 });
+            let is_padding = dataset.is_padding(index);
+            let outcome = if is_padding { RowOutcome::Padding } else { RowOutcome::Valid };
+            wanted.push(WantedRow { index, id, batch, table_row: row as u64, outcome });
         }
         wanted.sort_by_key(WantedRow::batch_id);
         let mut start = 0;
@@ -273,8 +276,9 @@ impl RowReader {
                     index: table_row,
                     blobs: Vec::new(),
                     damage: None,
+                    crop: RowCrop::default(),
                     bad: Vec::new(),
-                    outcome: RowOutcome::Valid,
+                    outcome: row.outcome,
                 });
             }
         }

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     memory::{Account, Buffer, Permit},
+    order::{OrderSpec, Part},
     shard::{BlobBlock, Shard, Table},
 };
 
@@ -49,6 +50,8 @@ struct Block {
 /// A row in its block.
 #[derive(Debug)]
 pub(super) struct RowInBlock {
+    /// Whether the block is one recording, which the windows of it share without a copy.
+    pub(super) is_shared: bool,
     id: BlockId,
     block: BlobBlock,
     /// The row's range in the file.
@@ -64,8 +67,20 @@ impl RowInBlock {
     }
 }
 
+/// A recording that its windows share.
+#[derive(Clone, Debug)]
+pub(super) struct Recording(Arc<Block>);
+
+impl Recording {
+    pub(super) fn as_slice(&self) -> &[u8] {
+        self.0.bytes.as_ref()
+    }
+}
+
 /// A look-up of a row.
 pub(super) enum RowLookup {
+    /// The block, which is the row's recording.
+    Shared(Recording),
     /// A copy of the row's bytes.
     Copied(Buffer),
     /// Another reader loads the block, or others that leave no room for it.
@@ -87,8 +102,12 @@ impl BlockCache {
         batch: BatchId,
         (blob, table_row): (usize, usize),
         range: &Range<u64>,
+        part: Option<Part>,
     ) -> Option<RowInBlock> {
         let order = &options.order;
+        if let Some(part) = part.filter(|part| part.count > 1) {
+            return self.recording_of(order, (batch, blob, table_row), range, part);
+        }
         if !order.is_nearly_file_order() {
             return None;
         }
@@ -112,11 +131,41 @@ impl BlockCache {
         let next_blocks = numbers.filter_map(|number| Some(table.block(blob, number)?.bytes));
         let next_blocks = next_blocks.collect();
         Some(RowInBlock {
+            is_shared: false,
             id: (batch, blob, block.number),
             block,
             range: range.clone(),
             next_blocks,
         })
+    }
+
+    /// A recording as a block of its own, where its parts are delivered one after another.
+    fn recording_of(
+        &self,
+        order: &OrderSpec,
+        (batch, blob, table_row): (BatchId, usize, usize),
+        range: &Range<u64>,
+        part: Part,
+    ) -> Option<RowInBlock> {
+        let n_bytes = range.end - range.start;
+        let is_in_turn = order.shuffle.is_none()
+            && order.draws.is_none()
+            && !order.is_list
+            && order.slices.is_empty();
+        if !is_in_turn || n_bytes.saturating_mul(2) > self.cache.limit() as u64 {
+            return None;
+        }
+        let n_parts = part.count.div_ceil(order.partition.stride.max(1));
+        // From the other end than blocks, so that no number is of both.
+        let number = usize::MAX - table_row;
+        let block = BlobBlock {
+            number,
+            n_rows: usize::try_from(n_parts).unwrap_or(usize::MAX),
+            bytes: range.clone(),
+            mean_bytes: n_bytes,
+        };
+        let (id, range) = ((batch, blob, number), range.clone());
+        Some(RowInBlock { is_shared: true, id, block, range, next_blocks: Vec::new() })
     }
 
     /// A row's bytes, copied into memory of `permit`.
@@ -129,6 +178,12 @@ impl BlockCache {
             }
             Lookup::Missing => return Ok(RowLookup::Missing),
         };
+        if row.is_shared {
+            if block.n_left.fetch_sub(1, Relaxed) <= 1 {
+                self.cache.remove(row.id);
+            }
+            return Ok(RowLookup::Shared(Recording(block)));
+        }
         let bytes = row_bytes(&block.bytes, row)?;
         let mut copy = self.account.buffer(bytes.len(), permit.split(bytes.len()))?;
         copy.as_bytes_mut().copy_from_slice(bytes);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    dataset::Dataset, options::Options, queue::Queue, row_task::StreamItems,
+    dataset::Dataset, options::Options, part_counts::Progress, queue::Queue, row_task::StreamItems,
     shared_queue::SharedQueue,
 };
 use crate::{memory::Account, metrics::Metrics, store::Store};
@@ -24,6 +24,7 @@ pub(super) struct Context {
     pub(super) account: Arc<Account>,
     pub(super) store: Arc<Store>,
     pub(super) metrics: Metrics,
+    pub(super) progress: Progress,
     pub(super) closed: Arc<AtomicBool>,
 }
 

@@ -1,22 +1,32 @@
 //! The opened shards, and what follows from their metadata and the options.
 
-use std::{collections::HashSet, ops::Range, sync::Arc};
+use std::{
+    collections::HashSet,
+    ops::Range,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use crate::{
-    batch::{ColumnSource, ElementLayout, VALID, check_supported},
+    batch::{ElementLayout, EventReader, check_supported},
     error::{Error, Result},
+    hash::fnv1a,
     metrics::{RowCounts, ShardReads},
-    order::{Fingerprint, Order, Sampling, Step},
+    order::{Draws, Fingerprint, Order, Sampling, Step},
     select::Selector,
     shard::{Projection, Shard, audio_columns, check_class_names, open_all},
     store::Store,
 };
-use gristmill_audio::{AudioSpec, Budget, Channels, Pad, SampleType};
+use gristmill_audio::{AudioSpec, Channels, Crop, SampleType, Windows};
 
 use super::{
     Runtime,
     bad_rows::PathColumn,
-    options::{AudioRequest, OnError, Options},
+    dataset_columns::{
+        added_columns, check_added, check_names, decoded_column, is_wanted, multi_hot_columns,
+        sources,
+    },
+    options::{AudioRequest, EventOptions, Options, Pick},
+    part_counts::{Progress, part_counts},
     recording_file::RecordingFiles,
 };
 
@@ -33,6 +43,8 @@ pub(super) struct Dataset {
     pub(super) layout: ElementLayout,
     /// The index of the blob that is decoded, and how.
     pub(super) audio: Option<(usize, AudioSpec)>,
+    /// What reads the rows' events, and which of them are delivered.
+    pub(super) events: Option<(EventReader, Pick)>,
     /// The shape of a decoded row, if it is the same for all rows.
     pub(super) slot_shape: Option<Vec<usize>>,
     pub(super) fingerprint: Fingerprint,
@@ -44,20 +56,27 @@ pub(super) struct Dataset {
     pub(super) start: (u64, u64),
     /// The rows of the first batch, if they have blobs.
     urgent: Range<u64>,
+    /// The index behind the last row of the stream; rows from there on only fill up the last batch.
+    own_end: u64,
 }
 
 impl Dataset {
     /// Reads the shards' metadata, in parallel, and works out columns and order.
-    pub(super) fn open(options: &Options, store: &Arc<Store>) -> Result<Self> {
+    ///
+    /// Where elements are parts of rows, it counts them, which may take a pass over all rows; without
+    /// `progress` it leaves that out, and elements are rows.
+    pub(super) fn open(
+        options: &Options,
+        store: &Arc<Store>,
+        progress: Option<&Progress>,
+    ) -> Result<Self> {
         let shards = open_all(store, &options.index_dir, &options.paths, options.n_openers())?;
         let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
         let schema = first.schema();
         let named = |e: Error| e.in_shard(first.name());
-        let wanted = |name: &str| {
-            options.columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == name))
-        };
+        let wanted = |name: &str| is_wanted(options, name);
         let known: Vec<String> = audio_columns(schema).into_iter().map(|(name, _)| name).collect();
-        let audio = decoded_column(options, &known, wanted).map_err(named)?;
+        let audio = decoded_column(options, &known).map_err(named)?;
         let decoded = audio.as_ref().map(|(name, _)| name);
         // Naming a column in `audio` asks for it.
         let columns = options.columns.as_ref().map(|columns| {
@@ -73,7 +92,13 @@ impl Dataset {
         } else {
             Projection::new
         };
-        let projection = project(schema, columns.as_deref(), &blobs).map_err(named)?;
+        // Events are read with their row, whether they are delivered or not.
+        let event_columns = options.events.iter().flat_map(|events| events.columns.names());
+        let read = columns.as_ref().map(|columns| {
+            let extra = event_columns.filter(|name| !columns.contains(name));
+            columns.iter().chain(extra).cloned().collect::<Vec<_>>()
+        });
+        let projection = project(schema, read.as_deref(), &blobs).map_err(named)?;
         check_supported(&projection.small_schema(), &options.styles).map_err(named)?;
 
         let delivered = schema.fields().iter().map(|field| field.name().as_str());
@@ -83,20 +108,33 @@ impl Dataset {
         check_names(&delivered).map_err(named)?;
         check_class_names(&shards, &delivered)?;
 
-        let order = order_of(&shards, options)?;
+        let events = options.events.as_ref().map(|events| {
+            let reader = EventReader::new(&projection.small_schema(), &events.columns);
+            reader.map(|reader| (reader, events.pick))
+        });
+        let events = events.transpose().map_err(named)?;
+        let order = order_of(&shards, options, audio.as_ref(), progress)?;
         let keys: Vec<u64> = shards.iter().map(Shard::key).collect();
-        let fingerprint = Fingerprint::new(&order, &keys, options.crop_seed);
+        let fingerprint = Fingerprint::new(&order, &keys, &crop_words(options));
 
         let names = delivered.iter().map(|name| (*name).to_owned());
         let layout = ElementLayout {
             columns: sources(names, &projection, &blobs, decoded),
-            with_row_id: options.with_row_id,
-            with_valid: options.on_error == OnError::Mask,
+            added: added_columns(options),
             styles: options.styles.clone(),
+            multi_hot: Vec::new(),
         };
         let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
         options.styles.check(is_delivered).map_err(named)?;
+        let multi_hot = multi_hot_columns(&options.styles, schema, &projection).map_err(named)?;
+        let layout = ElementLayout { multi_hot, ..layout };
         check_added(&layout).map_err(named)?;
+        if options.with_crop && audio.is_none() {
+            return Err(Error::config(
+                "with_crop=True is about audio that is decoded, and here none is; name the column: \
+                 audio=gm.Audio(\"column\", ...), or leave with_crop= out",
+            ));
+        }
         let paths = audio.as_ref().and_then(|(name, _)| PathColumn::find(schema, name));
         let with_path = decoded.filter(|_| paths.is_some());
         let files = RecordingFiles::find(options.root.as_deref(), with_path, &projection)?;
@@ -119,18 +157,31 @@ impl Dataset {
             blobs,
             layout,
             audio,
+            events,
             slot_shape,
             fingerprint,
             paths,
             files,
             start: (0, 0),
             urgent: 0..0,
+            own_end: u64::MAX,
         })
     }
 
     /// Sets the position at which the stream is resumed, and its urgent rows.
     pub(super) fn set_start(&mut self, position: (u64, u64), urgent: Range<u64>) {
         (self.start, self.urgent) = (position, urgent);
+    }
+
+    /// Sets the index from which on rows only fill up the last batch.
+    pub(super) fn set_own_end(&mut self, own_end: u64) {
+        self.own_end = own_end;
+    }
+
+    /// Whether the row at this index only fills up the last batch: nothing is read or decoded of it
+    /// but its small columns.
+    pub(super) fn is_padding(&self, index: u64) -> bool {
+        index >= self.own_end
     }
 
     /// Whether the requests of this row of the stream go before those of later rows.
@@ -140,7 +191,8 @@ impl Dataset {
 
     /// The row of the stream at `index`.
     pub(super) fn step(&self, index: u64) -> Result<Step> {
-        let step = self.order.step(index);
+        let is_padding = self.is_padding(index);
+        let step = if is_padding { self.order.padding_step() } else { self.order.step(index) };
         step.ok_or_else(|| Error::internal("the stream ends before this row"))
     }
 
@@ -183,7 +235,34 @@ impl Dataset {
     }
 }
 
-fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
+/// The numbers that decide crops: those of format version 1 are the seed alone.
+fn crop_words(options: &Options) -> Vec<u64> {
+    let seed = options.crop_seed;
+    let AudioRequest::Decode { spec, .. } = &options.audio else { return vec![seed] };
+    match spec.crop {
+        Crop::Window { windows: Windows { seconds, hop_s, tail }, .. } => {
+            let rate_hz = spec.rate_hz.map_or(0, u64::from);
+            vec![seed, 1, seconds.to_bits(), hop_s.to_bits(), tail as u64, rate_hz]
+        }
+        Crop::Event(event) => {
+            let seconds = event.seconds.map_or(0, f64::to_bits);
+            let mut words = vec![seed, 2, seconds, event.place as u64];
+            if let Some(EventOptions { columns, pick }) = &options.events {
+                words.push(*pick as u64);
+                words.extend(columns.names().iter().map(|name| fnv1a(name.as_bytes())));
+            }
+            words
+        }
+        _ => vec![seed],
+    }
+}
+
+fn order_of(
+    shards: &[Shard],
+    options: &Options,
+    audio: Option<&(String, AudioSpec)>,
+    progress: Option<&Progress>,
+) -> Result<Order> {
     for &(number, expected) in &options.expected_rows {
         let shard = shards.get(number as usize).filter(|shard| shard.n_rows() != expected);
         if let Some(shard) = shard {
@@ -202,124 +281,52 @@ fn order_of(shards: &[Shard], options: &Options) -> Result<Order> {
         limit: options.memory_budget,
     };
     let selected = selector.rows(&options.rows, &options.exclude)?;
+    let parts = match progress {
+        Some(progress) => part_counts(shards, &selected.rows, options, audio, progress)?,
+        None => None,
+    };
     match (&options.weights, options.order.draws) {
         // Without rows there is nothing to draw from, and the stream ends at once.
         (Some(weights), Some(draws)) if !selected.rows.is_empty() => {
             let weights = selector.weights(weights, &selected)?;
-            Order::sampled(selected.rows, &options.order, Sampling::new(draws, weights)?)
+            let (weights, per_epoch) = match &parts {
+                Some(parts) => (parts.drawable(weights), Some(parts.len())),
+                None => (weights, None),
+            };
+            let draws = Draws { per_epoch: draws.per_epoch.or(per_epoch), ..draws };
+            let sampling = Sampling::new(draws, weights)?;
+            Order::sampled(selected.rows, parts, &options.order, sampling)
         }
-        _ => Order::new(selected.rows, &options.order),
+        _ => match parts {
+            Some(parts) => Order::of_parts(selected.rows, parts, &options.order),
+            None => Order::new(selected.rows, &options.order),
+        },
     }
 }
 
-/// The order of a data set, from the metadata of its shards.
+/// The order of a data set, from the metadata of its shards. Where elements are parts of rows, it
+/// counts them, as opening a pipeline does; `cancel` ends that.
 ///
 /// # Errors
 ///
 /// Those of opening a pipeline, except those about columns and audio.
-pub fn open_order(options: &Options, runtime: &Runtime) -> Result<Order> {
-    options.check()?;
-    let store = Arc::new(options.store(&runtime.descriptors));
-    let shards = open_all(&store, &options.index_dir, &options.paths, options.n_openers())?;
-    order_of(&shards, options)
-}
-
-/// The column that is decoded, of those that the features call audio, and how.
-fn decoded_column(
+pub fn open_order(
     options: &Options,
-    known: &[String],
-    wanted: impl Fn(&str) -> bool,
-) -> Result<Option<(String, AudioSpec)>> {
-    let audio = match &options.audio {
-        AudioRequest::Encoded => None,
-        AudioRequest::Auto => {
-            let whole = AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
-            let asked: Vec<_> = known.iter().filter(|name| wanted(name)).cloned().collect();
-            match asked.as_slice() {
-                [] => None,
-                some => Some((found_by_features(some)?, whole)),
-            }
+    runtime: &Runtime,
+    progress: &Progress,
+    cancel: &Arc<AtomicBool>,
+) -> Result<Order> {
+    options.check()?;
+    let store = options.store(&runtime.descriptors).with_cancel(Arc::clone(cancel));
+    let store = Arc::new(store);
+    let shards = open_all(&store, &options.index_dir, &options.paths, options.n_openers())?;
+    let audio = match shards.first() {
+        Some(first) if options.has_parts() => {
+            let known: Vec<String> =
+                audio_columns(first.schema()).into_iter().map(|(name, _)| name).collect();
+            decoded_column(options, &known).map_err(|e| e.in_shard(first.name()))?
         }
-        AudioRequest::Decode { column, spec } => {
-            let name = match column {
-                Some(name) => name.clone(),
-                None => found_by_features(known)?,
-            };
-            Some((name, spec.clone()))
-        }
+        _ => None,
     };
-    Ok(audio.map(|(name, mut spec)| {
-        // The size of a slot depends on the options alone, not on any recording.
-        let slot = spec.fixed_shape().map(|(n, len)| 4 * u64::from(n) * len as u64);
-        let rows = if slot.is_some() { 1 } else { options.rows_per_batch() as u64 };
-        let bytes = slot.unwrap_or(0).saturating_add(options.column_limit() as u64);
-        spec.limits.budget = Budget { bytes, batch_rows: rows };
-        (name, spec)
-    }))
-}
-
-fn found_by_features(known: &[String]) -> Result<String> {
-    match known {
-        [name] => Ok(name.clone()),
-        [] => Err(Error::schema(
-            "",
-            "no column is marked as audio in the schema's Hugging Face features; name it: \
-             gm.Audio(\"column\", ...)",
-        )),
-        many => Err(Error::schema(
-            "",
-            format!(
-                "several columns are audio ({}); name the one to decode: \
-                 audio=gm.Audio({:?}, ...), or leave them encoded: audio=None",
-                many.join(", "),
-                many.first().map_or("column", String::as_str)
-            ),
-        )),
-    }
-}
-
-/// Refuses columns of the shards that have the names of those that are added.
-fn check_added(layout: &ElementLayout) -> Result<()> {
-    let taken = layout.columns.iter().find(|(name, _)| name == "shard" || name == "row");
-    if let Some((name, _)) = taken.filter(|_| layout.with_row_id) {
-        let reason = "with_row_id=True adds a column of this name; leave the shards' own out \
-                      with columns=[...], or take no row ids";
-        return Err(Error::schema(name, reason));
-    }
-    if layout.with_valid && layout.columns.iter().any(|(name, _)| name == VALID) {
-        let reason = "on_error=\"mask\" adds a column of this name; leave the shards' own out \
-                      with columns=[...], or have another on_error";
-        return Err(Error::schema(VALID, reason));
-    }
-    Ok(())
-}
-
-/// Refuses two columns of the same name, since an element could have only one of them.
-fn check_names(delivered: &[&str]) -> Result<()> {
-    let mut seen = HashSet::new();
-    match delivered.iter().find(|name| !seen.insert(**name)) {
-        None => Ok(()),
-        Some(twice) => Err(Error::schema(
-            *twice,
-            "two columns of the shards have this name; rename one of them where the shards are \
-             written, or name other columns in columns=[...]",
-        )),
-    }
-}
-
-/// The source of each column.
-fn sources(
-    names: impl Iterator<Item = String>,
-    projection: &Projection,
-    blobs: &[String],
-    decoded: Option<&String>,
-) -> Vec<(String, ColumnSource)> {
-    let small = projection.small_schema();
-    let small = |name: &str| small.fields().iter().position(|field| field.name() == name);
-    let source = |name: &String| match blobs.iter().position(|blob| blob == name) {
-        Some(k) if decoded == Some(name) => Some(ColumnSource::Audio(k)),
-        Some(k) => Some(ColumnSource::Blob { blob: k, fields: small(name) }),
-        None => small(name).map(ColumnSource::Table),
-    };
-    names.filter_map(|name| source(&name).map(|source| (name, source))).collect()
+    order_of(&shards, options, audio.as_ref(), Some(progress))
 }

@@ -9,10 +9,11 @@ use super::{
     bad_rows::{BadRows, Replacement, is_of_row},
     context::Context,
     dataset::Dataset,
+    row_spec::RowSpec,
     row_task::{EncodedRow, RawBlob, RowTask},
 };
 use crate::{
-    batch::{BadRow, BlobValue, DamagedRow, Row, RowOutcome},
+    batch::{BadRow, BlobValue, DamagedRow, Row, RowCrop, RowOutcome},
     error::Result,
     memory::{Account, AlignedBuf, Buffer, Permit},
     shard::Shard,
@@ -42,6 +43,7 @@ pub(super) enum Decoded {
 #[derive(Debug)]
 struct DecodedAudio {
     value: BlobValue,
+    crop: RowCrop,
     /// Its damage, if there is any.
     damage: Option<Box<DamagedRow>>,
 }
@@ -82,6 +84,10 @@ impl RowDecoder {
         let began = Instant::now();
         let (id, step) = (read.attempt.step.row, read.attempt.step);
         let mut row = DecodedRow::new(read);
+        if row.read.attempt.is_padding {
+            let value = masked(dataset, slot);
+            return Decoded::Row(row.finish(dataset, &self.context.account, value, None));
+        }
         let decoded = self.decode(dataset, decoder, &mut row, slot);
         let (took, resampling) = (began.elapsed(), decoder.take_resampling());
         let metrics = &self.context.metrics;
@@ -96,6 +102,7 @@ impl RowDecoder {
                 if let Some(counts) = counts {
                     counts.good(audio.damage.is_some());
                 }
+                row.crop = audio.crop;
                 row.finish(dataset, account, audio.value, audio.damage)
             }
             Err(error) => {
@@ -135,13 +142,14 @@ impl RowDecoder {
         slot: &mut Option<AlignedBuf>,
     ) -> Result<DecodedAudio> {
         let Some((k, spec)) = &dataset.audio else {
-            return Ok(DecodedAudio { value: BlobValue::Null, damage: None });
+            let (value, crop) = (BlobValue::Null, RowCrop::default());
+            return Ok(DecodedAudio { value, crop, damage: None });
         };
         let step = row.read.attempt.step;
         let id = step.row;
         let shard = dataset.shards.get(id.shard as usize);
-        let key = shard.map_or(0, Shard::key);
-        let draw = step.draw(self.context.options.crop_seed, key);
+        let row_spec = RowSpec::new(dataset, spec, &row.read, self.context.options.crop_seed)?;
+        let spec = row_spec.spec(spec);
         let blob = row.read.blobs.get(*k);
         let Some(bytes) = blob.and_then(RawBlob::as_slice) else {
             let reason = match blob {
@@ -151,8 +159,14 @@ impl RowDecoder {
             };
             return Err(reason.unwrap_or(Reason::Null).of_unknown().into());
         };
-        let plan = decoder.plan(bytes, spec, draw)?;
+        let plan = decoder.plan(bytes, spec, row_spec.draw)?;
         let codec = plan.info().codec;
+        let frames = plan.crop();
+        let crop = RowCrop {
+            start_s: frames.start as f64 / f64::from(plan.rate_hz()),
+            n_frames: frames.end - frames.start,
+            ..row_spec.crop
+        };
         let (value, report) = if let Some(slot) = slot {
             let report = decoder.render_bytes(bytes, &plan, slot.as_bytes_mut())?;
             (None, report)
@@ -174,7 +188,7 @@ impl RowDecoder {
             Box::new(DamagedRow { shard, row: id.row, codec, report })
         });
         let in_slot = || slot.take().map_or(BlobValue::Null, BlobValue::Slot);
-        Ok(DecodedAudio { value: value.unwrap_or_else(in_slot), damage })
+        Ok(DecodedAudio { value: value.unwrap_or_else(in_slot), crop, damage })
     }
 }
 
@@ -182,6 +196,7 @@ impl RowDecoder {
 #[derive(Debug)]
 pub(super) struct DecodedRow {
     pub(super) read: EncodedRow,
+    pub(super) crop: RowCrop,
     pub(super) bad: Vec<BadRow>,
     pub(super) outcome: RowOutcome,
 }
@@ -189,7 +204,13 @@ pub(super) struct DecodedRow {
 impl DecodedRow {
     pub(super) fn new(mut read: EncodedRow) -> Self {
         let bad = std::mem::take(&mut read.attempt.bad);
-        Self { read, bad, outcome: RowOutcome::Valid }
+        let is_padding = read.attempt.is_padding;
+        let part = read.attempt.step.part.filter(|_| !is_padding);
+        let part = part.map(|part| (part.number, part.count));
+        let (number, count) = part.unwrap_or_default();
+        let crop = RowCrop { number, count, ..RowCrop::default() };
+        let outcome = if is_padding { RowOutcome::Padding } else { RowOutcome::Valid };
+        Self { read, crop, bad, outcome }
     }
 
     /// The finished row with all of its blobs encoded.
@@ -215,7 +236,8 @@ impl DecodedRow {
         account: &Arc<Account>,
         damage: Option<Box<DamagedRow>>,
     ) -> Result<Row> {
-        let Self { read: EncodedRow { attempt, table, table_row, blobs, .. }, bad, outcome } = self;
+        let Self { read, crop, bad, outcome } = self;
+        let EncodedRow { attempt, table, table_row, blobs, .. } = read;
         let values = blobs.into_iter().enumerate().map(|(k, blob)| {
             if let Some((_, value)) = audio.take_if(|(decoded, _)| *decoded == k) {
                 return Ok(value);
@@ -227,7 +249,7 @@ impl DecodedRow {
         });
         let blobs = values.collect::<Result<_>>()?;
         let id = attempt.step.row;
-        Ok(Row { id, table, index: table_row, blobs, damage, bad, outcome })
+        Ok(Row { id, table, index: table_row, blobs, damage, crop, bad, outcome })
     }
 }
 

@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 
 use super::{Runtime, dataset::Dataset, options::Options};
 use crate::{
-    batch::{Binary, ColumnSource, ColumnSpec, Dtype, VALID, column_specs},
+    batch::{Binary, ColumnSource, ColumnSpec, Dtype, column_specs},
     error::Result,
 };
 use gristmill_audio::Channels;
@@ -22,7 +22,8 @@ pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String,
     first.paths.truncate(1);
     first.exclude.clear();
     first.expected_rows.clear();
-    let dataset = Dataset::open(&first, &Arc::new(first.store(&runtime.descriptors)))?;
+    let store = Arc::new(first.store(&runtime.descriptors));
+    let dataset = Dataset::open(&first, &store, None)?;
     let small = dataset.projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let single = options.batch_size.is_none();
@@ -38,6 +39,11 @@ pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String,
         let data_type = |k: usize| small.fields().get(k).map(|field| field.data_type());
         match *source {
             ColumnSource::Table(k) => {
+                if let Some(n) = n_classes(&dataset, name) {
+                    let spec = ColumnSpec::Array(vec![Some(n)], Some(Dtype::F32));
+                    specs.push((name.clone(), spec));
+                    continue;
+                }
                 let columns = data_type(k).map(|t| columns(name, name, t));
                 specs.extend(columns.unwrap_or_default());
             }
@@ -58,15 +64,17 @@ pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String,
             }
         }
     }
-    if options.with_row_id {
-        for (name, dtype) in [("shard", Dtype::I32), ("row", Dtype::I64)] {
-            specs.push((name.to_owned(), ColumnSpec::Array(Vec::new(), Some(dtype))));
-        }
-    }
-    if dataset.layout.with_valid {
-        specs.push((VALID.to_owned(), ColumnSpec::Array(Vec::new(), Some(Dtype::BOOL))));
+    for added in &dataset.layout.added {
+        let spec = ColumnSpec::Array(Vec::new(), Some(added.dtype()));
+        specs.push((added.name().to_owned(), spec));
     }
     Ok(specs)
+}
+
+/// The number of classes of a column that becomes an array of 0 and 1.
+fn n_classes(dataset: &Dataset, name: &str) -> Option<usize> {
+    let columns = dataset.layout.multi_hot.iter();
+    columns.filter(|(column, _)| column == name).map(|(_, multi_hot)| multi_hot.n_classes()).next()
 }
 
 fn samples_shape(dataset: &Dataset) -> Vec<Option<usize>> {

@@ -15,6 +15,7 @@ mod batch_task;
 mod block_cache;
 mod context;
 mod dataset;
+mod dataset_columns;
 mod decode_work;
 mod decoders;
 #[cfg(any(test, feature = "bench"))]
@@ -23,6 +24,7 @@ mod drive;
 mod element_spec;
 mod load_cache;
 mod options;
+mod part_counts;
 mod pool;
 mod queue;
 mod random_access;
@@ -30,6 +32,7 @@ mod readers;
 mod recording_file;
 mod resume;
 mod row_reader;
+mod row_spec;
 mod row_task;
 mod shared_queue;
 mod stats;
@@ -48,7 +51,10 @@ pub use dataset::open_order;
 #[cfg(feature = "bench")]
 pub use drive::pass_rows;
 pub use element_spec::element_spec;
-pub use options::{AudioRequest, OnError, Options, default_requests, max_open_rows};
+pub use options::{
+    AudioRequest, EventOptions, OnError, Options, Pick, Remainder, default_requests, max_open_rows,
+};
+pub use part_counts::Progress;
 pub use queue::Next;
 pub use random_access::{RandomAccess, Request};
 pub use recording_file::Recordings;
@@ -171,6 +177,7 @@ impl Pipeline {
             account,
             store: Arc::new(store),
             metrics: Metrics::default(),
+            progress: Progress::default(),
             closed,
         });
         let stream = Arc::new(StreamContext { context: Arc::clone(&context), queue });
@@ -254,6 +261,11 @@ impl Pipeline {
             fingerprint: dataset.fingerprint,
             start: dataset.start,
         })
+    }
+
+    /// How far the pass over the rows is that may be needed before the first batch.
+    pub fn progress(&self) -> &Progress {
+        &self.context.progress
     }
 
     /// Waits at most `timeout` until the shards are open or have failed to open. Returns whether they

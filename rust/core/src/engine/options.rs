@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::{
-    batch::{Binary, Styles},
+    batch::{Binary, EventColumns, Styles},
     error::{Error, Result},
     order::OrderSpec,
     select::{RowSpec, WeightSpec},
@@ -11,7 +11,7 @@ use crate::{
     store::{DescriptorCache, Store},
     threads::usable_cpus,
 };
-use gristmill_audio::AudioSpec;
+use gristmill_audio::{AudioSpec, Crop};
 
 /// All options of a pipeline. Plain data: making one opens nothing.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Options {
     pub audio: AudioRequest,
     /// The folder of the recordings of rows that hold a path and no bytes.
     pub root: Option<PathBuf>,
+    /// Where the events are found, if the crop is about events.
+    pub events: Option<EventOptions>,
     /// Order, epochs, and the part of them that is delivered here.
     pub order: OrderSpec,
     /// The seed of random crops.
@@ -43,14 +45,16 @@ pub struct Options {
     pub max_missing: Option<f64>,
     /// Rows in a batch; `None` delivers single rows.
     pub batch_size: Option<usize>,
-    /// Whether a short last batch is left out.
-    pub drop_remainder: bool,
+    /// A short last batch.
+    pub remainder: Remainder,
     /// How batches represent nulls and lists of unequal lengths.
     pub styles: Styles,
     /// The representation of binary values.
     pub binary: Binary,
     /// Whether elements carry `shard` and `row`.
     pub with_row_id: bool,
+    /// Whether elements say which part of each recording they hold.
+    pub with_crop: bool,
     /// Threads that decode at a time; `None` is one for each CPU that this process may use.
     pub n_threads: Option<usize>,
     /// Requests to the storage at a time; `None` is two for each decoding thread, 8 to 32.
@@ -65,6 +69,48 @@ pub struct Options {
     pub retries: u32,
     /// Whether what was read stays in the operating system's page cache.
     pub page_cache: bool,
+}
+
+/// What becomes of a short last batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Remainder {
+    /// It is delivered short.
+    #[default]
+    Keep,
+    /// It is left out.
+    Drop,
+    /// It is filled up with rows that are not valid, and all hosts and workers deliver equally many
+    /// batches.
+    Pad,
+}
+
+impl Remainder {
+    /// All of them, by their names in Python.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("keep", Self::Keep), ("drop", Self::Drop), ("pad", Self::Pad)];
+}
+
+/// Where a row's events are found, and which of them are delivered.
+#[derive(Clone, Debug)]
+pub struct EventOptions {
+    /// The columns that hold them.
+    pub columns: EventColumns,
+    /// Which are delivered.
+    pub pick: Pick,
+}
+
+/// Which events of a row are delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// One in each epoch, all equally likely.
+    Random,
+    /// Each of them, as an element of its own.
+    All,
+}
+
+impl Pick {
+    /// Both, by their names in Python.
+    pub const ALL: [(&'static str, Self); 2] = [("random", Self::Random), ("all", Self::All)];
 }
 
 /// Which column is decoded.
@@ -157,6 +203,12 @@ impl Options {
         self.n_requests.unwrap_or_else(|| default_requests(self.n_threads()))
     }
 
+    /// Whether elements may be parts of rows.
+    pub(crate) fn has_parts(&self) -> bool {
+        let AudioRequest::Decode { spec, .. } = &self.audio else { return false };
+        matches!(spec.crop, Crop::Window { .. } | Crop::Event(_))
+    }
+
     /// Whether rows are decoded.
     pub(crate) fn is_decoding(&self) -> bool {
         !matches!(self.audio, AudioRequest::Encoded)
@@ -212,6 +264,16 @@ impl Options {
         }
         if self.max_missing.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return Err(Error::config("max_missing is a share of a row's frames, 0 to 1"));
+        }
+        if let AudioRequest::Decode { spec, .. } = &self.audio
+            && matches!(spec.crop, Crop::Window { .. })
+            && self.root.is_some()
+        {
+            return Err(Error::config(
+                "gm.Windows counts the windows of recordings that lie in the shards, and root= is \
+                 about others; write the recordings into the shards with gm.pack, or take another \
+                 crop",
+            ));
         }
         match &self.audio {
             AudioRequest::Decode { spec, .. } => spec.validate().map_err(Error::config),

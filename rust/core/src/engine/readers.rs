@@ -14,6 +14,7 @@ use super::{
     context::{Context, StreamContext},
     dataset::Dataset,
     decoders::DecodedRow,
+    options::Remainder,
     pool::{TIME_SLICE, Work},
     queue::{Grant, Limits},
     resume::Start,
@@ -110,11 +111,17 @@ impl Readers {
 
     fn try_open(&self) -> Result<()> {
         let Context { options, store, metrics, .. } = &**self.context;
-        let mut dataset = Dataset::open(options, store)?;
+        let mut dataset = Dataset::open(options, store, Some(&self.context.progress))?;
         let rows_per_batch = options.rows_per_batch() as u64;
         let (first, position) = self.start.resume(&mut dataset, rows_per_batch)?;
         let mut end = dataset.order.len().unwrap_or(u64::MAX);
-        if options.drop_remainder {
+        if options.remainder == Remainder::Pad
+            && let Some(most) = dataset.order.most_left()
+        {
+            dataset.set_own_end(end);
+            end = first.saturating_add(most.next_multiple_of(rows_per_batch));
+        }
+        if options.remainder == Remainder::Drop {
             end = first.saturating_add(end.saturating_sub(first) / rows_per_batch * rows_per_batch);
         }
         let batch_bytes = dataset.slot_bytes().saturating_mul(options.rows_per_batch());
@@ -194,7 +201,8 @@ impl Readers {
             }
             Some(Grant::Claim(rows)) => match dataset.step(rows.start) {
                 Ok(step) => {
-                    let (index, attempt) = (rows.start, Attempt::first(step));
+                    let (index, mut attempt) = (rows.start, Attempt::first(step));
+                    attempt.is_padding = dataset.is_padding(index);
                     let row = RowTask { index, attempt, stage: ReadStage::Table };
                     self.read_row(dataset, Box::new(row), None);
                 }

@@ -9,7 +9,7 @@ use super::{
     load_cache::Lookup,
     queue::WaitFor,
     recording_file,
-    row_task::{BlobLocation, EncodedRow, Located, RawBlob, ReadStage, RowTask, copy_of},
+    row_task::{Attempt, BlobLocation, EncodedRow, Located, RawBlob, ReadStage, RowTask, copy_of},
     table_cache::{BatchId, TableCache},
 };
 use crate::{
@@ -72,14 +72,15 @@ impl RowReader {
                     let (batch, table_row) =
                         located.ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
                     let batch = (id.shard, batch);
-                    if permit.is_none() && !self.tables.has(batch) {
+                    if permit.is_none() && !self.tables.has(batch) && !row.attempt.is_padding {
                         self.readahead(dataset, shard, row.index, (batch, table_row));
                     }
                     let table = match self.table(dataset, shard, batch, permit.take())? {
                         TableLookup::Loaded(table) => table,
                         TableLookup::Wait(wait) => return Ok(Some(wait)),
                     };
-                    let (located, wait) = self.locate(dataset, table, batch, table_row)?;
+                    let place = (batch, table_row);
+                    let (located, wait) = self.locate(dataset, table, place, &row.attempt)?;
                     row.stage = ReadStage::Blobs(located);
                     if wait.is_some() {
                         return Ok(wait);
@@ -186,15 +187,16 @@ impl RowReader {
         &self,
         dataset: &Dataset,
         table: Arc<Table>,
-        batch: BatchId,
-        table_row: usize,
+        (batch, table_row): (BatchId, usize),
+        attempt: &Attempt,
     ) -> Result<(Located, Option<WaitFor>)> {
         let Context { account, options, .. } = &*self.context;
         let is_heavy = self.tables.is_heavy(&table);
         let mut n_bytes = 0_u64;
         let mut pending = VecDeque::with_capacity(dataset.blobs.len());
         for k in 0..dataset.blobs.len() {
-            pending.push_back(match table.blob(k, table_row) {
+            pending.push_back(match table.blob(k, table_row).filter(|_| !attempt.is_padding) {
+                None if attempt.is_padding => BlobLocation::Loaded(RawBlob::Null),
                 None => match self.own_file(dataset, k, &table, table_row)? {
                     Some(Ok(file)) if dataset.is_too_long(k, file.len()) => {
                         BlobLocation::Loaded(RawBlob::TooLong(file.len()))
@@ -214,10 +216,13 @@ impl RowReader {
                     BlobLocation::Loaded(RawBlob::TooLong(range.end - range.start))
                 }
                 Some(Blob::Range(range)) => {
-                    n_bytes = n_bytes.saturating_add(range.end - range.start);
+                    let (place, part) = ((k, table_row), attempt.step.part);
                     let block = self.blocks.as_ref().and_then(|blocks| {
-                        blocks.block_of(options, &table, batch, (k, table_row), &range)
+                        blocks.block_of(options, &table, batch, place, &range, part)
                     });
+                    if !block.as_ref().is_some_and(|row| row.is_shared) {
+                        n_bytes = n_bytes.saturating_add(range.end - range.start);
+                    }
                     block.map_or(BlobLocation::InFile(range), BlobLocation::InBlock)
                 }
             });
@@ -288,6 +293,10 @@ impl RowReader {
                     let wait = match blocks.take(&row, own)? {
                         RowLookup::Copied(bytes) => {
                             blobs.push(RawBlob::Own(bytes));
+                            continue;
+                        }
+                        RowLookup::Shared(recording) => {
+                            blobs.push(RawBlob::Recording(recording));
                             continue;
                         }
                         RowLookup::Loading => WaitFor::Load { after },

@@ -4,7 +4,11 @@ use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use arrow_buffer::Buffer as ArrowBuffer;
 
-use super::{batch_task::BatchTask, block_cache::RowInBlock, queue::Items};
+use super::{
+    batch_task::BatchTask,
+    block_cache::{Recording, RowInBlock},
+    queue::Items,
+};
 use crate::{
     batch::{BadRow, Batch, BlobValue, Row},
     error::{Error, Result},
@@ -56,12 +60,14 @@ pub(super) struct Attempt {
     pub(super) error: Option<Error>,
     /// Substitutes that were tried, this one included.
     pub(super) n_tried: u64,
+    /// Whether the row only fills up the last batch.
+    pub(super) is_padding: bool,
 }
 
 impl Attempt {
     /// The row of the order.
     pub(super) fn first(step: Step) -> Self {
-        Self { step, bad: Vec::new(), error: None, n_tried: 0 }
+        Self { step, bad: Vec::new(), error: None, n_tried: 0, is_padding: false }
     }
 }
 
@@ -110,6 +116,8 @@ pub(super) enum RawBlob {
     Null,
     /// Read for this row alone.
     Own(Buffer),
+    /// Shared with other parts of the recording.
+    Recording(Recording),
     /// Part of a body that was decompressed as a whole.
     Shared(ArrowBuffer),
     /// A recording of this many bytes, more than its limit, which was not read.
@@ -124,6 +132,7 @@ impl RawBlob {
         match self {
             Self::Null | Self::TooLong(_) | Self::Unreadable(_) => None,
             Self::Own(bytes) => Some(bytes.as_ref()),
+            Self::Recording(recording) => Some(recording.as_slice()),
             Self::Shared(buffer) => Some(buffer.as_slice()),
         }
     }
@@ -141,6 +150,7 @@ impl RawBlob {
         Ok(match self {
             Self::Null | Self::TooLong(_) | Self::Unreadable(_) => BlobValue::Null,
             Self::Own(bytes) => BlobValue::Bytes(bytes),
+            Self::Recording(whole) => BlobValue::Bytes(copy_of(whole.as_slice(), account)?),
             Self::Shared(buffer) => BlobValue::Bytes(copy_of(&buffer, account)?),
         })
     }

@@ -22,16 +22,19 @@ pub struct Fingerprint {
     pub excluded: u64,
     /// The shuffle, or the sampling.
     pub order: u64,
-    /// The seed of the crops.
+    /// The seed of the crops, and which parts of rows they are.
     pub crops: u64,
     /// Which positions of each epoch take part.
     pub slice: u64,
 }
 
 impl Fingerprint {
-    /// The fingerprint of `order` over shards of these keys, with crops by this seed.
-    pub fn new(order: &Order, shard_keys: &[u64], crop_seed: u64) -> Self {
-        let rows = &order.rows;
+    /// The fingerprint of `order` over shards of these keys, with crops by a seed and, where they
+    /// are parts of rows, what else decides which parts.
+    pub fn new(order: &Order, shard_keys: &[u64], crops: &[u64]) -> Self {
+        let rows = &order.elements.rows;
+        let parts = order.elements.parts.as_ref().map(|parts| parts.hash());
+        let crops: Vec<u64> = crops.iter().copied().chain(parts).collect();
         let mut words = vec![VERSION];
         match &order.sampling {
             None => words.extend(Shuffle::words(order.shuffle.as_ref())),
@@ -44,7 +47,7 @@ impl Fingerprint {
             counts: hash(rows.starts()),
             excluded: rows.hash(),
             order: hash(&words),
-            crops: hash(&[crop_seed]),
+            crops: hash(&crops),
             slice: hash(&order.slice.words()),
         }
     }
@@ -93,6 +96,7 @@ impl Fingerprint {
         // The slice's bounds change with the number of rows.
         let is_sliced = self.slice != saved.slice
             && self.n_rows == saved.n_rows
+            && self.crops == saved.crops
             && self.excluded == saved.excluded;
         let others = [
             (
@@ -100,7 +104,10 @@ impl Fingerprint {
                 "other rows were excluded or selected (exclude, filters, rows, split)",
             ),
             (self.order != saved.order, "it was shuffled or sampled otherwise, or not at all"),
-            (self.crops != saved.crops, "its crops had another seed"),
+            (
+                self.crops != saved.crops,
+                "its crops had another seed, or were other parts of the rows",
+            ),
             (is_sliced, "it was another slice, or another block, of the rows"),
         ];
         differ.extend(others.iter().filter(|(is, _)| *is).map(|(_, what)| (*what).to_owned()));

@@ -5,6 +5,7 @@
 //! order for ever.
 
 mod bitmap;
+mod elements;
 mod fingerprint;
 mod partition;
 mod permutation;
@@ -17,6 +18,7 @@ mod substitute;
 mod tests;
 
 pub use bitmap::Bitmap;
+pub use elements::{Part, PartCounts};
 pub use fingerprint::Fingerprint;
 pub use partition::Partition;
 pub use permutation::Permutation;
@@ -26,7 +28,9 @@ pub use shuffle::{Shuffle, Window};
 pub use slice::{RowSlice, Slice};
 pub use substitute::Substitutes;
 
-use self::shuffle::SequenceCache;
+use std::sync::Arc;
+
+use self::{elements::Elements, shuffle::SequenceCache};
 use crate::{
     error::{Error, Result},
     hash::{extend, hash},
@@ -88,7 +92,7 @@ impl OrderSpec {
 /// here are numbered from 0: number `i` is row `offset + i * stride` of the stream.
 #[derive(Clone, Debug)]
 pub struct Order {
-    rows: Rows,
+    elements: Elements,
     shuffle: Option<Shuffle>,
     sampling: Option<Sampling>,
     sequences: SequenceCache,
@@ -106,15 +110,18 @@ pub struct Step {
     pub epoch: u64,
     /// The row.
     pub row: RowId,
+    /// The part of the row, where elements are parts of rows.
+    pub part: Option<Part>,
     /// The position in the epoch, where a row may come more than once in an epoch: then it is one more
     /// word of all that is drawn for the row.
     pub repeat: Option<u64>,
 }
 
 impl Step {
-    /// What is drawn for this row, of a shard with this key, by this seed.
+    /// What is drawn for this row, or for this part of it, of a shard with this key, by this seed.
     pub fn draw(&self, seed: u64, shard_key: u64) -> u64 {
         let draw = hash(&[seed, self.epoch, shard_key, self.row.row]);
+        let draw = self.part.map_or(draw, |part| extend(draw, part.number));
         self.repeat.map_or(draw, |position| extend(draw, position))
     }
 }
@@ -127,30 +134,45 @@ impl Order {
     /// [`crate::ErrorKind::Config`] for a slice with step 0, an empty window, no streams, or a
     /// partition without a stride.
     pub fn new(rows: Rows, spec: &OrderSpec) -> Result<Self> {
-        Self::build(rows, spec, None)
+        Self::build(Elements { rows, parts: None }, spec, None)
     }
 
-    /// The order of draws from `rows`. The shuffle of `spec` is not used.
+    /// The order of the parts of `rows` by `spec`: what is said of rows here holds for parts then.
     ///
     /// # Errors
     ///
     /// As [`Self::new`].
-    pub fn sampled(rows: Rows, spec: &OrderSpec, sampling: Sampling) -> Result<Self> {
-        Self::build(rows, spec, Some(sampling))
+    pub fn of_parts(rows: Rows, parts: PartCounts, spec: &OrderSpec) -> Result<Self> {
+        Self::build(Elements { rows, parts: Some(Arc::new(parts)) }, spec, None)
     }
 
-    fn build(rows: Rows, spec: &OrderSpec, sampling: Option<Sampling>) -> Result<Self> {
+    /// The order of draws from `rows`, or from their parts. The shuffle of `spec` is not used. The
+    /// weights of `sampling` are those of the rows: see [`PartCounts::drawable`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
+    pub fn sampled(
+        rows: Rows,
+        parts: Option<PartCounts>,
+        spec: &OrderSpec,
+        sampling: Sampling,
+    ) -> Result<Self> {
+        Self::build(Elements { rows, parts: parts.map(Arc::new) }, spec, Some(sampling))
+    }
+
+    fn build(elements: Elements, spec: &OrderSpec, sampling: Option<Sampling>) -> Result<Self> {
         spec.partition.check()?;
         if let Some(window) = spec.shuffle.and_then(|shuffle| shuffle.window)
             && (window.rows == 0 || window.streams == 0)
         {
             return Err(Error::config("a window has at least one row and one stream"));
         }
-        let n = sampling.as_ref().map_or(rows.len(), Sampling::per_epoch);
+        let n = sampling.as_ref().map_or(elements.len(), Sampling::per_epoch);
         let all = RowSlice::all(n);
         let slice = spec.slices.iter().try_fold(all, |all, s| all.narrow(s))?;
         Ok(Self {
-            rows,
+            elements,
             shuffle: spec.shuffle.filter(|_| sampling.is_none()),
             sampling,
             sequences: SequenceCache::default(),
@@ -185,6 +207,22 @@ impl Order {
         self.stream_len().map(|end| self.partition.n_before(end))
     }
 
+    /// The most rows that any part of the partition has left from the start on; `None` for an endless
+    /// stream.
+    pub fn most_left(&self) -> Option<u64> {
+        let left = self.stream_len()?.saturating_sub(self.start);
+        Some(left.div_ceil(self.partition.stride))
+    }
+
+    /// The step whose row fills up batches behind the end: the last one here, or the stream's first.
+    pub fn padding_step(&self) -> Option<Step> {
+        let last = self.len().and_then(|len| self.step(len.checked_sub(1)?));
+        last.or_else(|| {
+            let position = self.slice.get(0)?;
+            self.step_of(0, position, self.number(0, position)?)
+        })
+    }
+
     /// The partition's stride.
     pub fn stride(&self) -> u64 {
         self.partition.stride
@@ -199,9 +237,14 @@ impl Order {
     pub fn step(&self, i: u64) -> Option<Step> {
         let (epoch, i) = self.position(i)?;
         let position = self.slice.get(i)?;
-        let row = self.rows.get(self.number(epoch, position)?)?;
-        let repeats = self.sampling.is_some() || self.rows.has_repeats();
-        Some(Step { epoch, row, repeat: repeats.then_some(position) })
+        self.step_of(epoch, position, self.number(epoch, position)?)
+    }
+
+    /// The step of the element of this number, at a position of an epoch.
+    fn step_of(&self, epoch: u64, position: u64, number: u64) -> Option<Step> {
+        let (row, part) = self.elements.get(number)?;
+        let repeats = self.sampling.is_some() || self.elements.rows.has_repeats();
+        Some(Step { epoch, row, part, repeat: repeats.then_some(position) })
     }
 
     /// The epoch of the `i`-th row that is delivered here, and its index in the epoch.
@@ -213,18 +256,18 @@ impl Order {
         Some((index / self.slice.len(), index % self.slice.len()))
     }
 
-    /// The number of the row at a position of an epoch.
+    /// The number of the element at a position of an epoch.
     fn number(&self, epoch: u64, position: u64) -> Option<u64> {
         match (&self.sampling, &self.shuffle) {
-            (Some(sampling), _) => sampling.get(epoch, position),
-            (None, Some(shuffle)) => shuffle.get(&self.rows, &self.sequences, epoch, position),
+            (Some(sampling), _) => self.elements.draw(sampling, sampling.key(epoch), position),
+            (None, Some(shuffle)) => shuffle.get(&self.elements, &self.sequences, epoch, position),
             (None, None) => Some(position),
         }
     }
 
     /// Positions of an epoch, before slicing.
     fn n_positions(&self) -> u64 {
-        self.sampling.as_ref().map_or(self.rows.len(), Sampling::per_epoch)
+        self.sampling.as_ref().map_or(self.elements.len(), Sampling::per_epoch)
     }
 
     /// Resumes the stream where all hosts and workers together have delivered it up to row

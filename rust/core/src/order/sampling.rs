@@ -47,10 +47,9 @@ impl Sampling {
         self.per_epoch
     }
 
-    /// The number of the row at `position` of `epoch`.
-    pub(super) fn get(&self, epoch: u64, position: u64) -> Option<u64> {
-        let epoch = if self.draws.reshuffle { epoch } else { 0 };
-        self.draw(hash(&[self.draws.seed, epoch]), position)
+    /// The key of an epoch's draws.
+    pub(super) fn key(&self, epoch: u64) -> u64 {
+        hash(&[self.draws.seed, if self.draws.reshuffle { epoch } else { 0 }])
     }
 
     /// The number of the k-th row that is drawn by `key`.
@@ -183,7 +182,7 @@ mod tests {
         let n = 400_000;
         let mut counts = vec![0.0; 40];
         for i in 0..n {
-            counts[sampling.get(3, i).unwrap() as usize] += 1.0;
+            counts[sampling.draw(sampling.key(3), i).unwrap() as usize] += 1.0;
         }
         assert!(counts[0] < 0.5);
         let expected = |weight: f64| weight / total * n as f64;
@@ -196,11 +195,11 @@ mod tests {
     #[test]
     fn draws_are_fixed() {
         let sampling = Sampling::new(DRAWS, vec![1.0, 2.0, 0.0, 5.0, 0.5]).unwrap();
-        let drawn: Vec<_> = (0..12).filter_map(|i| sampling.get(1, i)).collect();
+        let drawn: Vec<_> = (0..12).filter_map(|i| sampling.draw(sampling.key(1), i)).collect();
         assert_eq!(drawn, GOLDEN);
         let fixed = Draws { reshuffle: false, ..DRAWS };
         let fixed = Sampling::new(fixed, vec![1.0, 2.0, 0.0, 5.0, 0.5]).unwrap();
-        assert!((0..50).all(|i| fixed.get(4, i) == sampling.get(0, i)));
+        assert_eq!(fixed.key(4), sampling.key(0));
     }
 
     #[test]

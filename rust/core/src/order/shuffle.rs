@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{permutation::Permutation, rows::Rows};
+use super::{elements::Elements, permutation::Permutation};
 use crate::{
     hash::{below, hash},
     sync::lock_std,
@@ -56,17 +56,17 @@ impl Shuffle {
     /// The number of the row at `position` of `epoch`; `None` past the last.
     pub(super) fn get(
         &self,
-        rows: &Rows,
+        elements: &Elements,
         sequences: &SequenceCache,
         epoch: u64,
         position: u64,
     ) -> Option<u64> {
         let epoch = if self.reshuffle { epoch } else { 0 };
         match self.window {
-            None => Permutation::new(rows.len(), self.seed, epoch).get(position),
+            None => Permutation::new(elements.len(), self.seed, epoch).get(position),
             Some(window) => {
-                let (index, _) = self.locate(window, rows.len(), epoch, position)?;
-                sequences.of_epoch(rows, self.seed, epoch).get(index)
+                let (index, _) = self.locate(window, elements.len(), epoch, position)?;
+                sequences.of_epoch(elements, self.seed, epoch).get(index)
             }
         }
     }
@@ -75,14 +75,14 @@ impl Shuffle {
     /// without windows.
     pub(super) fn neighbours(
         &self,
-        rows: &Rows,
+        elements: &Elements,
         sequences: &SequenceCache,
         epoch: u64,
         position: u64,
     ) -> Option<Range<u64>> {
         let epoch = if self.reshuffle { epoch } else { 0 };
-        let (index, block) = self.locate(self.window?, rows.len(), epoch, position)?;
-        sequences.of_epoch(rows, self.seed, epoch).same_shard(index, &block)
+        let (index, block) = self.locate(self.window?, elements.len(), epoch, position)?;
+        sequences.of_epoch(elements, self.seed, epoch).same_shard(index, &block)
     }
 
     /// The index in the epoch's sequence of shards of its row at `position`, and the block of
@@ -126,11 +126,11 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    fn new(rows: &Rows, seed: u64, epoch: u64) -> Self {
-        let drawn = Permutation::new(rows.n_runs(), hash(&[seed, epoch, SHARDS]), 0);
+    fn new(elements: &Elements, seed: u64, epoch: u64) -> Self {
+        let drawn = Permutation::new(elements.n_runs(), hash(&[seed, epoch, SHARDS]), 0);
         let mut start = 0;
-        let shards = (0..rows.n_runs()).filter_map(|k| {
-            let numbers = rows.of_run(drawn.get(k)? as usize);
+        let shards = (0..elements.n_runs()).filter_map(|k| {
+            let numbers = elements.of_run(drawn.get(k)? as usize);
             let shard = (start, numbers.start);
             start += numbers.end - numbers.start;
             Some(shard)
@@ -161,14 +161,14 @@ impl Sequence {
 pub(super) struct SequenceCache(Arc<Mutex<[Option<Arc<Sequence>>; 2]>>);
 
 impl SequenceCache {
-    fn of_epoch(&self, rows: &Rows, seed: u64, epoch: u64) -> Arc<Sequence> {
+    fn of_epoch(&self, elements: &Elements, seed: u64, epoch: u64) -> Arc<Sequence> {
         let mut cached = lock_std(&self.0);
         let [even, odd] = &mut *cached;
         let slot = if epoch.is_multiple_of(2) { even } else { odd };
         if let Some(sequence) = slot.as_ref().filter(|sequence| sequence.epoch == epoch) {
             return Arc::clone(sequence);
         }
-        Arc::clone(slot.insert(Arc::new(Sequence::new(rows, seed, epoch))))
+        Arc::clone(slot.insert(Arc::new(Sequence::new(elements, seed, epoch))))
     }
 }
 
@@ -176,15 +176,19 @@ impl SequenceCache {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::Rows, *};
+
+    fn elements(counts: &[u64], excluded: &[(u32, u64)]) -> Elements {
+        Elements { rows: Rows::new(counts, excluded).unwrap(), parts: None }
+    }
 
     fn windowed(seed: u64, rows: u64, streams: u64) -> Shuffle {
         Shuffle { seed, window: Some(Window { rows, streams }), reshuffle: true }
     }
 
-    fn numbers(shuffle: &Shuffle, rows: &Rows, epoch: u64) -> Vec<u64> {
+    fn numbers(shuffle: &Shuffle, elements: &Elements, epoch: u64) -> Vec<u64> {
         let sequences = SequenceCache::default();
-        (0..).map_while(|i| shuffle.get(rows, &sequences, epoch, i)).collect()
+        (0..).map_while(|i| shuffle.get(elements, &sequences, epoch, i)).collect()
     }
 
     proptest! {
@@ -193,7 +197,7 @@ mod tests {
             counts in prop::collection::vec(0u64..40, 0..8),
             seed: u64, epoch: u64, rows in 1u64..200, streams in 1u64..20,
         ) {
-            let all = Rows::new(&counts, &[]).unwrap();
+            let all = elements(&counts, &[]);
             let mut found = numbers(&windowed(seed, rows, streams), &all, epoch);
             found.sort_unstable();
             prop_assert!(found.into_iter().eq(0..all.len()));
@@ -227,7 +231,7 @@ mod tests {
 
     #[test]
     fn epochs_share_one_order_on_request() {
-        let rows = Rows::new(&[5, 0, 9, 1], &[(0, 3)]).unwrap();
+        let rows = elements(&[5, 0, 9, 1], &[(0, 3)]);
         for window in [None, Some(Window { rows: 4, streams: 2 })] {
             let orders = |reshuffle| {
                 let shuffle = Shuffle { seed: 3, window, reshuffle };
@@ -244,7 +248,7 @@ mod tests {
     /// Golden: changing these is changing format version 1.
     #[test]
     fn version_1_is_fixed() {
-        let rows = Rows::new(&[4, 0, 5, 1, 6], &[]).unwrap();
+        let rows = elements(&[4, 0, 5, 1, 6], &[]);
         let orders = [(6, 2), (5, 3), (100, 1)]
             .map(|(window, streams)| numbers(&windowed(42, window, streams), &rows, 1));
         assert_eq!(orders, GOLDEN);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Order, Permutation, RowId};
+use super::{Order, Permutation, Step};
 use crate::hash::extend;
 
 /// Words that are hashed for the draws of candidates, other than those of the shuffle.
@@ -25,6 +25,8 @@ const NEAR_ATTEMPTS: u64 = 16;
 pub struct Substitutes<'a> {
     order: &'a Order,
     epoch: u64,
+    /// As in the step of the row itself.
+    repeat: Option<u64>,
     key: u64,
     near: AllBut,
     wide: AllBut,
@@ -54,45 +56,52 @@ impl Order {
     /// end.
     pub fn substitutes(&self, i: u64, key: u64) -> Option<Substitutes<'_>> {
         let (epoch, i) = self.position(i)?;
-        let own = self.number(epoch, self.slice.get(i)?)?;
+        let at = self.slice.get(i)?;
+        let own = self.number(epoch, at)?;
+        let repeat = self.step_of(epoch, at, own)?.repeat;
         let others = |range| AllBut { range, own };
         let (near, wide) = if self.slice.is_whole(self.n_positions()) {
-            let shard = self.rows.run_around(own);
+            let shard = self.elements.run_around(own);
             let near = self.shuffle.as_ref().and_then(|shuffle| {
                 shuffle
-                    .neighbours(&self.rows, &self.sequences, epoch, i)
+                    .neighbours(&self.elements, &self.sequences, epoch, i)
                     .filter(|near| *near != shard)
             });
             (others(near.unwrap_or(own..own)), others(shard))
         } else {
             (others(own..own), AllBut { range: 0..self.slice.len(), own: i })
         };
-        Some(Substitutes { order: self, epoch, key, near, wide })
+        Some(Substitutes { order: self, epoch, repeat, key, near, wide })
     }
 }
 
 impl Substitutes<'_> {
-    /// The row to try after `attempt` others; `None` when there are no more.
-    pub fn get(&self, attempt: u64) -> Option<RowId> {
+    /// The step to try after `attempt` others; `None` when there are no more.
+    pub fn get(&self, attempt: u64) -> Option<Step> {
+        let (row, part) = self.order.elements.get(self.number(attempt)?)?;
+        Some(Step { epoch: self.epoch, row, part, repeat: self.repeat })
+    }
+
+    /// The number of its element.
+    fn number(&self, attempt: u64) -> Option<u64> {
         if let Some(sampling) = &self.order.sampling {
-            let drawn =
-                (attempt < ATTEMPTS).then(|| sampling.draw(extend(self.key, DRAW), attempt));
-            return self.order.rows.get(drawn??);
+            let draw = || self.order.elements.draw(sampling, extend(self.key, DRAW), attempt);
+            return (attempt < ATTEMPTS).then(draw)?;
         }
         let n_near = self.near.len().min(NEAR_ATTEMPTS);
         if attempt < n_near {
-            return self.order.rows.get(self.near.get(attempt, self.key, NEAR)?);
+            return self.near.get(attempt, self.key, NEAR);
         }
         if attempt >= ATTEMPTS {
             return None;
         }
         let attempt = attempt - n_near;
         if self.order.slice.is_whole(self.order.n_positions()) {
-            return self.order.rows.get(self.wide.get(attempt, self.key, SHARD)?);
+            return self.wide.get(attempt, self.key, SHARD);
         }
         let index = self.wide.get(attempt, self.key, SLICE)?;
         let position = self.order.slice.get(index)?;
-        self.order.rows.get(self.order.number(self.epoch, position)?)
+        self.order.number(self.epoch, position)
     }
 }
 
@@ -103,13 +112,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        super::{OrderSpec, Rows, Shuffle, Slice, Window},
+        super::{OrderSpec, RowId, Rows, Shuffle, Slice, Window},
         *,
     };
 
     fn candidates(order: &Order, i: u64, key: u64) -> Vec<RowId> {
         let substitutes = order.substitutes(i, key).unwrap();
-        (0..).map_while(|attempt| substitutes.get(attempt)).collect()
+        (0..).map_while(|attempt| substitutes.get(attempt)).map(|step| step.row).collect()
     }
 
     fn order(counts: &[u64], excluded: &[(u32, u64)], shuffle: Option<Shuffle>) -> Order {
@@ -167,7 +176,7 @@ mod tests {
             let near = order.substitutes(i, key).unwrap();
             let n_near = near.near.len().min(NEAR_ATTEMPTS);
             for attempt in 0..n_near {
-                let id = near.get(attempt).unwrap();
+                let id = near.get(attempt).unwrap().row;
                 let at = of_epoch.iter().position(|row| *row == id).unwrap() as u64 + start;
                 prop_assert!(at.abs_diff(i) < window.rows_per_stream() * streams);
                 prop_assert_eq!(id.shard, step.row.shard);

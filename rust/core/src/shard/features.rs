@@ -53,10 +53,10 @@ fn features(schema: &Schema) -> Option<Value> {
 }
 
 /// The class names of `ClassLabel` features, by dotted path. A label is an index into them.
-type ClassNames = BTreeMap<String, Vec<String>>;
+pub(crate) type ClassNames = BTreeMap<String, Vec<String>>;
 
 /// The class names of all `ClassLabel` features in these columns, at any depth.
-fn class_names(schema: &Schema, columns: &[&str]) -> ClassNames {
+pub(crate) fn class_names(schema: &Schema, columns: &[&str]) -> ClassNames {
     let mut found = ClassNames::new();
     let features = features(schema);
     for name in columns {

@@ -14,6 +14,7 @@ mod features;
 mod format;
 mod guard;
 mod ipc;
+mod kept;
 mod open;
 mod parquet;
 mod projection;
@@ -123,6 +124,18 @@ impl Shard {
     /// Whether the next opening will find a sidecar: it was there, or could be written.
     pub fn has_sidecar(&self) -> bool {
         self.has_sidecar
+    }
+
+    /// Numbers that were kept of this version of the shard, under this key; `None` where none were.
+    ///
+    /// Blocks for a small read. They are checked no further than by a checksum.
+    pub fn load_kept(&self, index_dir: &IndexDir, key: u64) -> Option<Vec<u64>> {
+        kept::load(&self.reader, index_dir, key)
+    }
+
+    /// Keeps numbers for [`Shard::load_kept`], if that is possible.
+    pub fn keep(&self, index_dir: &IndexDir, key: u64, words: &[u64]) {
+        kept::save(&self.reader, index_dir, key, words);
     }
 
     /// The rows of all record batches.

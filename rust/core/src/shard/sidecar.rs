@@ -39,7 +39,7 @@ const MAGIC: &[u8; 8] = b"GMINDEX\x01";
 const EXTENSION: &str = ".gmindex";
 
 /// The largest sidecar. One of a shard with 100,000 messages has a twentieth of that.
-const MAX_BYTES: u64 = 64 << 20;
+pub(super) const MAX_BYTES: u64 = 64 << 20;
 
 /// A shard that changed less than this ago gets no sidecar: it may change again without a later
 /// modification time, since file systems count time in steps of up to a second.
@@ -60,7 +60,7 @@ pub enum IndexDir {
 
 impl IndexDir {
     /// The path of this shard's sidecar; `None` where it has none.
-    fn path(&self, shard: &Path) -> Option<PathBuf> {
+    pub(super) fn path(&self, shard: &Path) -> Option<PathBuf> {
         let name = shard.file_name()?;
         match self {
             Self::Nowhere => None,
@@ -89,7 +89,7 @@ impl IndexDir {
     }
 
     /// Makes the folder, if there is to be one.
-    fn make(&self) {
+    pub(super) fn make(&self) {
         if let Self::Folder(folder) = self {
             // Fails where it exists, which does not matter.
             let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -98,7 +98,7 @@ impl IndexDir {
 
     /// The path by which a sidecar names its shard. Beside the shard it is the name alone, so that
     /// both can be moved.
-    fn shard_path(&self, shard: &Path) -> Option<PathBuf> {
+    pub(super) fn shard_path(&self, shard: &Path) -> Option<PathBuf> {
         match self {
             Self::Nowhere => None,
             Self::Beside => Some(PathBuf::from(shard.file_name()?)),
@@ -175,9 +175,14 @@ fn decode(bytes: &[u8], shard: &Path, version: &FileVersion) -> Option<Box<dyn F
 }
 
 /// Writes the numbers and bytes of a sidecar.
+#[derive(Default)]
 pub(super) struct SidecarWriter(Vec<u8>);
 
 impl SidecarWriter {
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
     pub(super) fn words(&mut self, words: &[u64]) {
         self.0.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     }
@@ -192,6 +197,15 @@ impl SidecarWriter {
 pub(super) struct SidecarReader<'a>(&'a [u8]);
 
 impl<'a> SidecarReader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Whether all was read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn take(&mut self, n_bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(n_bytes)?;
         self.0 = rest;
@@ -221,7 +235,7 @@ pub(super) fn is_settled(modified_s: i64) -> bool {
     modified + SETTLED <= now
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     // Before opening: a pipe in its place would wait for its writer.
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
@@ -233,7 +247,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Replaces the file at `path` by one of these bytes, or leaves it as it is.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // Unique among the threads of this process by the count, among processes by their number, and
     // by the time where several machines share the folder.

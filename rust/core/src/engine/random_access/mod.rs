@@ -29,7 +29,8 @@ use super::{
     context::Context,
     dataset::Dataset,
     decoders::RowDecoder,
-    options::AudioRequest,
+    options::{AudioRequest, Pick},
+    part_counts::Progress,
     row_reader::RowReader,
     row_task::{Attempt, ReadStage, RowTask},
     table_cache::TableCache,
@@ -40,7 +41,7 @@ use crate::{
     metrics::Metrics,
     order::OrderSpec,
 };
-use gristmill_audio::warm_up;
+use gristmill_audio::{Crop, warm_up};
 
 /// Rows for each decoding thread that are read, or being read, beside those of the readers.
 const READ_AHEAD: usize = 2;
@@ -73,9 +74,11 @@ impl RandomAccess {
     ///
     /// # Errors
     ///
-    /// Those of a stream's options and of opening its shards.
+    /// Those of a stream's options and of opening its shards;
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for crops that make several elements of a row.
     pub fn open(options: Options, runtime: &Runtime) -> Result<Self> {
         options.check()?;
+        refuse_parts(&options)?;
         let order = OrderSpec { epochs: None, ..OrderSpec::ONCE };
         let options = Options { order, batch_size: None, ..options }.resolved();
         if !matches!(options.audio, AudioRequest::Encoded) {
@@ -88,7 +91,7 @@ impl RandomAccess {
             .with_cancel(Arc::clone(&closed))
             .with_buffers(runtime.memory.buffers());
         let store = Arc::new(store);
-        let dataset = Dataset::open(&options, &store)?;
+        let dataset = Dataset::open(&options, &store, None)?;
         let account = runtime.memory.open(budget);
         let max_active = options.n_readers() + READ_AHEAD * options.n_threads();
         let tables = TableCache::new(&account, budget, budget / TABLES_SHARE / max_active.max(1));
@@ -98,6 +101,7 @@ impl RandomAccess {
             account,
             store,
             metrics: Metrics::default(),
+            progress: Progress::default(),
             closed,
         });
         let jobs = Arc::new(Jobs::new(max_active));
@@ -171,6 +175,20 @@ impl RandomAccess {
         context.account.close();
         context.store.close();
     }
+}
+
+/// Refuses crops that make several elements of a row, since an index is that of a row.
+fn refuse_parts(options: &Options) -> Result<()> {
+    let picks_all = options.events.as_ref().is_some_and(|events| events.pick == Pick::All);
+    let AudioRequest::Decode { spec, .. } = &options.audio else { return Ok(()) };
+    if matches!(spec.crop, Crop::Window { .. }) || picks_all {
+        return Err(Error::config(
+            "an index names a row, and gm.Windows and gm.EventCrop(pick=\"all\") make several \
+             elements of one; write gm.EventCrop(pick=\"random\") or another crop, or read them with \
+             gm.ArrowIterDataset",
+        ));
+    }
+    Ok(())
 }
 
 impl Drop for RandomAccess {

@@ -9,7 +9,8 @@ use crate::{
 const NOW: Duration = Duration::ZERO;
 
 fn task(row: u64) -> Box<RowTask> {
-    let attempt = Attempt::first(Step { epoch: 0, row: RowId { shard: 0, row }, repeat: None });
+    let attempt =
+        Attempt::first(Step { epoch: 0, row: RowId { shard: 0, row }, part: None, repeat: None });
     Box::new(RowTask { index: row, attempt, stage: ReadStage::Table })
 }
 

@@ -1,0 +1,205 @@
+"""The parts of recordings that users ask for. Plain, frozen, picklable values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from gristmill import _core, checks
+
+Tail: TypeAlias = Literal["pad", "drop", "back"]
+Place: TypeAlias = Literal["random", "center", "start"]
+Pick: TypeAlias = Literal["random", "all"]
+
+
+@dataclass(frozen=True)
+class _Crop:
+    """A part of each recording, `seconds` long, rounded to whole frames at the target rate."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        seconds = check_crop_seconds(f"{name}(seconds)", self.seconds, f"gm.{name}(seconds=5)")
+        object.__setattr__(self, "seconds", seconds)
+
+
+@dataclass(frozen=True)
+class StartCrop(_Crop):
+    """The first `seconds` of each recording.
+
+    Args:
+        seconds: Length of the crop, above 0.
+    """
+
+
+@dataclass(frozen=True)
+class CenterCrop(_Crop):
+    """The middle `seconds` of each recording.
+
+    Args:
+        seconds: Length of the crop, above 0.
+    """
+
+
+@dataclass(frozen=True)
+class RandomCrop(_Crop):
+    """`seconds` from anywhere in each recording, every start frame being equally likely.
+
+    The place depends on the seed, the epoch, the shard's base name and the row: not on the order,
+    the batch size, threads or workers.
+
+    Args:
+        seconds: Length of the crop, above 0.
+        seed: `None` takes the seed of `Shuffle`, or 0 without one. Where Grain repeats a data set
+            of one epoch, draw it anew for each epoch; see "Crops that differ" in the guide.
+    """
+
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.settle(self, seed=checks.seed("gm.RandomCrop(seconds=5, seed=0)", none=True))
+
+
+@dataclass(frozen=True)
+class Windows(_Crop):
+    """Every window of every recording, each an element of its own.
+
+    For evaluation. Windows come in file order, or shuffled with `Shuffle`; what is said elsewhere
+    of the rows of an epoch holds for windows then: `batch_size`, states, slices, hosts and
+    `rows_per_epoch()` count them. `with_crop=True` adds which window of which it is.
+
+    How many there are follows from the recordings' lengths. Where these are not known, the first
+    opening reads all recordings' headers, on all threads, and keeps what they tell beside the
+    shards' sidecars; the logger `gristmill` says how far it is. A recording whose headers cannot be
+    read has one window, which is a bad row.
+
+    Args:
+        seconds: Length of a window, above 0, rounded to whole frames at the target rate.
+        hop: Seconds from the start of a window to the start of the next, rounded likewise; `None`
+            is `seconds`: no overlap and no gap.
+        tail: What becomes of the end of a recording that windows do not divide. `"pad"`: a last
+            window that reaches over the end, and is padded as `Audio(pad=...)` says. `"drop"`: no
+            window; recordings shorter than one have none. `"back"`: a last window that ends with
+            the recording, so that it overlaps the one before.
+    """
+
+    hop: float | None = None
+    tail: Tail = "pad"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hop is not None:
+            hop = check_crop_seconds("Windows(hop)", self.hop, "gm.Windows(seconds=5, hop=2.5)")
+            object.__setattr__(self, "hop", hop)
+        checks.settle(self, tail=partial(checks.choice, choices=get_args(Tail)))
+
+
+@dataclass(frozen=True)
+class EventCrop:
+    """A part of each recording around an annotated event.
+
+    Events are read from columns of seconds: numbers, one event a row, or lists of numbers, any
+    number of events. The event lies within its crop wherever it can; it is taken to end with the
+    recording at the latest. A crop that is shorter than its event lies within the event. No crop
+    reaches over an end of the recording that it could avoid; a recording that is shorter than the
+    crop is padded.
+
+    A row is a bad row, which `on_error` handles (its reason is `"event"`), where one of its times
+    is null, NaN, infinite or negative, where an event ends before it begins, where there are not as
+    many starts as ends, and where the event begins at or behind the end of the recording. So is a
+    row without events, with `pick="random"`.
+
+    Args:
+        start: Column of the events' starts. It is read whether `columns` names it or not.
+        end: Column of their ends.
+        pairs: A column of lists of `[start, end]` instead of these two, as BirdSet's
+            `"detected_events"`.
+        seconds: Length of the crop, above 0. `None` is that of the event: lengths differ then, so
+            take single rows, with `batch_size=None`.
+        place: Where in its crop the event lies, or the crop in a longer event: `"random"` (every
+            start frame is equally likely), `"center"` or `"start"`.
+        pick: `"random"`: one of the row's events in each epoch, all equally likely. `"all"`: each
+            event is an element of its own, as windows are with `Windows`; rows without events have
+            none.
+        seed: As in `RandomCrop`.
+    """
+
+    start: str = "start_time"
+    end: str = "end_time"
+    pairs: str | None = None
+    seconds: float | None = None
+    place: Place = "random"
+    pick: Pick = "random"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.pairs is not None and (self.start, self.end) != ("start_time", "end_time"):
+            raise ValueError(
+                "events are in start= and end=, or in pairs=, not in both: write "
+                'gm.EventCrop(pairs="detected_events", seconds=5)'
+            )
+        write = 'gm.EventCrop(start="start_time", end="end_time", seconds=5)'
+        checks.settle(
+            self,
+            start=partial(checks.text, write=write),
+            end=partial(checks.text, write=write),
+            pairs=partial(
+                checks.text, write='gm.EventCrop(pairs="detected_events", seconds=5)', none=True
+            ),
+            place=partial(checks.choice, choices=get_args(Place)),
+            pick=partial(checks.choice, choices=get_args(Pick)),
+            seed=checks.seed("gm.EventCrop(seconds=5, seed=0)", none=True),
+        )
+        if self.seconds is not None:
+            seconds = check_crop_seconds("EventCrop(seconds)", self.seconds, write)
+            object.__setattr__(self, "seconds", seconds)
+
+
+Crop: TypeAlias = RandomCrop | CenterCrop | StartCrop | Windows | EventCrop
+
+_KINDS: Final = (
+    (StartCrop, "start"),
+    (CenterCrop, "center"),
+    (RandomCrop, "random"),
+    (Windows, "windows"),
+    (EventCrop, "events"),
+)
+
+
+def check_crop(name: str, crop: Any) -> Any:
+    """A crop of one of the classes, or `None`."""
+    if crop is None or isinstance(crop, get_args(Crop)):
+        return crop
+    raise checks.wrong(name, "a crop", crop, "crop=gm.RandomCrop(seconds=5)", none=True)
+
+
+def check_crop_seconds(name: str, seconds: Any, write: str) -> float:
+    """The length of a crop."""
+    return checks.number(name, seconds, 0, _core.MAX_CROP_SECONDS, above=True, write=write)
+
+
+def native_crop(crop: Crop) -> _core.Crop:
+    """The crop as the core takes it."""
+    hop = crop.hop if isinstance(crop, Windows) else None
+    return _core.Crop(
+        kind=next(kind for of, kind in _KINDS if isinstance(crop, of)),
+        seconds=crop.seconds,
+        hop_seconds=(crop.seconds or 0.0) if hop is None else hop,
+        tail=crop.tail if isinstance(crop, Windows) else "pad",
+        place=crop.place if isinstance(crop, EventCrop) else "random",
+    )
+
+
+def native_events(crop: Crop | None) -> _core.Events | None:
+    """Where the crop's events are, as the core takes it; `None` where it is about none."""
+    if not isinstance(crop, EventCrop):
+        return None
+    return _core.Events(start=crop.start, end=crop.end, pairs=crop.pairs, pick=crop.pick)
+
+
+def crop_seed(crop: Crop | None) -> int | None:
+    """The crop's own seed, if it has one."""
+    return crop.seed if isinstance(crop, (RandomCrop, EventCrop)) else None

@@ -1,0 +1,166 @@
+//! Which columns come, where each comes from, and which one is decoded.
+
+use std::collections::HashSet;
+
+use super::options::{AudioRequest, OnError, Options, Remainder};
+use crate::{
+    batch::{AddedColumn, Classes, ColumnSource, ElementLayout, MultiHot, Styles},
+    error::{Error, Result},
+    shard::{Projection, class_names_of},
+};
+use arrow_schema::Schema;
+use gristmill_audio::{AudioSpec, Budget, Channels, Crop, Pad};
+
+/// Whether the options ask for the column of this name.
+pub(super) fn is_wanted(options: &Options, name: &str) -> bool {
+    options.columns.as_ref().is_none_or(|columns| columns.iter().any(|column| column == name))
+}
+
+/// The column that is decoded, of those that the features call audio, and how.
+pub(super) fn decoded_column(
+    options: &Options,
+    known: &[String],
+) -> Result<Option<(String, AudioSpec)>> {
+    let audio = match &options.audio {
+        AudioRequest::Encoded => None,
+        AudioRequest::Auto => {
+            let whole = AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
+            let asked = known.iter().filter(|name| is_wanted(options, name));
+            let asked: Vec<_> = asked.cloned().collect();
+            match asked.as_slice() {
+                [] => None,
+                some => Some((found_by_features(some)?, whole)),
+            }
+        }
+        AudioRequest::Decode { column, spec } => {
+            let name = match column {
+                Some(name) => name.clone(),
+                None => found_by_features(known)?,
+            };
+            Some((name, spec.clone()))
+        }
+    };
+    Ok(audio.map(|(name, mut spec)| {
+        // The size of a slot depends on the options alone, not on any recording.
+        let slot = spec.fixed_shape().map(|(n, len)| 4 * u64::from(n) * len as u64);
+        let rows = if slot.is_some() { 1 } else { options.rows_per_batch() as u64 };
+        let bytes = slot.unwrap_or(0).saturating_add(options.column_limit() as u64);
+        spec.limits.budget = Budget { bytes, batch_rows: rows };
+        (name, spec)
+    }))
+}
+
+fn found_by_features(known: &[String]) -> Result<String> {
+    match known {
+        [name] => Ok(name.clone()),
+        [] => Err(Error::schema(
+            "",
+            "no column is marked as audio in the schema's Hugging Face features; name it: \
+             gm.Audio(\"column\", ...)",
+        )),
+        many => Err(Error::schema(
+            "",
+            format!(
+                "several columns are audio ({}); name the one to decode: \
+                 audio=gm.Audio({:?}, ...), or leave them encoded: audio=None",
+                many.join(", "),
+                many.first().map_or("column", String::as_str)
+            ),
+        )),
+    }
+}
+
+/// Refuses columns of the shards that have the names of those that are added.
+pub(super) fn check_added(layout: &ElementLayout) -> Result<()> {
+    let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
+    match layout.added.iter().find(|added| is_delivered(added.name())) {
+        None => Ok(()),
+        Some(taken) => {
+            let reason = format!(
+                "{} adds a column of this name; leave the shards' own out with columns=[...], or \
+                 leave that option out",
+                taken.option()
+            );
+            Err(Error::schema(taken.name(), reason))
+        }
+    }
+}
+
+/// Refuses two columns of the same name, since an element could have only one of them.
+pub(super) fn check_names(delivered: &[&str]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match delivered.iter().find(|name| !seen.insert(**name)) {
+        None => Ok(()),
+        Some(twice) => Err(Error::schema(
+            *twice,
+            "two columns of the shards have this name; rename one of them where the shards are \
+             written, or name other columns in columns=[...]",
+        )),
+    }
+}
+
+/// The source of each column.
+pub(super) fn sources(
+    names: impl Iterator<Item = String>,
+    projection: &Projection,
+    blobs: &[String],
+    decoded: Option<&String>,
+) -> Vec<(String, ColumnSource)> {
+    let small = projection.small_schema();
+    let small = |name: &str| small.fields().iter().position(|field| field.name() == name);
+    let source = |name: &String| match blobs.iter().position(|blob| blob == name) {
+        Some(k) if decoded == Some(name) => Some(ColumnSource::Audio(k)),
+        Some(k) => Some(ColumnSource::Blob { blob: k, fields: small(name) }),
+        None => small(name).map(ColumnSource::Table),
+    };
+    names.filter_map(|name| source(&name).map(|source| (name, source))).collect()
+}
+
+/// The columns that become arrays of 0 and 1, with their classes.
+pub(super) fn multi_hot_columns(
+    styles: &Styles,
+    schema: &Schema,
+    projection: &Projection,
+) -> Result<Vec<(String, MultiHot)>> {
+    let small = projection.small_schema();
+    let columns = styles.multi_hot.iter().map(|(name, classes)| {
+        let field = small.field_with_name(name).map_err(|_| {
+            Error::schema(name, "multi_hot names this column, which holds audio and no classes")
+        })?;
+        let classes = match classes {
+            Some(classes) => classes.clone(),
+            None => class_names_of(schema, name, name).map(Classes::Names).ok_or_else(|| {
+                let reason = format!(
+                    "the shards do not tell the classes of this column; write how many there are: \
+                     multi_hot={{{name:?}: 10}}, or their names"
+                );
+                Error::schema(name, reason)
+            })?,
+        };
+        Ok((name.clone(), MultiHot::new(name, field.data_type(), &classes)?))
+    });
+    columns.collect()
+}
+
+/// The columns that the options add.
+pub(super) fn added_columns(options: &Options) -> Vec<AddedColumn> {
+    use AddedColumn as A;
+    let mut added = Vec::new();
+    if options.with_row_id {
+        added.extend([A::Shard, A::Row]);
+    }
+    if options.with_crop {
+        added.extend([A::CropStart, A::CropFrames]);
+        match &options.audio {
+            AudioRequest::Decode { spec, .. } if matches!(spec.crop, Crop::Window { .. }) => {
+                added.extend([A::Window, A::NWindows]);
+            }
+            _ if options.events.is_some() => added.extend([A::Event, A::NEvents]),
+            _ => {}
+        }
+    }
+    if options.on_error == OnError::Mask || options.remainder == Remainder::Pad {
+        added.push(A::Valid);
+    }
+    added
+}
