@@ -70,6 +70,18 @@ def test_rows_with_paths(tmp_path):
     )
 
 
+@pytest.mark.timeout(240)
+def test_train_events(tmp_path):
+    pytest.importorskip("jax")
+    output = run("train_events.py", "--steps", 150, cwd=tmp_path).splitlines()
+    losses = [float(line.rpartition(" ")[2]) for line in output if line.startswith("step ")]
+    assert len(losses) == 3
+    assert losses[-1] < losses[0]
+    windows, _, answers = output[-1].partition(" windows: ")
+    assert int(windows) > 12
+    assert float(answers.partition("%")[0]) > 85
+
+
 def test_every_example_is_run_here():
     tests = (Path(__file__), Path(__file__).parent / "test_train_hosts.py")
     here = "".join(path.read_text(encoding="utf-8") for path in tests)
