@@ -115,7 +115,7 @@ impl Dataset {
         let events = events.transpose().map_err(named)?;
         let order = order_of(&shards, options, audio.as_ref(), progress)?;
         let keys: Vec<u64> = shards.iter().map(Shard::key).collect();
-        let fingerprint = Fingerprint::new(&order, &keys, &crop_words(options));
+        let fingerprint = Fingerprint::new(&order, &[(keys, crop_words(options))]);
 
         let names = delivered.iter().map(|name| (*name).to_owned());
         let layout = ElementLayout {

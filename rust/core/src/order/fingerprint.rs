@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Order, VERSION, shuffle::Shuffle};
+use super::{Order, Stream, VERSION, row_order::RowOrder, shuffle::Shuffle};
 use crate::hash::hash;
 
 /// Hashes of all that the stream depends on, in parts, so that a difference can be named.
@@ -29,9 +29,22 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The fingerprint of `order` over shards of these keys, with crops by a seed and, where they
-    /// are parts of rows, what else decides which parts.
-    pub fn new(order: &Order, shard_keys: &[u64], crops: &[u64]) -> Self {
+    /// The fingerprint of `order`. Of each of its data sets: the keys of its shards; and the seed of
+    /// its crops and, where they are parts of rows, what else decides which parts.
+    pub fn new(order: &Order, data_sets: &[(Vec<u64>, Vec<u64>)]) -> Self {
+        match &order.stream {
+            Stream::Rows(rows) => {
+                data_sets.first().map(|of| Self::of_rows(rows, of)).unwrap_or_default()
+            }
+            Stream::Mixture(mixture) => {
+                let parts = mixture.orders().iter().zip(data_sets);
+                let parts: Vec<Self> = parts.map(|(rows, of)| Self::of_rows(rows, of)).collect();
+                Self::mixed(&parts, mixture.weights())
+            }
+        }
+    }
+
+    fn of_rows(order: &RowOrder, (shard_keys, crops): &(Vec<u64>, Vec<u64>)) -> Self {
         let rows = &order.elements.rows;
         let parts = order.elements.parts.as_ref().map(|parts| parts.hash());
         let crops: Vec<u64> = crops.iter().copied().chain(parts).collect();
@@ -49,6 +62,24 @@ impl Fingerprint {
             order: hash(&words),
             crops: hash(&crops),
             slice: hash(&order.slice.words()),
+        }
+    }
+
+    /// That of a mixture of data sets with these fingerprints and weights.
+    fn mixed(parts: &[Self], weights: &[u64]) -> Self {
+        let joined = |part: fn(&Self) -> u64| hash(&parts.iter().map(part).collect::<Vec<_>>());
+        let mut order = vec![VERSION, 3];
+        order.extend(weights);
+        order.extend(parts.iter().map(|part| part.order));
+        Self {
+            n_shards: parts.iter().map(|part| part.n_shards).sum(),
+            n_rows: parts.iter().map(|part| part.n_rows).fold(0, u64::saturating_add),
+            names: joined(|part| part.names),
+            counts: joined(|part| part.counts),
+            excluded: joined(|part| part.excluded),
+            order: hash(&order),
+            crops: joined(|part| part.crops),
+            slice: joined(|part| part.slice),
         }
     }
 
@@ -103,7 +134,10 @@ impl Fingerprint {
                 self.excluded != saved.excluded,
                 "other rows were excluded or selected (exclude, filters, rows, split)",
             ),
-            (self.order != saved.order, "it was shuffled or sampled otherwise, or not at all"),
+            (
+                self.order != saved.order,
+                "it was shuffled, sampled or mixed otherwise, or not at all",
+            ),
             (
                 self.crops != saved.crops,
                 "its crops had another seed, or were other parts of the rows",

@@ -7,10 +7,13 @@
 mod bitmap;
 mod elements;
 mod fingerprint;
+mod mixture;
 mod partition;
 mod permutation;
+mod row_order;
 mod rows;
 mod sampling;
+mod schedule;
 mod shuffle;
 mod slice;
 mod substitute;
@@ -20,17 +23,17 @@ mod tests;
 pub use bitmap::Bitmap;
 pub use elements::{Part, PartCounts};
 pub use fingerprint::Fingerprint;
+pub use mixture::Stop;
 pub use partition::Partition;
 pub use permutation::Permutation;
 pub use rows::{RowId, Rows};
 pub use sampling::{Draws, Sampling};
+pub use schedule::{MAX_TOTAL, Schedule};
 pub use shuffle::{Shuffle, Window};
 pub use slice::{RowSlice, Slice};
 pub use substitute::Substitutes;
 
-use std::sync::Arc;
-
-use self::{elements::Elements, shuffle::SequenceCache};
+use self::{mixture::Mixture, row_order::RowOrder};
 use crate::{
     error::{Error, Result},
     hash::{extend, hash},
@@ -92,15 +95,45 @@ impl OrderSpec {
 /// here are numbered from 0: number `i` is row `offset + i * stride` of the stream.
 #[derive(Clone, Debug)]
 pub struct Order {
-    elements: Elements,
-    shuffle: Option<Shuffle>,
-    sampling: Option<Sampling>,
-    sequences: SequenceCache,
-    slice: RowSlice,
-    epochs: Option<u64>,
+    stream: Stream,
     partition: Partition,
     /// The stream index at which the stream was resumed.
     start: u64,
+}
+
+/// The rows of the whole stream.
+#[derive(Clone, Debug)]
+enum Stream {
+    /// Those of one data set.
+    Rows(Box<RowOrder>),
+    /// Those of several in turn.
+    Mixture(Box<Mixture>),
+}
+
+impl Stream {
+    /// Rows of one epoch. That of a mixture ends when each data set has come to the end of its own.
+    fn per_epoch(&self) -> u64 {
+        match self {
+            Self::Rows(rows) => rows.per_epoch(),
+            Self::Mixture(mixture) => mixture.per_epoch(),
+        }
+    }
+
+    /// Rows of all epochs; `None` without end.
+    fn total(&self) -> Option<u64> {
+        match self {
+            Self::Rows(rows) => rows.total(),
+            Self::Mixture(mixture) => mixture.total(),
+        }
+    }
+
+    /// The row at `index`, which may be past the end.
+    fn step(&self, index: u64) -> Option<Step> {
+        match self {
+            Self::Rows(rows) => rows.step(index),
+            Self::Mixture(mixture) => mixture.step(index),
+        }
+    }
 }
 
 /// One row of the stream.
@@ -124,6 +157,12 @@ impl Step {
         let draw = self.part.map_or(draw, |part| extend(draw, part.number));
         self.repeat.map_or(draw, |position| extend(draw, position))
     }
+
+    /// The same step, its shard numbered behind this many others.
+    fn behind(self, n_shards: u32) -> Self {
+        let row = RowId { shard: self.row.shard.saturating_add(n_shards), ..self.row };
+        Self { row, ..self }
+    }
 }
 
 impl Order {
@@ -134,7 +173,7 @@ impl Order {
     /// [`crate::ErrorKind::Config`] for a slice with step 0, an empty window, no streams, or a
     /// partition without a stride.
     pub fn new(rows: Rows, spec: &OrderSpec) -> Result<Self> {
-        Self::build(Elements { rows, parts: None }, spec, None)
+        Self::build(RowOrder::new(rows, None, spec, None)?, spec)
     }
 
     /// The order of the parts of `rows` by `spec`: what is said of rows here holds for parts then.
@@ -143,7 +182,7 @@ impl Order {
     ///
     /// As [`Self::new`].
     pub fn of_parts(rows: Rows, parts: PartCounts, spec: &OrderSpec) -> Result<Self> {
-        Self::build(Elements { rows, parts: Some(Arc::new(parts)) }, spec, None)
+        Self::build(RowOrder::new(rows, Some(parts), spec, None)?, spec)
     }
 
     /// The order of draws from `rows`, or from their parts. The shuffle of `spec` is not used. The
@@ -158,48 +197,42 @@ impl Order {
         spec: &OrderSpec,
         sampling: Sampling,
     ) -> Result<Self> {
-        Self::build(Elements { rows, parts: parts.map(Arc::new) }, spec, Some(sampling))
+        Self::build(RowOrder::new(rows, parts, spec, Some(sampling))?, spec)
     }
 
-    fn build(elements: Elements, spec: &OrderSpec, sampling: Option<Sampling>) -> Result<Self> {
+    /// The orders of several data sets in turn, by a schedule. Shards count over all of them, and of
+    /// the orders' partitions, which are the same, one counts.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] where the schedule is of another number of data sets, or one that
+    /// has turns has no rows.
+    pub fn mixed(orders: Vec<Self>, schedule: Schedule, stop: Stop) -> Result<Self> {
+        let partition = orders.first().map_or(Partition::ALL, |order| order.partition);
+        let rows = orders.into_iter().map(|order| match order.stream {
+            Stream::Rows(rows) => Ok(*rows),
+            Stream::Mixture(_) => Err(Error::config("a mixture has no mixtures in it")),
+        });
+        let mixture = Mixture::new(rows.collect::<Result<_>>()?, schedule, stop)?;
+        Ok(Self { stream: Stream::Mixture(Box::new(mixture)), partition, start: 0 })
+    }
+
+    fn build(rows: RowOrder, spec: &OrderSpec) -> Result<Self> {
         spec.partition.check()?;
-        if let Some(window) = spec.shuffle.and_then(|shuffle| shuffle.window)
-            && (window.rows == 0 || window.streams == 0)
-        {
-            return Err(Error::config("a window has at least one row and one stream"));
-        }
-        let n = sampling.as_ref().map_or(elements.len(), Sampling::per_epoch);
-        let all = RowSlice::all(n);
-        let slice = spec.slices.iter().try_fold(all, |all, s| all.narrow(s))?;
-        Ok(Self {
-            elements,
-            shuffle: spec.shuffle.filter(|_| sampling.is_none()),
-            sampling,
-            sequences: SequenceCache::default(),
-            slice,
-            epochs: spec.epochs,
-            partition: spec.partition,
-            start: 0,
-        })
+        let stream = Stream::Rows(Box::new(rows));
+        Ok(Self { stream, partition: spec.partition, start: 0 })
     }
 
-    /// Rows of one epoch of the stream.
+    /// Rows of one epoch of the stream. That of a mixture ends when each data set has come to the end
+    /// of its own.
     pub fn rows_per_epoch(&self) -> u64 {
-        self.slice.len()
+        self.stream.per_epoch()
     }
 
     /// Rows of all epochs of the stream, as far as all hosts get equally many; `None` for an endless
     /// stream. A stream without rows ends at once, even with endless epochs.
     pub fn stream_len(&self) -> Option<u64> {
-        self.total().map(|total| self.partition.end(self.start, total))
-    }
-
-    /// Rows of all epochs of the stream.
-    fn total(&self) -> Option<u64> {
-        match self.epochs {
-            _ if self.slice.is_empty() => Some(0),
-            epochs => Some(self.slice.len().saturating_mul(epochs?)),
-        }
+        self.stream.total().map(|total| self.partition.end(self.start, total))
     }
 
     /// Rows delivered here, in all epochs; `None` for an endless stream.
@@ -217,15 +250,20 @@ impl Order {
     /// The step whose row fills up batches behind the end: the last one here, or the stream's first.
     pub fn padding_step(&self) -> Option<Step> {
         let last = self.len().and_then(|len| self.step(len.checked_sub(1)?));
-        last.or_else(|| {
-            let position = self.slice.get(0)?;
-            self.step_of(0, position, self.number(0, position)?)
-        })
+        last.or_else(|| self.stream.step(0))
     }
 
     /// The partition's stride.
     pub fn stride(&self) -> u64 {
         self.partition.stride
+    }
+
+    /// The data set that has the shard of this number, and the shard's number in it.
+    pub fn locate_shard(&self, shard: u32) -> (usize, u32) {
+        match &self.stream {
+            Stream::Rows(_) => (0, shard),
+            Stream::Mixture(mixture) => mixture.locate_shard(shard),
+        }
     }
 
     /// Whether nothing is delivered here.
@@ -235,39 +273,13 @@ impl Order {
 
     /// The `i`-th row that is delivered here, counted over all epochs; `None` past the end.
     pub fn step(&self, i: u64) -> Option<Step> {
-        let (epoch, i) = self.position(i)?;
-        let position = self.slice.get(i)?;
-        self.step_of(epoch, position, self.number(epoch, position)?)
+        self.stream.step(self.index(i)?)
     }
 
-    /// The step of the element of this number, at a position of an epoch.
-    fn step_of(&self, epoch: u64, position: u64, number: u64) -> Option<Step> {
-        let (row, part) = self.elements.get(number)?;
-        let repeats = self.sampling.is_some() || self.elements.rows.has_repeats();
-        Some(Step { epoch, row, part, repeat: repeats.then_some(position) })
-    }
-
-    /// The epoch of the `i`-th row that is delivered here, and its index in the epoch.
-    fn position(&self, i: u64) -> Option<(u64, u64)> {
+    /// The stream index of the `i`-th row that is delivered here; `None` past the end.
+    fn index(&self, i: u64) -> Option<u64> {
         let index = self.partition.get(i)?;
-        if self.stream_len().is_some_and(|end| index >= end) {
-            return None;
-        }
-        Some((index / self.slice.len(), index % self.slice.len()))
-    }
-
-    /// The number of the element at a position of an epoch.
-    fn number(&self, epoch: u64, position: u64) -> Option<u64> {
-        match (&self.sampling, &self.shuffle) {
-            (Some(sampling), _) => self.elements.draw(sampling, sampling.key(epoch), position),
-            (None, Some(shuffle)) => shuffle.get(&self.elements, &self.sequences, epoch, position),
-            (None, None) => Some(position),
-        }
-    }
-
-    /// Positions of an epoch, before slicing.
-    fn n_positions(&self) -> u64 {
-        self.sampling.as_ref().map_or(self.elements.len(), Sampling::per_epoch)
+        self.stream_len().is_none_or(|end| index < end).then_some(index)
     }
 
     /// Resumes the stream where all hosts and workers together have delivered it up to row
@@ -284,7 +296,7 @@ impl Order {
     /// [`crate::ErrorKind::Config`] where the position is further past the end: the state is of
     /// other data.
     pub fn resume_at(&mut self, epoch: u64, next_index: u64, slack: u64) -> Result<u64> {
-        let limit = self.total().map(|total| total.saturating_add(slack));
+        let limit = self.stream.total().map(|total| total.saturating_add(slack));
         let position = epoch
             .checked_mul(self.rows_per_epoch())
             .and_then(|start| start.checked_add(next_index))
@@ -304,9 +316,15 @@ impl Order {
 
     /// The position in this data's epochs that is nearest to that of a state of other data.
     pub fn nearest(&self, epoch: u64, next_index: u64) -> (u64, u64) {
-        match self.epochs {
-            Some(epochs) if epoch >= epochs => (epochs, 0),
-            _ => (epoch, next_index.min(self.rows_per_epoch())),
+        let per_epoch = self.rows_per_epoch();
+        let next_index = next_index.min(per_epoch);
+        let index = epoch.saturating_mul(per_epoch).saturating_add(next_index);
+        match self.stream.total() {
+            Some(total) if index > total => (
+                total.checked_div(per_epoch).unwrap_or(0),
+                total.checked_rem(per_epoch).unwrap_or(0),
+            ),
+            _ => (epoch, next_index),
         }
     }
 }

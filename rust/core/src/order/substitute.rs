@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Order, Permutation, Step};
+use super::{Order, Permutation, Step, Stream, row_order::RowOrder};
 use crate::hash::extend;
 
 /// Words that are hashed for the draws of candidates, other than those of the shuffle.
@@ -20,10 +20,13 @@ const NEAR_ATTEMPTS: u64 = 16;
 /// They are other rows of the same shard, or of the same list. In a windowed order those of the same window come first,
 /// since they are read at that time anyway. Where epochs are sliced, they are of the same slice
 /// instead: rows outside it may be held out on purpose. Excluded rows are never among them. A row of
-/// the window may be tried again among those of the shard. With sampling they are further draws.
+/// the window may be tried again among those of the shard. With sampling they are further draws. In a
+/// mixture they are those that the data set has alone.
 #[derive(Clone, Debug)]
 pub struct Substitutes<'a> {
-    order: &'a Order,
+    order: &'a RowOrder,
+    /// The number of the order's first shard.
+    first_shard: u32,
     epoch: u64,
     /// As in the step of the row itself.
     repeat: Option<u64>,
@@ -55,23 +58,28 @@ impl Order {
     /// The candidates for the `i`-th row that is delivered here, drawn by `key`; `None` past the
     /// end.
     pub fn substitutes(&self, i: u64, key: u64) -> Option<Substitutes<'_>> {
-        let (epoch, i) = self.position(i)?;
-        let at = self.slice.get(i)?;
-        let own = self.number(epoch, at)?;
-        let repeat = self.step_of(epoch, at, own)?.repeat;
+        let index = self.index(i)?;
+        let (order, first_shard, index) = match &self.stream {
+            Stream::Rows(rows) => (&**rows, 0, index),
+            Stream::Mixture(mixture) => mixture.locate(index)?,
+        };
+        let (epoch, i) = order.position(index)?;
+        let at = order.slice.get(i)?;
+        let own = order.number(epoch, at)?;
+        let repeat = order.step_of(epoch, at, own)?.repeat;
         let others = |range| AllBut { range, own };
-        let (near, wide) = if self.slice.is_whole(self.n_positions()) {
-            let shard = self.elements.run_around(own);
-            let near = self.shuffle.as_ref().and_then(|shuffle| {
+        let (near, wide) = if order.slice.is_whole(order.n_positions()) {
+            let shard = order.elements.run_around(own);
+            let near = order.shuffle.as_ref().and_then(|shuffle| {
                 shuffle
-                    .neighbours(&self.elements, &self.sequences, epoch, i)
+                    .neighbours(&order.elements, &order.sequences, epoch, i)
                     .filter(|near| *near != shard)
             });
             (others(near.unwrap_or(own..own)), others(shard))
         } else {
-            (others(own..own), AllBut { range: 0..self.slice.len(), own: i })
+            (others(own..own), AllBut { range: 0..order.slice.len(), own: i })
         };
-        Some(Substitutes { order: self, epoch, repeat, key, near, wide })
+        Some(Substitutes { order, first_shard, epoch, repeat, key, near, wide })
     }
 }
 
@@ -79,7 +87,8 @@ impl Substitutes<'_> {
     /// The step to try after `attempt` others; `None` when there are no more.
     pub fn get(&self, attempt: u64) -> Option<Step> {
         let (row, part) = self.order.elements.get(self.number(attempt)?)?;
-        Some(Step { epoch: self.epoch, row, part, repeat: self.repeat })
+        let step = Step { epoch: self.epoch, row, part, repeat: self.repeat };
+        Some(step.behind(self.first_shard))
     }
 
     /// The number of its element.

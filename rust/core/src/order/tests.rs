@@ -91,7 +91,7 @@ fn the_fingerprint_names_what_differs() {
     let fingerprint =
         |counts: &[u64], excluded: &[(u32, u64)], spec: &OrderSpec, keys: &[u64], crop| {
             let order = Order::new(Rows::new(counts, excluded).unwrap(), spec).unwrap();
-            Fingerprint::new(&order, keys, &[crop])
+            Fingerprint::new(&order, &[(keys.to_vec(), vec![crop])])
         };
     let spec = |seed| spec(seed, None, Partition::ALL);
     let (counts, excluded, keys) = ([3, 0, 4], [(2, 1)], [1, 2, 3]);
