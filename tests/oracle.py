@@ -139,6 +139,30 @@ def part_draws(
     return [(row, extend(extend(key, 24), i) * counts[row] >> 64) for i, row in enumerate(rows)]
 
 
+def schedule(weights: Sequence[int], n: int) -> list[int]:
+    """The data sets of the first `n` positions of a mixture: of those whose next turn may come, the
+    one with the earliest deadline, worked out for each position anew."""
+    divisor = math.gcd(*weights)
+    weights = [weight // divisor for weight in weights]
+    total, found = sum(weights), []
+    for r in range(-(-min(n, -(-(1 << 14) // total) * total) // total)):
+        ranked = sorted(range(len(weights)), key=lambda k: hash_words(25, r, k))
+        left, lead = total - 1, {}
+        for k in ranked:
+            lead[k] = hash_words(26, r, k) * (left + 1) >> 64
+            left -= lead[k]
+        turns = [0] * len(weights)
+        for i in range(total):
+            _, _, k = min(
+                (-((lead[k] - (turns[k] + 1) * total) // weights[k]), ranked.index(k), k)
+                for k in ranked
+                if weights[k] and turns[k] * total // weights[k] <= i
+            )
+            turns[k] += 1
+            found.append(k)
+    return [found[i % len(found)] for i in range(n)]
+
+
 def split_hash(seed: int, value: object) -> int:
     """The hash of a row's key: a value, or (name of the shard, row) where a tuple."""
     if isinstance(value, tuple):

@@ -26,13 +26,14 @@ from gristmill.events import events_in
 from gristmill.iterator import ArrowIterator
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.verdict import Advice, Case, Verdict
+from gristmill.mixture import Mixture
 from gristmill.options import (
     Audio,
     Limits,
     ReadOptions,
     Shuffle,
 )
-from gristmill.order import GlobalOrder, global_order
+from gristmill.order import GlobalOrder, MixtureOrder, global_order
 from gristmill.pipelines import PerSource, stats, verdict
 from gristmill.report import AudioInfo, DecodeReport
 from gristmill.sampling import Balanced, Weighted
@@ -84,6 +85,8 @@ __all__ = [
     "InternalError",
     "LimitError",
     "Limits",
+    "Mixture",
+    "MixtureOrder",
     "NoUsableRowsError",
     "PackReport",
     "PackedShard",

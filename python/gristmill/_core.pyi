@@ -26,6 +26,8 @@ MAX_CHANNELS: Final[int]
 """Of a file, and of results."""
 MAX_CROP_SECONDS: Final[float]
 """Of a crop."""
+MAX_MIXTURE_TOTAL: Final[int]
+"""Of the weights of a mixture."""
 MAX_RECORDING_SECONDS: Final[float]
 """The most that `Limits.max_seconds` can be."""
 SETTLED_SECONDS: Final[int]
@@ -217,6 +219,15 @@ class Options:
     ) -> Options: ...
 
 @final
+class Mixture:
+    """The options of a mixture: those of its data sets, with the options of batches in common.
+
+    `stop` is `"first"` or `"all"`. The weights add up to at most `MAX_MIXTURE_TOTAL`.
+    """
+
+    def __new__(cls, data_sets: list[Options], weights: list[int], stop: str) -> Mixture: ...
+
+@final
 class Start:
     """The position at which the stream starts; without a fingerprint it may be of any data."""
 
@@ -231,7 +242,7 @@ class ColumnSpec:
     shape: Final[list[int | None]]
     dtype: Final[Any]
 
-def element_spec(options: Options) -> _ElementSpec:
+def element_spec(options: Options | Mixture) -> _ElementSpec:
     """The columns of an element, nested for structs, from the first shard's header."""
 
 @final
@@ -239,18 +250,19 @@ class Positions:
     """Rows at some positions: int64 arrays, one entry a position."""
 
     epoch: Final[_Array]
+    dataset: Final[_Array]
     shard: Final[_Array]
     row: Final[_Array]
 
 @final
 class Order:
-    """The order of a data set, whose headers are read.
+    """The order of a data set or of a mixture, whose headers are read.
 
     Rows are read only to count windows or events, where no file has the counts. Signals are
     answered meanwhile.
     """
 
-    def __new__(cls, options: Options) -> Order: ...
+    def __new__(cls, options: Options | Mixture) -> Order: ...
     @staticmethod
     def of_counts(counts: list[int], order: OrderSpec) -> Order:
         """The order of shards with these row counts."""
@@ -307,7 +319,7 @@ class Reads:
 class Pipeline:
     """A running stream of batches."""
 
-    def __new__(cls, options: Options, start: Start) -> Pipeline: ...
+    def __new__(cls, options: Options | Mixture, start: Start) -> Pipeline: ...
     def next(self) -> Element | None:
         """The next element; `None` at the end.
 

@@ -15,26 +15,15 @@ from gristmill import _core, checks
 from gristmill import paths as _paths
 from gristmill._grain import ElementSpec
 from gristmill.bad_rows import exclude as _exclude
-from gristmill.bad_rows.policy import BadRowPolicy, OnError, quarantine_path
-from gristmill.columns import (
-    Binary,
-    FillValue,
-    MultiHot,
-    Ragged,
-    Remainder,
-    checked_binary,
-    checked_fill,
-    checked_multi_hot,
-    checked_ragged,
-    checked_remainder,
-)
+from gristmill.bad_rows.policy import OnError
+from gristmill.batch_options import checked_batches
+from gristmill.columns import Binary, FillValue, MultiHot, Ragged, Remainder
 from gristmill.dataset_options import DatasetOptions
 from gristmill.datasets_table import DatasetsObject, DatasetsTable, table_of
 from gristmill.features import Features, class_names, features_of
 from gristmill.filters import Filters, checked_filters
 from gristmill.iterator import ArrowIterator, Element
-from gristmill.options import Audio, ReadOptions, Shuffle, read_options
-from gristmill.partition import Partition
+from gristmill.options import Audio, ReadOptions, Shuffle
 from gristmill.sampling import Balanced, Weighted, checked_sampling
 from gristmill.selection import Rows, Split, checked_rows
 from gristmill.signature import call_text, paths_text, short
@@ -188,16 +177,24 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         if table is not None and columns is None:
             columns = table.columns
         excluded = _exclude.as_items(exclude)
-        written = quarantine_path(quarantine, excluded)
-        batch_size = checks.integer(
-            "batch_size", batch_size, 1, 2**31 - 1, write="batch_size=64", none=True
+        batches = checked_batches(
+            batch_size=batch_size,
+            drop_remainder=drop_remainder,
+            remainder=remainder,
+            shard_options=shard_options,
+            allow_changed=allow_changed,
+            on_error=on_error,
+            max_bad_rows=max_bad_rows,
+            quarantine=quarantine,
+            excluded=excluded,
+            binary=binary,
+            ragged=ragged,
+            fill_value=fill_value,
+            multi_hot=multi_hot,
+            with_row_id=with_row_id,
+            with_crop=with_crop,
+            read=read,
         )
-        remainder = checked_remainder(remainder, drop_remainder, batch_size)
-        if remainder == "pad" and on_error == "skip":
-            raise ValueError(
-                "remainder='pad' keeps batches at their full shape, and on_error='skip' makes them "
-                "shorter: write on_error='mask'"
-            )
         options = DatasetOptions(
             paths=table.paths if table is not None else _paths.as_list(paths),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
@@ -214,26 +211,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
                 write=f"shuffle=gm.Shuffle(seed={42 if seed is None else seed})",
                 none=True,
             ),
-            batch_size=batch_size,
-            remainder=remainder,
             epochs=check_epochs(epochs),
-            partition=Partition(),
-            allow_changed=checks.flag("allow_changed", allow_changed),
-            policy=BadRowPolicy(on_error, max_bad_rows, written),
             exclude=excluded,
-            binary=checked_binary(binary),
-            ragged=checked_ragged(ragged),
-            fill_value=checked_fill(fill_value),
-            multi_hot=checked_multi_hot(multi_hot),
-            with_row_id=checks.flag("with_row_id", with_row_id),
-            with_crop=checks.flag("with_crop", with_crop),
-            read=read_options(read),
+            **batches,
         )
-        self._options = replace(
-            options,
-            sampling=checked_sampling(sampling, options.shuffle),
-            partition=_host(shard_options, options.may_leave_rows),
-        )
+        self._options = replace(options, sampling=checked_sampling(sampling, options.shuffle))
 
     def __iter__(self) -> ArrowIterator:
         return ArrowIterator(self._options, self)
@@ -312,10 +294,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     @property
     def _element_spec(self) -> Any:
         """Shapes and dtypes of the elements, from the header of the first shard."""
-        return {
-            name: _spec(column)
-            for name, column in _core.element_spec(self._options.native()).items()
-        }
+        return element_spec(self._options.native())
 
     @property
     def features(self) -> Features:
@@ -381,23 +360,9 @@ def check_epochs(epochs: Any) -> int | None:
     )
 
 
-def _host(shard_options: Any, may_leave_rows: bool) -> Partition:
-    """The rows of this host."""
-    checks.instance(
-        "shard_options",
-        shard_options,
-        grain.sharding.ShardOptions,
-        write="shard_options=grain.sharding.ShardOptions(0, 2)",
-        none=True,
-    )
-    if shard_options is None:
-        return Partition()
-    most = 2**31
-    return Partition(
-        checks.integer("shard_index", shard_options.shard_index, 0, most, write="0"),
-        checks.integer("shard_count", shard_options.shard_count, 1, most, write="2"),
-        bool(shard_options.drop_remainder) or may_leave_rows,
-    )
+def element_spec(native: _core.Options | _core.Mixture) -> Any:
+    """Shapes and dtypes of the elements, as Grain has them. Reads the first shards' headers."""
+    return {name: _spec(column) for name, column in _core.element_spec(native).items()}
 
 
 def _spec(column: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The iterator over an `ArrowIterDataset`: a native pipeline and a position in its stream."""
+"""The iterator over a data set or a mixture: a native pipeline and a position in its stream."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from gristmill._grain import RECORDING_STATS, recorded
 from gristmill.bad_rows.rows import BadRow, DamagedRow
 from gristmill.bad_rows.tracker import BadRowTracker, keep_latest
 from gristmill.checks import shown
-from gristmill.dataset_options import Columns, DatasetOptions
+from gristmill.dataset_options import Columns
 from gristmill.elastic import from_shard_states, to_shard_states
 from gristmill.errors import InternalError
 from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.telemetry import Telemetry
 from gristmill.metrics.verdict import Verdict
+from gristmill.mixture_options import IteratorOptions
 from gristmill.state import ANY_DATA, Position
 
 Element = dict[str, Any]
 
 
 class ArrowIterator(grain.DatasetIterator[Element]):
-    """Iterates over an `ArrowIterDataset`. Made by `iter(dataset)`.
+    """Iterates over an `ArrowIterDataset` or a `Mixture`. Made by `iter(dataset)`.
 
     Native threads start with the first `next` or `start_prefetch`, and have ended when `close`
     returns, when the iterator is collected, at the end of the data, and when `next` raises; the
@@ -37,7 +38,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     any thread at any time.
     """
 
-    def __init__(self, options: DatasetOptions, dataset: object) -> None:
+    def __init__(self, options: IteratorOptions, dataset: object) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._options = options
         self._dataset = dataset

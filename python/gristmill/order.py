@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from gristmill import _core, checks
 from gristmill.dataset import ArrowIterDataset, check_epochs, options_of
 from gristmill.dataset_options import native_order
+from gristmill.mixture import Mixture, mixture_options_of
 from gristmill.options import Shuffle
 from gristmill.partition import Partition
 
@@ -31,6 +32,23 @@ class GlobalOrder(NamedTuple):
     row: _Array
 
 
+class MixtureOrder(NamedTuple):
+    """A part of the order of a mixture: one entry a position, each array `(positions,)` of int64.
+
+    Attributes:
+        epoch: The pass over the data set, from 0.
+        dataset: Number of the data set.
+        shard: Number of the shard in the resolved paths of the data set.
+        row: Index of the row in its shard.
+    """
+
+    epoch: _Array
+    dataset: _Array
+    shard: _Array
+    row: _Array
+
+
+@overload
 def global_order(
     rows: ArrowIterDataset | Sequence[int],
     start: int = 0,
@@ -40,13 +58,32 @@ def global_order(
     shuffle: Shuffle | None = None,
     epochs: int | None = 1,
     of_this_host: bool = False,
-) -> GlobalOrder:
+) -> GlobalOrder: ...
+@overload
+def global_order(
+    rows: Mixture,
+    start: int = 0,
+    stop: int | None = None,
+    step: int = 1,
+    *,
+    of_this_host: bool = False,
+) -> MixtureOrder: ...
+def global_order(
+    rows: ArrowIterDataset | Mixture | Sequence[int],
+    start: int = 0,
+    stop: int | None = None,
+    step: int = 1,
+    *,
+    shuffle: Shuffle | None = None,
+    epochs: int | None = 1,
+    of_this_host: bool = False,
+) -> GlobalOrder | MixtureOrder:
     """Which rows come at the positions `range(start, stop, step)`, counted over all epochs.
 
     Only the shards' headers are read, and nothing where row counts are given.
 
     Args:
-        rows: A data set, or the row counts of shards.
+        rows: A data set, a mixture, or the row counts of shards.
         start: First position, at least 0.
         stop: Position to stop before; `None` is the end, which then there must be.
         step: Distance of positions, not 0; downward it takes a `stop` or ends at position 0.
@@ -77,19 +114,24 @@ def global_order(
             start -= -(-(start - total + 1) // -step) * -step
     positions = range(start, end or 0, step)
     rows_there = order.take(start if positions else 0, step, len(positions))
+    if isinstance(rows, Mixture):
+        return MixtureOrder(rows_there.epoch, rows_there.dataset, rows_there.shard, rows_there.row)
     return GlobalOrder(rows_there.epoch, rows_there.shard, rows_there.row)
 
 
 def _open(
-    rows: ArrowIterDataset | Sequence[int],
+    rows: ArrowIterDataset | Mixture | Sequence[int],
     shuffle: Shuffle | None,
     epochs: int | None,
     *,
     of_this_host: bool,
 ) -> _core.Order:
-    if isinstance(rows, ArrowIterDataset):
+    if isinstance(rows, (ArrowIterDataset, Mixture)):
         if shuffle is not None or epochs != 1:
             raise ValueError("shuffle and epochs are the data set's own; give them for row counts")
+        if isinstance(rows, Mixture):
+            mixture = mixture_options_of(rows)
+            return _core.Order((mixture if of_this_host else mixture.of_all_hosts()).native())
         options = options_of(rows)
         if not of_this_host:
             slices = options.partition.slices

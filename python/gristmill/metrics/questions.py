@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gristmill.metrics.damaged_shard import damaged_shard, lead_with_bad_rows, mention_damaged_shard
+from gristmill.metrics.datasets import name_dataset
 from gristmill.metrics.decoders import saturated
 from gristmill.metrics.measures import (
     BAD_WORK,
@@ -40,7 +41,7 @@ def decide(stats: Stats) -> Verdict:
     """
     if stats.elements < ENOUGH_ELEMENTS or stats.loop_seconds < ENOUGH_SECONDS:
         return _too_early(stats)
-    verdict, bad = _bottleneck(stats), bad_shard(stats)
+    verdict, bad = name_dataset(_bottleneck(stats), stats), bad_shard(stats)
     if bad is not None and verdict.case is not Case.BAD_SHARD:
         verdict = mention_damaged_shard(verdict, stats, bad)
     return lead_with_bad_rows(verdict, stats) if bad_share(stats) > MANY_BAD else verdict

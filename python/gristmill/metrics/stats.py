@@ -5,7 +5,9 @@ The native core makes them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import groupby
 from typing import Any, cast
 
 _MB = 1e6
@@ -209,6 +211,8 @@ class ShardStats:
         damaged_rows: Those that were used although something is wrong with them.
         bad_busy_seconds: Decode threads' time for bad rows: finding that they are, and reading
             substitutes.
+        decode_busy_seconds: Decode threads' time for all rows.
+        dataset: Number of its data set in a mixture.
     """
 
     path: str
@@ -219,6 +223,44 @@ class ShardStats:
     bad_rows: int = 0
     damaged_rows: int = 0
     bad_busy_seconds: float = 0.0
+    decode_busy_seconds: float = 0.0
+    dataset: int = 0
+
+
+@dataclass(frozen=True)
+class DatasetStats:
+    """One data set of a mixture: the sums over its shards.
+
+    Attributes:
+        number: Its number in the mixture.
+        first_path: The path of its first shard.
+        shards: Number of its shards.
+        bytes: Bytes read.
+        busy_seconds: Thread seconds inside requests.
+        decoded_rows: Rows that were decoded, or tried.
+        decode_busy_seconds: Decode threads' time for these.
+    """
+
+    number: int
+    first_path: str
+    shards: int
+    bytes: int
+    busy_seconds: float
+    decoded_rows: int
+    decode_busy_seconds: float
+
+    @classmethod
+    def of(cls, shards: Sequence[ShardStats]) -> DatasetStats:
+        """That of these shards."""
+        return cls(
+            number=shards[0].dataset,
+            first_path=shards[0].path,
+            shards=len(shards),
+            bytes=sum(shard.bytes for shard in shards),
+            busy_seconds=sum(shard.busy_seconds for shard in shards),
+            decoded_rows=sum(shard.decoded_rows for shard in shards),
+            decode_busy_seconds=sum(shard.decode_busy_seconds for shard in shards),
+        )
 
 
 @dataclass(frozen=True)
@@ -314,6 +356,12 @@ class Stats:
         """The part of the consumer's time in which it waited for data, 0 to 1."""
         loop = self.loop_seconds
         return self.stages.consumer.waiting_seconds / loop if loop > 0 else 0.0
+
+    @property
+    def datasets(self) -> tuple[DatasetStats, ...]:
+        """The data sets of a mixture; one, of all shards, without one."""
+        by_number = groupby(self.shards, key=lambda shard: shard.dataset)
+        return tuple(DatasetStats.of(list(shards)) for _, shards in by_number)
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries and lists of numbers and strings: safe for JSON."""

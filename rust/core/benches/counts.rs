@@ -14,6 +14,7 @@ use gungraun::{
 #[bench::file_order(cases::file_order())]
 #[bench::global(cases::global())]
 #[bench::windowed(cases::windowed())]
+#[bench::mixture(cases::mixture())]
 fn order(order: Order) -> u64 {
     cases::positions(&order)
 }

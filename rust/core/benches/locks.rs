@@ -22,7 +22,8 @@ use gristmill_core::{
     batch::{Batch, Binary, Column, Styles},
     bench::{LockTimes, lock_times, measure_locks},
     engine::{
-        AudioRequest, Next, OnError, Options, Pipeline, Remainder, Runtime, Start, usable_cpus,
+        AudioRequest, Next, OnError, Options, Pipeline, Remainder, Runtime, SourceOptions, Start,
+        usable_cpus,
     },
     order::{OrderSpec, Shuffle},
     select::RowSpec,
@@ -131,7 +132,7 @@ fn options(written: &Written, n_threads: usize) -> Options {
     let crop = Crop::Random { seconds: SECONDS };
     let spec = AudioSpec { channels: Channels::Mono, crop, ..AudioSpec::WHOLE };
     let shuffle = Shuffle { seed: 1, window: None, reshuffle: true };
-    Options {
+    let source = SourceOptions {
         paths: vec![written.path.clone()],
         columns: None,
         audio: AudioRequest::Decode { column: Some("audio".to_owned()), spec },
@@ -143,8 +144,12 @@ fn options(written: &Written, n_threads: usize) -> Options {
         weights: None,
         exclude: Vec::new(),
         expected_rows: Vec::new(),
-        on_error: OnError::Raise,
         max_missing: None,
+    };
+    Options {
+        sources: vec![source],
+        mixture: None,
+        on_error: OnError::Raise,
         batch_size: Some(BATCH),
         remainder: Remainder::Keep,
         styles: Styles::default(),

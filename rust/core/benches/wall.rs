@@ -11,11 +11,12 @@ fn main() {
 }
 
 /// Positions of 10^9 rows, one after another.
-#[divan::bench(args = ["file order", "global", "windowed"])]
+#[divan::bench(args = ["file order", "global", "windowed", "mixture of 10"])]
 fn order(bencher: Bencher<'_, '_>, name: &str) {
     let order: Order = match name {
         "global" => cases::global(),
         "windowed" => cases::windowed(),
+        "mixture of 10" => cases::mixture(),
         _ => cases::file_order(),
     };
     bencher.counter(ItemsCount::new(POSITIONS)).bench(|| cases::positions(&order));

@@ -11,6 +11,7 @@ mod convert;
 mod defaults;
 mod detach;
 mod errors;
+mod mixture;
 mod opening;
 mod options;
 mod order;
@@ -38,6 +39,8 @@ mod _core {
     #[pymodule_export]
     use super::defaults::{default_requests, max_open_rows, usable_cpus};
     #[pymodule_export]
+    use super::mixture::Mixture;
+    #[pymodule_export]
     use super::options::{AudioOptions, Crop, Events, Limits, Options, OrderSpec, Shuffle, Start};
     #[pymodule_export]
     use super::order::{Order, Positions};
@@ -63,6 +66,9 @@ mod _core {
     /// Of a crop.
     #[pymodule_export]
     const MAX_CROP_SECONDS: f64 = gristmill_audio::MAX_SECONDS;
+    /// Of the weights of a mixture.
+    #[pymodule_export]
+    const MAX_MIXTURE_TOTAL: u64 = gristmill_core::order::MAX_TOTAL;
     /// The most that `Limits.max_seconds` can be.
     #[pymodule_export]
     const MAX_RECORDING_SECONDS: f64 = gristmill_audio::Limits::LONGEST_S;

@@ -15,7 +15,7 @@ use gristmill_audio::{
 };
 use gristmill_core::{
     batch::{Binary, Classes, EventColumns, FillValue, Ragged, Style, Styles},
-    engine::{self, AudioRequest, EventOptions, OnError, Pick, Remainder},
+    engine::{self, AudioRequest, EventOptions, OnError, Pick, Remainder, SourceOptions},
     order::{self, Fingerprint, Partition, Slice, Window},
     shard::IndexDir,
 };
@@ -202,7 +202,7 @@ impl Options {
         let (selection, sampling) = (self.selection.get(), self.sampling.as_ref());
         let sampling = sampling.map(|sampling| sampling.get().parse()).transpose()?;
         let (draws, weights) = sampling.unzip();
-        Ok(engine::Options {
+        let source = SourceOptions {
             paths: self.paths.clone(),
             columns: self.columns.clone(),
             audio,
@@ -214,8 +214,12 @@ impl Options {
             weights,
             exclude: exclude.collect(),
             expected_rows: self.expected_rows.clone(),
-            on_error: named("on_error", &OnError::ALL, &self.on_error)?,
             max_missing: self.max_missing,
+        };
+        Ok(engine::Options {
+            sources: vec![source],
+            mixture: None,
+            on_error: named("on_error", &OnError::ALL, &self.on_error)?,
             batch_size: self.batch_size,
             remainder: named("remainder", &Remainder::ALL, &self.remainder)?,
             styles: self.styles()?,

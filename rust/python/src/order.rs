@@ -5,10 +5,7 @@ use gristmill_core::order::{self, Rows};
 use pyo3::{exceptions::PyMemoryError, prelude::*};
 
 use crate::{
-    convert::from_bytes,
-    detach::Detach,
-    opening,
-    options::{Options, OrderSpec},
+    convert::from_bytes, detach::Detach, mixture::StreamOptions, opening, options::OrderSpec,
     runtime,
 };
 
@@ -24,6 +21,7 @@ pub(crate) struct Order {
 #[derive(Debug)]
 pub(crate) struct Positions {
     epoch: Py<PyAny>,
+    dataset: Py<PyAny>,
     shard: Py<PyAny>,
     row: Py<PyAny>,
 }
@@ -32,7 +30,7 @@ pub(crate) struct Positions {
 impl Order {
     /// That of a data set, whose headers it reads.
     #[new]
-    fn new(py: Python<'_>, options: &Options) -> PyResult<Self> {
+    fn new(py: Python<'_>, options: StreamOptions<'_>) -> PyResult<Self> {
         let inner = opening::order(py, options.parse()?, runtime::of_this_process(py))?;
         Ok(Self { inner })
     }
@@ -62,14 +60,19 @@ impl Order {
         })?;
         let array =
             |column: Vec<u8>| from_bytes(py, &column, "int64", column.len() / 8).map(Bound::unbind);
-        let [epoch, shard, row] = columns;
-        Ok(Positions { epoch: array(epoch)?, shard: array(shard)?, row: array(row)? })
+        let [epoch, dataset, shard, row] = columns;
+        Ok(Positions {
+            epoch: array(epoch)?,
+            dataset: array(dataset)?,
+            shard: array(shard)?,
+            row: array(row)?,
+        })
     }
 }
 
 impl Order {
-    fn rows(&self, start: u64, step: i64, n: usize) -> Option<[Vec<u8>; 3]> {
-        let mut columns = [const { Vec::<u8>::new() }; 3];
+    fn rows(&self, start: u64, step: i64, n: usize) -> Option<[Vec<u8>; 4]> {
+        let mut columns = [const { Vec::<u8>::new() }; 4];
         for column in &mut columns {
             column.try_reserve_exact(n.checked_mul(8)?).ok()?;
         }
@@ -77,7 +80,8 @@ impl Order {
             .map_while(|k| start.checked_add_signed(step.checked_mul(k)?))
             .map_while(|position| self.inner.step(position));
         for found in positions {
-            let words = [found.epoch, u64::from(found.row.shard), found.row.row];
+            let (dataset, shard) = self.inner.locate_shard(found.row.shard);
+            let words = [found.epoch, dataset as u64, u64::from(shard), found.row.row];
             for (column, word) in columns.iter_mut().zip(words) {
                 column.extend_from_slice(&word.to_ne_bytes());
             }

@@ -16,8 +16,9 @@ use crate::{
     classes::{self, make},
     convert::{Conversion, batch_to_dict, element_spec_to_py},
     detach::Detach,
+    mixture::StreamOptions,
     opening::{ProgressLog, SIGNAL_CHECK},
-    options::{Options, Start},
+    options::Start,
     runtime, stats,
     text::text,
 };
@@ -66,7 +67,7 @@ pub(crate) struct Reads {
 #[pymethods]
 impl Pipeline {
     #[new]
-    fn new(py: Python<'_>, options: &Options, start: Start) -> PyResult<Self> {
+    fn new(py: Python<'_>, options: StreamOptions<'_>, start: Start) -> PyResult<Self> {
         classes::load(py)?;
         let (options, start) = (options.parse()?, start.parse()?);
         let runtime = runtime::of_this_process(py);
@@ -206,11 +207,11 @@ impl Drop for Pipeline {
 #[pyfunction]
 pub(crate) fn element_spec<'py>(
     py: Python<'py>,
-    options: &Options,
+    options: StreamOptions<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options.parse()?;
     // Only a last batch can be short, unless bad rows are left out.
-    let is_full = (options.remainder != Remainder::Keep || options.order.epochs.is_none())
+    let is_full = (options.remainder != Remainder::Keep || options.is_endless())
         && options.on_error != OnError::Skip;
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
     let runtime = runtime::of_this_process(py);

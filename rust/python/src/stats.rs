@@ -14,12 +14,14 @@ pub(crate) fn to_python<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Boun
         make!(SHARD {
             py,
             path: text(py, &shard.name)?,
+            dataset: shard.data_set,
             requests: shard.requests,
             bytes: shard.bytes,
             busy_seconds: seconds(shard.busy),
             decoded_rows: shard.rows.decoded,
             bad_rows: shard.rows.bad,
             damaged_rows: shard.rows.damaged,
+            decode_busy_seconds: seconds(shard.rows.busy),
             bad_busy_seconds: seconds(shard.rows.bad_busy),
         })
     });

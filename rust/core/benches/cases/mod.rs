@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field, Schema};
 use gristmill_core::{
     batch::{Column, Ragged, SizeLimit, Style, batch_of},
     hash::mix64,
-    order::{Order, OrderSpec, Rows, Shuffle, Window},
+    order::{Order, OrderSpec, Rows, Schedule, Shuffle, Stop, Window},
     shard::{Blob, IndexDir, Projection, Shard},
     store::Store,
 };
@@ -47,6 +47,20 @@ pub(crate) fn global() -> Order {
 
 pub(crate) fn windowed() -> Order {
     order(Some(Window { rows: 100_000, streams: 64 }), true)
+}
+
+/// A mixture of ten data sets of 10^8 rows in 1,000 shards each, of several weights and orders.
+pub(crate) fn mixture() -> Order {
+    let orders = (0..10).map(|k| {
+        let window = (k % 3 == 2).then_some(Window { rows: 100_000, streams: 64 });
+        let shuffle = (k % 3 > 0).then_some(Shuffle { seed: k, window, reshuffle: true });
+        let rows = Rows::new(&vec![100_000; 1_000], &[]).unwrap();
+        Order::new(rows, &OrderSpec { shuffle, epochs: None, ..OrderSpec::ONCE }).unwrap()
+    });
+    let schedule = Schedule::new(&[20, 1, 7, 13, 100, 3, 50, 2, 8, 5]).unwrap();
+    let order = Order::mixed(orders.collect(), schedule, Stop::First).unwrap();
+    positions(&order);
+    order
 }
 
 /// The sum of the row numbers at [`POSITIONS`] positions.

@@ -9,6 +9,8 @@ use crate::error::Result;
 /// A column of numbers that says something of each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AddedColumn {
+    /// The number of its data set.
+    DataSet,
     /// The number of its shard.
     Shard,
     /// Its index in the shard.
@@ -31,6 +33,7 @@ impl AddedColumn {
     /// The column's name in elements.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::DataSet => "dataset",
             Self::Shard => "shard",
             Self::Row => "row",
             Self::CropStart => "crop_start",
@@ -46,7 +49,7 @@ impl AddedColumn {
     /// What a message calls the option that adds it.
     pub(crate) fn option(self) -> &'static str {
         match self {
-            Self::Shard | Self::Row => "with_row_id=True",
+            Self::DataSet | Self::Shard | Self::Row => "with_row_id=True",
             Self::Valid => "on_error=\"mask\" or remainder=\"pad\"",
             _ => "with_crop=True",
         }
@@ -62,14 +65,27 @@ impl AddedColumn {
         }
     }
 
-    /// Its values for these rows.
-    pub(super) fn column(self, rows: &[Row], reservation: &Reservation) -> Result<Column> {
+    /// Its values for these rows, of data sets whose first shards have these numbers.
+    pub(super) fn column(
+        self,
+        rows: &[Row],
+        first_shards: &[u32],
+        reservation: &Reservation,
+    ) -> Result<Column> {
+        let data_set =
+            |shard: u32| first_shards.partition_point(|first| *first <= shard).saturating_sub(1);
+        let in_its_own =
+            |shard: u32| shard - first_shards.get(data_set(shard)).copied().unwrap_or(0);
         let of = Some(reservation);
         let small = |value: u64| i32::try_from(value).unwrap_or(i32::MAX).to_ne_bytes();
         let buf = match self {
-            Self::Shard => {
-                reservation::filled(of, rows.iter().map(|row| small(u64::from(row.id.shard))))
+            Self::DataSet => {
+                reservation::filled(of, rows.iter().map(|row| small(data_set(row.id.shard) as u64)))
             }
+            Self::Shard => reservation::filled(
+                of,
+                rows.iter().map(|row| small(u64::from(in_its_own(row.id.shard)))),
+            ),
             Self::Row => {
                 reservation::filled(of, rows.iter().map(|row| (row.id.row as i64).to_ne_bytes()))
             }

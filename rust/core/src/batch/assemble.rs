@@ -30,6 +30,8 @@ pub(crate) struct ElementLayout {
     pub(crate) styles: Styles,
     /// Columns that become arrays of 0 and 1.
     pub(crate) multi_hot: Vec<(String, MultiHot)>,
+    /// The numbers of the data sets' first shards.
+    pub(crate) first_shards: Vec<u32>,
 }
 
 /// What a column of elements is made of.
@@ -110,7 +112,7 @@ pub(crate) fn assemble(
         columns.push((name.clone(), column));
     }
     for added in &layout.added {
-        let column = added.column(&rows, reservation)?;
+        let column = added.column(&rows, &layout.first_shards, reservation)?;
         let column = if single { column.into_one() } else { column };
         columns.push((added.name().to_owned(), column));
     }

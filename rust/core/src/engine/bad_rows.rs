@@ -91,10 +91,11 @@ impl BadRows {
         if !is_of_row(&error) || is_raised && !is_null(&error) {
             return Err(error);
         }
+        let source = dataset.source(row.read.attempt.step.row.shard);
         // Looked up once: the table may be large.
         let path = self.path_of(dataset, row.read.attempt.step.row);
         let error = match &path {
-            Some(path) if is_null(&error) && dataset.files.is_none() => {
+            Some(path) if is_null(&error) && source.files.is_none() => {
                 with_reason(error, without_root(path))
             }
             _ => error,
@@ -107,40 +108,13 @@ impl BadRows {
             OnError::Raise => Err(error),
             OnError::Mask => Ok(Replacement::Zeros),
             OnError::Skip => Ok(Replacement::Nothing),
-            OnError::Substitute => self.substitute(dataset, index, row, error),
+            OnError::Substitute => substitute(dataset, index, row, error),
         }
-    }
-
-    /// The next substitute for the order's row at `index`.
-    fn substitute(
-        &self,
-        dataset: &Dataset,
-        index: u64,
-        row: &mut DecodedRow,
-        error: Error,
-    ) -> Result<Replacement> {
-        let key = draw(dataset, dataset.step(index)?, self.context.options.crop_seed);
-        let attempt = &mut row.read.attempt;
-        let (error, n_tried) = (attempt.error.take().unwrap_or(error), attempt.n_tried);
-        let candidates = dataset.order.substitutes(index, key);
-        let Some(next) = candidates.as_ref().and_then(|all| all.get(n_tried)) else {
-            return Err(without_substitute(error, n_tried as usize));
-        };
-        row.read.blobs.clear();
-        let attempt = Attempt {
-            step: next,
-            bad: std::mem::take(&mut row.bad),
-            error: Some(error),
-            n_tried: n_tried + 1,
-            is_padding: false,
-        };
-        let task = RowTask { index, attempt, stage: ReadStage::Table };
-        Ok(Replacement::Row(Box::new(task)))
     }
 
     /// The original path of this row's recording. Errors are ignored: the row is bad anyway.
     fn path_of(&self, dataset: &Dataset, id: RowId) -> Option<String> {
-        let PathColumn(projection) = dataset.paths.as_ref()?;
+        let PathColumn(projection) = dataset.source(id.shard).paths.as_ref()?;
         let shard = dataset.shards.get(id.shard as usize)?;
         let (batch, table_row) = shard.locate(id.row)?;
         let table = self.path_table(shard, (id.shard, batch), projection)?;
@@ -171,6 +145,32 @@ impl BadRows {
     }
 }
 
+/// The next substitute for the order's row at `index`.
+fn substitute(
+    dataset: &Dataset,
+    index: u64,
+    row: &mut DecodedRow,
+    error: Error,
+) -> Result<Replacement> {
+    let key = draw(dataset, dataset.step(index)?);
+    let attempt = &mut row.read.attempt;
+    let (error, n_tried) = (attempt.error.take().unwrap_or(error), attempt.n_tried);
+    let candidates = dataset.order.substitutes(index, key);
+    let Some(next) = candidates.as_ref().and_then(|all| all.get(n_tried)) else {
+        return Err(without_substitute(error, n_tried as usize));
+    };
+    row.read.blobs.clear();
+    let attempt = Attempt {
+        step: next,
+        bad: std::mem::take(&mut row.bad),
+        error: Some(error),
+        n_tried: n_tried + 1,
+        is_padding: false,
+    };
+    let task = RowTask { index, attempt, stage: ReadStage::Table };
+    Ok(Replacement::Row(Box::new(task)))
+}
+
 /// What is remembered of a row whose audio could not be used.
 fn bad_row(
     dataset: &Dataset,
@@ -181,7 +181,7 @@ fn bad_row(
     let ErrorKind::Decode(cause) = error.kind() else { return None };
     let id = row.read.attempt.step.row;
     let shard = dataset.shards.get(id.shard as usize)?;
-    let blob = dataset.audio.as_ref();
+    let blob = dataset.source(id.shard).audio.as_ref();
     let n_bytes = blob.and_then(|(k, _)| row.read.blobs.get(*k).and_then(RawBlob::n_bytes));
     Some(BadRow {
         shard: Arc::clone(shard.name()),

@@ -130,7 +130,7 @@ impl RowReader {
     fn readahead_tables(&self, dataset: &Dataset, task: &BatchTask) -> usize {
         let options = &self.context.options;
         let n_groups = task.groups.len();
-        if n_groups <= 1 || options.order.is_file_order() {
+        if n_groups <= 1 || options.is_file_order() {
             return 0;
         }
         let firsts = (0..n_groups).filter_map(|group| task.first_of(group));
@@ -138,7 +138,8 @@ impl RowReader {
         let Some(row) = missing.first() else { return 0 };
         let shard = |row: &WantedRow| dataset.shards.get(row.id.shard as usize);
         // Errors are left to the load.
-        let known = shard(row).map(|shard| shard.table_size(row.batch, &dataset.projection));
+        let projection = |row: &WantedRow| &dataset.source(row.id.shard).projection;
+        let known = shard(row).map(|shard| shard.table_size(row.batch, projection(row)));
         let size = self.tables.expected_bytes(known.and_then(Result::ok).flatten());
         if size == 0 || !self.tables.has_room(n_groups, size) {
             return 0;
@@ -146,7 +147,7 @@ impl RowReader {
         for row in missing {
             if let Some(shard) = shard(row) {
                 let table_row = row.table_row as usize;
-                shard.readahead_row(row.batch, table_row, &dataset.projection, |_, _| false);
+                shard.readahead_row(row.batch, table_row, projection(row), |_, _| false);
             }
         }
         let n_readers = options.n_readers().min(options.max_open_batches()).max(1);

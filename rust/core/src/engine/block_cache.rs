@@ -14,7 +14,6 @@ use std::{
 
 use super::{
     load_cache::{LoadCache, Lookup},
-    options::Options,
     table_cache::BatchId,
 };
 use crate::{
@@ -97,14 +96,13 @@ impl BlockCache {
     /// The block that a row's blob is read with; `None` where it is read by itself.
     pub(super) fn block_of(
         &self,
-        options: &Options,
+        order: &OrderSpec,
         table: &Table,
         batch: BatchId,
         (blob, table_row): (usize, usize),
         range: &Range<u64>,
         part: Option<Part>,
     ) -> Option<RowInBlock> {
-        let order = &options.order;
         if let Some(part) = part.filter(|part| part.count > 1) {
             return self.recording_of(order, (batch, blob, table_row), range, part);
         }

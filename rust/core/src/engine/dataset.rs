@@ -7,53 +7,43 @@ use std::{
 };
 
 use crate::{
-    batch::{ElementLayout, EventReader, check_supported},
-    error::{Error, Result},
-    hash::fnv1a,
+    batch::ElementLayout,
+    error::{Error, ErrorKind, Result},
     metrics::{RowCounts, ShardReads},
-    order::{Draws, Fingerprint, Order, Sampling, Step},
-    select::Selector,
-    shard::{Projection, Shard, audio_columns, check_class_names, open_all},
+    order::{Fingerprint, Order, Schedule, Step},
+    shard::{Shard, audio_columns, open_all},
     store::Store,
 };
-use gristmill_audio::{AudioSpec, Channels, Crop, SampleType, Windows};
+use gristmill_audio::{Channels, SampleType};
 
 use super::{
     Runtime,
-    bad_rows::PathColumn,
-    dataset_columns::{
-        added_columns, check_added, check_names, decoded_column, is_wanted, multi_hot_columns,
-        sources,
-    },
-    options::{AudioRequest, EventOptions, Options, Pick},
-    part_counts::{Progress, part_counts},
-    recording_file::RecordingFiles,
+    dataset_columns::{added_columns, check_added, decoded_column, multi_hot_columns, sources},
+    joined_columns::JoinedColumns,
+    options::{Options, SourceOptions},
+    part_counts::Progress,
+    source::{OpenedShards, Source, crop_words, order_of},
 };
 
-/// The opened shards, their order, and what is read of each row.
+/// The opened shards of a data set, or of all data sets of a mixture, their order, and what is read of
+/// each row.
 #[derive(Debug)]
 pub(super) struct Dataset {
+    /// Those of one data set after those of another.
     pub(super) shards: Vec<Shard>,
     /// The outcomes of each one's rows.
     pub(super) row_counts: Vec<RowCounts>,
     pub(super) order: Order,
-    pub(super) projection: Projection,
     /// The columns that are read row by row.
     pub(super) blobs: Vec<String>,
     pub(super) layout: ElementLayout,
-    /// The index of the blob that is decoded, and how.
-    pub(super) audio: Option<(usize, AudioSpec)>,
-    /// What reads the rows' events, and which of them are delivered.
-    pub(super) events: Option<(EventReader, Pick)>,
     /// The shape of a decoded row, if it is the same for all rows.
     pub(super) slot_shape: Option<Vec<usize>>,
     pub(super) fingerprint: Fingerprint,
-    /// The recordings' original paths, which are read for bad rows only.
-    pub(super) paths: Option<PathColumn>,
-    /// Where the recordings of rows without bytes lie; `None` where that was not said.
-    pub(super) files: Option<RecordingFiles>,
     /// The position at which the stream was resumed, as (epoch, index).
     pub(super) start: (u64, u64),
+    first_source: Source,
+    other_sources: Vec<Source>,
     /// The rows of the first batch, if they have blobs.
     urgent: Range<u64>,
     /// The index behind the last row of the stream; rows from there on only fill up the last batch.
@@ -70,63 +60,47 @@ impl Dataset {
         store: &Arc<Store>,
         progress: Option<&Progress>,
     ) -> Result<Self> {
-        let shards = open_all(store, &options.index_dir, &options.paths, options.n_openers())?;
+        let open = |source| OpenedShards::open(options, source, store);
+        let opened = options.sources.iter().map(open).collect::<Result<Vec<_>>>()?;
+        let joined = JoinedColumns::of(&opened)?;
+        let JoinedColumns { delivered, blobs, .. } = &joined;
+
+        let mut sources_of = Vec::with_capacity(opened.len());
+        let mut orders = Vec::with_capacity(opened.len());
+        let mut data_sets = Vec::with_capacity(opened.len());
+        let mut first_shard = 0;
+        for (k, (source, of)) in options.sources.iter().zip(&opened).enumerate() {
+            let class_ids = |projection: &_| joined.class_ids(k, projection);
+            let both = (options, source);
+            sources_of.push(Source::new(both, of, first_shard, (delivered, blobs), class_ids)?);
+            let order = order_of(&of.shards, both, of.audio.as_ref(), progress);
+            orders.push(order.map_err(|error| of_data_set(options, k, error))?);
+            let keys = of.shards.iter().map(Shard::key).collect();
+            data_sets.push((keys, crop_words(source)));
+            first_shard += of.shards.len() as u32;
+        }
+        let order = joined_order(options, orders)?;
+        let fingerprint = Fingerprint::new(&order, &data_sets);
+
+        let first_shards = sources_of.iter().map(|source| source.first_shard).collect();
+        let shards: Vec<Shard> = opened.into_iter().flat_map(|of| of.shards).collect();
         let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
-        let schema = first.schema();
         let named = |e: Error| e.in_shard(first.name());
-        let wanted = |name: &str| is_wanted(options, name);
-        let known: Vec<String> = audio_columns(schema).into_iter().map(|(name, _)| name).collect();
-        let audio = decoded_column(options, &known).map_err(named)?;
-        let decoded = audio.as_ref().map(|(name, _)| name);
-        // Naming a column in `audio` asks for it.
-        let columns = options.columns.as_ref().map(|columns| {
-            let extra = decoded.filter(|name| !columns.contains(name));
-            columns.iter().chain(extra).cloned().collect::<Vec<_>>()
-        });
-        let mut blobs: Vec<String> = known.into_iter().filter(|name| wanted(name)).collect();
-        blobs.extend(decoded.filter(|name| !blobs.contains(name)).cloned());
-        let is_all_decoded = blobs.iter().all(|name| Some(name) == decoded);
-        let has_files = options.root.is_some();
-        let project = if is_all_decoded && !has_files {
-            Projection::without_siblings
-        } else {
-            Projection::new
-        };
-        // Events are read with their row, whether they are delivered or not.
-        let event_columns = options.events.iter().flat_map(|events| events.columns.names());
-        let read = columns.as_ref().map(|columns| {
-            let extra = event_columns.filter(|name| !columns.contains(name));
-            columns.iter().chain(extra).cloned().collect::<Vec<_>>()
-        });
-        let projection = project(schema, read.as_deref(), &blobs).map_err(named)?;
-        check_supported(&projection.small_schema(), &options.styles).map_err(named)?;
-
-        let delivered = schema.fields().iter().map(|field| field.name().as_str());
-        let delivered: Vec<_> = delivered
-            .filter(|name| columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == name)))
-            .collect();
-        check_names(&delivered).map_err(named)?;
-        check_class_names(&shards, &delivered)?;
-
-        let events = options.events.as_ref().map(|events| {
-            let reader = EventReader::new(&projection.small_schema(), &events.columns);
-            reader.map(|reader| (reader, events.pick))
-        });
-        let events = events.transpose().map_err(named)?;
-        let order = order_of(&shards, options, audio.as_ref(), progress)?;
-        let keys: Vec<u64> = shards.iter().map(Shard::key).collect();
-        let fingerprint = Fingerprint::new(&order, &[(keys, crop_words(options))]);
-
-        let names = delivered.iter().map(|name| (*name).to_owned());
+        let mut sources_of = sources_of.into_iter();
+        let first_source =
+            sources_of.next().ok_or_else(|| Error::config("there are no data sets"))?;
+        let (projection, audio) = (&first_source.projection, &first_source.audio);
+        let decoded = audio.as_ref().and_then(|(k, _)| blobs.get(*k));
         let layout = ElementLayout {
-            columns: sources(names, &projection, &blobs, decoded),
+            columns: sources(delivered.iter().cloned(), projection, blobs, decoded),
             added: added_columns(options),
             styles: options.styles.clone(),
             multi_hot: Vec::new(),
+            first_shards,
         };
         let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
         options.styles.check(is_delivered).map_err(named)?;
-        let multi_hot = multi_hot_columns(&options.styles, schema, &projection).map_err(named)?;
+        let multi_hot = multi_hot_columns(&options.styles, &joined, projection).map_err(named)?;
         let layout = ElementLayout { multi_hot, ..layout };
         check_added(&layout).map_err(named)?;
         if options.with_crop && audio.is_none() {
@@ -135,12 +109,6 @@ impl Dataset {
                  audio=gm.Audio(\"column\", ...), or leave with_crop= out",
             ));
         }
-        let paths = audio.as_ref().and_then(|(name, _)| PathColumn::find(schema, name));
-        let with_path = decoded.filter(|_| paths.is_some());
-        let files = RecordingFiles::find(options.root.as_deref(), with_path, &projection)?;
-        let audio = audio.and_then(|(name, spec)| {
-            blobs.iter().position(|blob| *blob == name).map(|k| (k, spec))
-        });
         let slot_shape = audio.as_ref().and_then(|(_, spec)| {
             let (channels, frames) = spec.fixed_shape()?;
             Some(match spec.channels {
@@ -153,19 +121,34 @@ impl Dataset {
             shards,
             row_counts,
             order,
-            projection,
-            blobs,
+            blobs: joined.blobs,
             layout,
-            audio,
-            events,
             slot_shape,
             fingerprint,
-            paths,
-            files,
             start: (0, 0),
+            first_source,
+            other_sources: sources_of.collect(),
             urgent: 0..0,
             own_end: u64::MAX,
         })
+    }
+
+    /// The data set that has the shard of this number.
+    pub(super) fn source(&self, shard: u32) -> &Source {
+        let others = &self.other_sources;
+        let behind = others.partition_point(|source| source.first_shard <= shard);
+        behind.checked_sub(1).and_then(|k| others.get(k)).unwrap_or(&self.first_source)
+    }
+
+    /// Whether a column is decoded.
+    pub(super) fn is_decoding(&self) -> bool {
+        self.first_source.audio.is_some()
+    }
+
+    /// What is read and decoded of the first data set: the same columns, and audio of the same shape,
+    /// as of all others.
+    pub(super) fn first_source(&self) -> &Source {
+        &self.first_source
     }
 
     /// Sets the position at which the stream is resumed, and its urgent rows.
@@ -204,8 +187,12 @@ impl Dataset {
 
     /// The requests to each shard, and the outcomes of its rows.
     pub(super) fn reads(&self) -> Vec<ShardReads> {
-        let shards = self.shards.iter().zip(&self.row_counts);
-        shards.map(|(shard, rows)| ShardReads { rows: rows.rows(), ..shard.reads() }).collect()
+        let shards = self.shards.iter().zip(&self.row_counts).zip(0..);
+        let reads = |((shard, rows), number): ((&Shard, &RowCounts), u32)| {
+            let (data_set, _) = self.order.locate_shard(number);
+            ShardReads { rows: rows.rows(), data_set: data_set as u32, ..shard.reads() }
+        };
+        shards.map(reads).collect()
     }
 
     /// The shards of these rows of the stream, in the order in which they are needed.
@@ -214,12 +201,6 @@ impl Dataset {
         let steps = rows.map_while(|index| self.order.step(index));
         let new = steps.filter(|step| seen.insert(step.row.shard));
         new.filter_map(|step| self.shard(step).ok()).collect()
-    }
-
-    /// Whether a blob of this many bytes is a recording beyond the limit.
-    pub(super) fn is_too_long(&self, blob: usize, n_bytes: u64) -> bool {
-        let audio = self.audio.as_ref().filter(|(audio, _)| *audio == blob);
-        audio.is_some_and(|(_, spec)| spec.limits.check_bytes(n_bytes).is_err())
     }
 
     /// Bytes of one row's slot in a batch; 0 where rows have no slots.
@@ -231,80 +212,29 @@ impl Dataset {
 
     /// The type of decoded samples.
     pub(super) fn sample_type(&self) -> SampleType {
-        self.audio.as_ref().map_or(SampleType::F32, |(_, spec)| spec.sample_type)
+        self.first_source.audio.as_ref().map_or(SampleType::F32, |(_, spec)| spec.sample_type)
     }
 }
 
-/// The numbers that decide crops: those of format version 1 are the seed alone.
-fn crop_words(options: &Options) -> Vec<u64> {
-    let seed = options.crop_seed;
-    let AudioRequest::Decode { spec, .. } = &options.audio else { return vec![seed] };
-    match spec.crop {
-        Crop::Window { windows: Windows { seconds, hop_s, tail }, .. } => {
-            let rate_hz = spec.rate_hz.map_or(0, u64::from);
-            vec![seed, 1, seconds.to_bits(), hop_s.to_bits(), tail as u64, rate_hz]
-        }
-        Crop::Event(event) => {
-            let seconds = event.seconds.map_or(0, f64::to_bits);
-            let mut words = vec![seed, 2, seconds, event.place as u64];
-            if let Some(EventOptions { columns, pick }) = &options.events {
-                words.push(*pick as u64);
-                words.extend(columns.names().iter().map(|name| fnv1a(name.as_bytes())));
-            }
-            words
-        }
-        _ => vec![seed],
+/// The order of the data set, or of all of them in turn.
+fn joined_order(options: &Options, mut orders: Vec<Order>) -> Result<Order> {
+    match &options.mixture {
+        Some(mixture) => Order::mixed(orders, Schedule::new(&mixture.weights)?, mixture.stop),
+        None => orders.pop().ok_or_else(|| Error::config("there are no data sets")),
     }
 }
 
-fn order_of(
-    shards: &[Shard],
-    options: &Options,
-    audio: Option<&(String, AudioSpec)>,
-    progress: Option<&Progress>,
-) -> Result<Order> {
-    for &(number, expected) in &options.expected_rows {
-        let shard = shards.get(number as usize).filter(|shard| shard.n_rows() != expected);
-        if let Some(shard) = shard {
-            return Err(Error::config(format!(
-                "the quarantine file is of other data: it was written when {} had {expected} rows, \
-                 and now it has {}; scan the data again, or name the rows as (shard, row) pairs",
-                shard.name(),
-                shard.n_rows()
-            )));
+/// An error about the options of a data set, which says of which one of a mixture.
+fn of_data_set(options: &Options, k: usize, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Config(what) if options.mixture.is_some() => {
+            Error::config(format!("data set {k} of the mixture: {what}"))
         }
-    }
-    let selector = Selector {
-        shards,
-        index_dir: &options.index_dir,
-        n_threads: options.n_openers(),
-        limit: options.memory_budget,
-    };
-    let selected = selector.rows(&options.rows, &options.exclude)?;
-    let parts = match progress {
-        Some(progress) => part_counts(shards, &selected.rows, options, audio, progress)?,
-        None => None,
-    };
-    match (&options.weights, options.order.draws) {
-        // Without rows there is nothing to draw from, and the stream ends at once.
-        (Some(weights), Some(draws)) if !selected.rows.is_empty() => {
-            let weights = selector.weights(weights, &selected)?;
-            let (weights, per_epoch) = match &parts {
-                Some(parts) => (parts.drawable(weights), Some(parts.len())),
-                None => (weights, None),
-            };
-            let draws = Draws { per_epoch: draws.per_epoch.or(per_epoch), ..draws };
-            let sampling = Sampling::new(draws, weights)?;
-            Order::sampled(selected.rows, parts, &options.order, sampling)
-        }
-        _ => match parts {
-            Some(parts) => Order::of_parts(selected.rows, parts, &options.order),
-            None => Order::new(selected.rows, &options.order),
-        },
+        _ => error,
     }
 }
 
-/// The order of a data set, from the metadata of its shards. Where elements are parts of rows, it
+/// The order of a data set, or of a mixture, from the metadata of the shards. Where elements are parts of rows, it
 /// counts them, as opening a pipeline does; `cancel` ends that.
 ///
 /// # Errors
@@ -319,14 +249,19 @@ pub fn open_order(
     options.check()?;
     let store = options.store(&runtime.descriptors).with_cancel(Arc::clone(cancel));
     let store = Arc::new(store);
-    let shards = open_all(&store, &options.index_dir, &options.paths, options.n_openers())?;
-    let audio = match shards.first() {
-        Some(first) if options.has_parts() => {
-            let known: Vec<String> =
-                audio_columns(first.schema()).into_iter().map(|(name, _)| name).collect();
-            decoded_column(options, &known).map_err(|e| e.in_shard(first.name()))?
-        }
-        _ => None,
+    let order = |source: &SourceOptions| {
+        let shards = open_all(&store, &options.index_dir, &source.paths, options.n_openers())?;
+        let audio = match shards.first() {
+            Some(first) if source.has_parts() => {
+                let known = audio_columns(first.schema()).into_iter();
+                let known: Vec<String> = known.map(|(name, _)| name).collect();
+                decoded_column(options, source, &known).map_err(|e| e.in_shard(first.name()))?
+            }
+            _ => None,
+        };
+        order_of(&shards, (options, source), audio.as_ref(), Some(progress))
     };
-    order_of(&shards, options, audio.as_ref(), Some(progress))
+    let orders = options.sources.iter().enumerate();
+    let orders = orders.map(|(k, source)| order(source).map_err(|e| of_data_set(options, k, e)));
+    joined_order(options, orders.collect::<Result<_>>()?)
 }

@@ -2,30 +2,33 @@
 
 use std::collections::HashSet;
 
-use super::options::{AudioRequest, OnError, Options, Remainder};
+use super::{
+    joined_columns::JoinedColumns,
+    options::{AudioRequest, OnError, Options, Remainder, SourceOptions},
+};
 use crate::{
     batch::{AddedColumn, Classes, ColumnSource, ElementLayout, MultiHot, Styles},
     error::{Error, Result},
-    shard::{Projection, class_names_of},
+    shard::Projection,
 };
-use arrow_schema::Schema;
-use gristmill_audio::{AudioSpec, Budget, Channels, Crop, Pad};
+use gristmill_audio::{AudioSpec, Budget, Channels, Pad};
 
 /// Whether the options ask for the column of this name.
-pub(super) fn is_wanted(options: &Options, name: &str) -> bool {
-    options.columns.as_ref().is_none_or(|columns| columns.iter().any(|column| column == name))
+pub(super) fn is_wanted(source: &SourceOptions, name: &str) -> bool {
+    source.columns.as_ref().is_none_or(|columns| columns.iter().any(|column| column == name))
 }
 
 /// The column that is decoded, of those that the features call audio, and how.
 pub(super) fn decoded_column(
     options: &Options,
+    source: &SourceOptions,
     known: &[String],
 ) -> Result<Option<(String, AudioSpec)>> {
-    let audio = match &options.audio {
+    let audio = match &source.audio {
         AudioRequest::Encoded => None,
         AudioRequest::Auto => {
             let whole = AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
-            let asked = known.iter().filter(|name| is_wanted(options, name));
+            let asked = known.iter().filter(|name| is_wanted(source, name));
             let asked: Vec<_> = asked.cloned().collect();
             match asked.as_slice() {
                 [] => None,
@@ -119,7 +122,7 @@ pub(super) fn sources(
 /// The columns that become arrays of 0 and 1, with their classes.
 pub(super) fn multi_hot_columns(
     styles: &Styles,
-    schema: &Schema,
+    joined: &JoinedColumns,
     projection: &Projection,
 ) -> Result<Vec<(String, MultiHot)>> {
     let small = projection.small_schema();
@@ -129,7 +132,7 @@ pub(super) fn multi_hot_columns(
         })?;
         let classes = match classes {
             Some(classes) => classes.clone(),
-            None => class_names_of(schema, name, name).map(Classes::Names).ok_or_else(|| {
+            None => joined.class_names(name).map(Classes::Names).ok_or_else(|| {
                 let reason = format!(
                     "the shards do not tell the classes of this column; write how many there are: \
                      multi_hot={{{name:?}: 10}}, or their names"
@@ -147,16 +150,17 @@ pub(super) fn added_columns(options: &Options) -> Vec<AddedColumn> {
     use AddedColumn as A;
     let mut added = Vec::new();
     if options.with_row_id {
+        added.extend(options.mixture.is_some().then_some(A::DataSet));
         added.extend([A::Shard, A::Row]);
     }
     if options.with_crop {
         added.extend([A::CropStart, A::CropFrames]);
-        match &options.audio {
-            AudioRequest::Decode { spec, .. } if matches!(spec.crop, Crop::Window { .. }) => {
-                added.extend([A::Window, A::NWindows]);
-            }
-            _ if options.events.is_some() => added.extend([A::Event, A::NEvents]),
-            _ => {}
+        // Of a mixture's parts of rows, those that all data sets have.
+        let of_all = |has: fn(&SourceOptions) -> bool| options.sources.iter().all(has);
+        if of_all(SourceOptions::has_windows) {
+            added.extend([A::Window, A::NWindows]);
+        } else if of_all(|source| source.events.is_some()) {
+            added.extend([A::Event, A::NEvents]);
         }
     }
     if options.on_error == OnError::Mask || options.remainder == Remainder::Pad {

@@ -100,7 +100,7 @@ impl RowDecoder {
         Decoded::Row(match decoded {
             Ok(audio) => {
                 if let Some(counts) = counts {
-                    counts.good(audio.damage.is_some());
+                    counts.good(audio.damage.is_some(), took);
                 }
                 row.crop = audio.crop;
                 row.finish(dataset, account, audio.value, audio.damage)
@@ -141,14 +141,15 @@ impl RowDecoder {
         row: &mut DecodedRow,
         slot: &mut Option<AlignedBuf>,
     ) -> Result<DecodedAudio> {
-        let Some((k, spec)) = &dataset.audio else {
+        let step = row.read.attempt.step;
+        let source = dataset.source(step.row.shard);
+        let Some((k, spec)) = &source.audio else {
             let (value, crop) = (BlobValue::Null, RowCrop::default());
             return Ok(DecodedAudio { value, crop, damage: None });
         };
-        let step = row.read.attempt.step;
         let id = step.row;
         let shard = dataset.shards.get(id.shard as usize);
-        let row_spec = RowSpec::new(dataset, spec, &row.read, self.context.options.crop_seed)?;
+        let row_spec = RowSpec::new(dataset, spec, &row.read)?;
         let spec = row_spec.spec(spec);
         let blob = row.read.blobs.get(*k);
         let Some(bytes) = blob.and_then(RawBlob::as_slice) else {
@@ -182,7 +183,7 @@ impl RowDecoder {
             let permit: Permit = decoding.split(plan.n_bytes());
             (Some(BlobValue::Own(Buffer::with_permit(buf, permit), shape)), report)
         };
-        report.check_missing(codec, self.context.options.max_missing)?;
+        report.check_missing(codec, source.max_missing)?;
         let damage = (!report.damage.is_empty()).then(|| {
             let shard = shard.map(|shard| Arc::clone(shard.name())).unwrap_or_default();
             Box::new(DamagedRow { shard, row: id.row, codec, report })
@@ -226,7 +227,7 @@ impl DecodedRow {
         audio: BlobValue,
         damage: Option<Box<DamagedRow>>,
     ) -> Result<Row> {
-        let decoded = dataset.audio.as_ref().map(|(k, _)| *k);
+        let decoded = dataset.first_source().audio.as_ref().map(|(k, _)| *k);
         self.with_blobs(decoded.map(|k| (k, audio)), account, damage)
     }
 
@@ -259,7 +260,7 @@ fn masked(dataset: &Dataset, slot: &mut Option<AlignedBuf>) -> BlobValue {
         slot.as_bytes_mut().fill(0);
         return BlobValue::Slot(slot);
     }
-    let shape = match dataset.audio.as_ref().map(|(_, spec)| spec.channels) {
+    let shape = match dataset.first_source().audio.as_ref().map(|(_, spec)| spec.channels) {
         Some(Channels::Exact(n)) => vec![usize::from(n), 0],
         Some(Channels::Keep) => vec![1, 0],
         Some(Channels::Mono) | None => vec![0],

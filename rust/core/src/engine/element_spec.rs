@@ -19,12 +19,14 @@ use gristmill_audio::Channels;
 pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String, ColumnSpec)>> {
     options.check()?;
     let mut first = options.clone();
-    first.paths.truncate(1);
-    first.exclude.clear();
-    first.expected_rows.clear();
+    for source in &mut first.sources {
+        source.paths.truncate(1);
+        source.exclude.clear();
+        source.expected_rows.clear();
+    }
     let store = Arc::new(first.store(&runtime.descriptors));
     let dataset = Dataset::open(&first, &store, None)?;
-    let small = dataset.projection.small_schema();
+    let small = dataset.first_source().projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let single = options.batch_size.is_none();
     let bytes = || match options.binary {
@@ -81,7 +83,7 @@ fn samples_shape(dataset: &Dataset) -> Vec<Option<usize>> {
     if let Some(shape) = &dataset.slot_shape {
         return shape.iter().copied().map(Some).collect();
     }
-    match dataset.audio.as_ref().map(|(_, spec)| spec.channels) {
+    match dataset.first_source().audio.as_ref().map(|(_, spec)| spec.channels) {
         Some(Channels::Mono) | None => vec![None],
         Some(Channels::Keep) => vec![None, None],
         Some(Channels::Exact(n)) => vec![Some(usize::from(n)), None],

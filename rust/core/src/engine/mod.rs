@@ -22,6 +22,7 @@ mod decoders;
 #[cfg_attr(not(feature = "bench"), allow(dead_code, unreachable_pub))] // then only for its test
 mod drive;
 mod element_spec;
+mod joined_columns;
 mod load_cache;
 mod options;
 mod part_counts;
@@ -35,6 +36,7 @@ mod row_reader;
 mod row_spec;
 mod row_task;
 mod shared_queue;
+mod source;
 mod stats;
 mod table_cache;
 
@@ -52,7 +54,8 @@ pub use dataset::open_order;
 pub use drive::pass_rows;
 pub use element_spec::element_spec;
 pub use options::{
-    AudioRequest, EventOptions, OnError, Options, Pick, Remainder, default_requests, max_open_rows,
+    AudioRequest, EventOptions, MixtureOptions, OnError, Options, Pick, Remainder, SourceOptions,
+    default_requests, max_open_rows,
 };
 pub use part_counts::Progress;
 pub use queue::Next;
@@ -159,7 +162,7 @@ impl Pipeline {
     pub fn start(options: Options, start: Start, runtime: &Runtime) -> Result<Self> {
         options.check()?;
         let options = options.resolved();
-        if !matches!(options.audio, AudioRequest::Encoded) {
+        if options.is_decoding() {
             warm_up();
         }
         let (budget, max_referenced) = (options.memory_budget, options.max_referenced_table());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{
     batch::{Binary, EventColumns, Styles},
     error::{Error, Result},
-    order::OrderSpec,
+    order::{OrderSpec, Stop},
     select::{RowSpec, WeightSpec},
     shard::IndexDir,
     store::{DescriptorCache, Store},
@@ -16,33 +16,12 @@ use gristmill_audio::{AudioSpec, Crop};
 /// All options of a pipeline. Plain data: making one opens nothing.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The shards, in the order in which their rows are numbered.
-    pub paths: Vec<PathBuf>,
-    /// The columns wanted, `None` for all.
-    pub columns: Option<Vec<String>>,
-    /// Which column is decoded, and how.
-    pub audio: AudioRequest,
-    /// The folder of the recordings of rows that hold a path and no bytes.
-    pub root: Option<PathBuf>,
-    /// Where the events are found, if the crop is about events.
-    pub events: Option<EventOptions>,
-    /// Order, epochs, and the part of them that is delivered here.
-    pub order: OrderSpec,
-    /// The seed of random crops.
-    pub crop_seed: u64,
-    /// Which rows take part, beside those that are left out.
-    pub rows: RowSpec,
-    /// The weights of rows that are drawn, where the order has draws.
-    pub weights: Option<WeightSpec>,
-    /// (shard, row) pairs that are left out.
-    pub exclude: Vec<(u32, u64)>,
-    /// (shard, number of rows) pairs: another number means that `exclude` is of other data.
-    pub expected_rows: Vec<(u32, u64)>,
+    /// The data set, or several that are mixed.
+    pub sources: Vec<SourceOptions>,
+    /// How they are mixed; `None` for one that is not.
+    pub mixture: Option<MixtureOptions>,
     /// The policy for rows whose audio cannot be used.
     pub on_error: OnError,
-    /// The largest share of a row's frames, 0 to 1, that may be missing; `None` is any. Only rows that
-    /// are decoded without `strict` can have missing frames.
-    pub max_missing: Option<f64>,
     /// Rows in a batch; `None` delivers single rows.
     pub batch_size: Option<usize>,
     /// A short last batch.
@@ -69,6 +48,45 @@ pub struct Options {
     pub retries: u32,
     /// Whether what was read stays in the operating system's page cache.
     pub page_cache: bool,
+}
+
+/// Which rows of one data set there are, in which order, and what is read of them.
+#[derive(Clone, Debug)]
+pub struct SourceOptions {
+    /// The shards, in the order in which their rows are numbered.
+    pub paths: Vec<PathBuf>,
+    /// The columns wanted, `None` for all.
+    pub columns: Option<Vec<String>>,
+    /// Which column is decoded, and how.
+    pub audio: AudioRequest,
+    /// The folder of the recordings of rows that hold a path and no bytes.
+    pub root: Option<PathBuf>,
+    /// Where the events are found, if the crop is about events.
+    pub events: Option<EventOptions>,
+    /// Order, epochs, and the part of them that is delivered here.
+    pub order: OrderSpec,
+    /// The seed of random crops.
+    pub crop_seed: u64,
+    /// Which rows take part, beside those that are left out.
+    pub rows: RowSpec,
+    /// The weights of rows that are drawn, where the order has draws.
+    pub weights: Option<WeightSpec>,
+    /// (shard, row) pairs that are left out.
+    pub exclude: Vec<(u32, u64)>,
+    /// (shard, number of rows) pairs: another number means that `exclude` is of other data.
+    pub expected_rows: Vec<(u32, u64)>,
+    /// The largest share of a row's frames, 0 to 1, that may be missing; `None` is any. Only rows that
+    /// are decoded without `strict` can have missing frames.
+    pub max_missing: Option<f64>,
+}
+
+/// How several data sets are mixed.
+#[derive(Clone, Debug)]
+pub struct MixtureOptions {
+    /// Their weights: see [`Schedule`](crate::order::Schedule).
+    pub weights: Vec<u64>,
+    /// When the mixture ends.
+    pub stop: Stop,
 }
 
 /// What becomes of a short last batch.
@@ -203,15 +221,25 @@ impl Options {
         self.n_requests.unwrap_or_else(|| default_requests(self.n_threads()))
     }
 
-    /// Whether elements may be parts of rows.
-    pub(crate) fn has_parts(&self) -> bool {
-        let AudioRequest::Decode { spec, .. } = &self.audio else { return false };
-        matches!(spec.crop, Crop::Window { .. } | Crop::Event(_))
-    }
-
     /// Whether rows are decoded.
     pub(crate) fn is_decoding(&self) -> bool {
-        !matches!(self.audio, AudioRequest::Encoded)
+        self.sources.iter().any(|source| !matches!(source.audio, AudioRequest::Encoded))
+    }
+
+    /// Whether no part of the stream's end is ever delivered.
+    pub fn is_endless(&self) -> bool {
+        let weight = |k| self.mixture.as_ref().and_then(|mixture| mixture.weights.get(k));
+        let mut comes = self.sources.iter().enumerate().filter(|(k, _)| weight(*k) != Some(&0));
+        let is_endless = |(_, source): (usize, &SourceOptions)| source.order.epochs.is_none();
+        match &self.mixture {
+            Some(MixtureOptions { stop: Stop::All, .. }) => comes.any(is_endless),
+            _ => comes.all(is_endless),
+        }
+    }
+
+    /// Whether neighbouring rows of the shards are delivered one after another.
+    pub(crate) fn is_file_order(&self) -> bool {
+        matches!(self.sources.as_slice(), [source] if source.order.is_file_order())
     }
 
     /// Threads that open shards at the start, most of the time waiting for storage.
@@ -224,15 +252,14 @@ impl Options {
     /// of one or two.
     pub(crate) fn max_referenced_table(&self) -> usize {
         let rows = self.max_open_batches().saturating_mul(self.rows_per_batch());
-        let is_scattered = self.order.draws.is_some() || self.order.is_list;
-        let n_tables = match self.order.shuffle {
-            _ if is_scattered => rows,
-            None => return usize::MAX,
-            Some(shuffle) => shuffle.window.map_or(rows, |window| {
-                rows.min(usize::try_from(window.streams.saturating_mul(2)).unwrap_or(rows))
-            }),
-        };
-        self.memory_budget / 8 / n_tables.max(1)
+        let n_tables = |source: &SourceOptions| source.n_tables(rows);
+        let scattered: usize = self.sources.iter().filter_map(n_tables).sum();
+        if scattered == 0 {
+            return usize::MAX;
+        }
+        // Those in file order have one or two.
+        let n_tables = scattered.saturating_add(2 * self.sources.len() - 2);
+        self.memory_budget / 8 / n_tables.min(rows).max(1)
     }
 
     /// How a pipeline with these options reads.
@@ -254,10 +281,47 @@ impl Options {
             ("num_requests", self.n_requests.unwrap_or(1) > 0),
             ("prefetch_batches", self.prefetch_batches > 0),
             ("memory_budget", self.memory_budget > 0),
-            ("epochs", self.order.epochs.unwrap_or(1) > 0),
         ];
         if let Some((name, _)) = positive.iter().find(|(_, is_positive)| !is_positive) {
             return Err(Error::config(format!("{name} must be at least 1")));
+        }
+        let is_mixture = self.mixture.is_some();
+        if self.sources.is_empty() || (self.sources.len() > 1 && !is_mixture) {
+            return Err(Error::config("there is one data set, or several that are mixed"));
+        }
+        self.sources.iter().try_for_each(SourceOptions::check)
+    }
+}
+
+impl SourceOptions {
+    /// Whether elements may be parts of rows.
+    pub(crate) fn has_parts(&self) -> bool {
+        self.has_windows() || self.events.is_some()
+    }
+
+    /// Whether elements are windows of recordings.
+    pub(crate) fn has_windows(&self) -> bool {
+        let AudioRequest::Decode { spec, .. } = &self.audio else { return false };
+        matches!(spec.crop, Crop::Window { .. })
+    }
+
+    /// The most tables to which `rows` rows may refer; `None` in file order.
+    fn n_tables(&self, rows: usize) -> Option<usize> {
+        let OrderSpec { draws, is_list, shuffle, .. } = &self.order;
+        let window = match shuffle {
+            _ if draws.is_some() || *is_list => None,
+            None => return None,
+            Some(shuffle) => shuffle.window,
+        };
+        let of_window = window.map_or(rows, |window| {
+            usize::try_from(window.streams.saturating_mul(2)).unwrap_or(rows)
+        });
+        Some(rows.min(of_window).max(1))
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.order.epochs == Some(0) {
+            return Err(Error::config("epochs must be at least 1"));
         }
         if self.paths.is_empty() {
             return Err(Error::config("there are no shards: paths is empty"));

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use super::options::{Options, Pick};
+use super::options::{EventOptions, Options, Pick, SourceOptions};
 use crate::{
     batch::EventReader,
     error::{Error, ErrorKind, Result},
@@ -49,7 +49,7 @@ impl Progress {
 pub(super) fn part_counts(
     shards: &[Shard],
     rows: &Rows,
-    options: &Options,
+    (options, source): (&Options, &SourceOptions),
     audio: Option<&(String, AudioSpec)>,
     progress: &Progress,
 ) -> Result<Option<PartCounts>> {
@@ -80,10 +80,10 @@ pub(super) fn part_counts(
             (PartCounts::new(row_ids().map(|id| count(of(id))))?, nothing)
         }
         Crop::Event(_) => {
-            let Some(events) = options.events.as_ref().filter(|e| e.pick == Pick::All) else {
+            let Some(events) = source.events.as_ref().filter(|e| e.pick == Pick::All) else {
                 return Ok(None);
             };
-            let counts = per_shard.event_counts(&events.columns.names())?;
+            let counts = per_shard.event_counts(events)?;
             let of = |id: crate::order::RowId| {
                 let counts = counts.get(id.shard as usize);
                 counts.and_then(|counts| counts.get(id.row as usize).copied()).unwrap_or(1)
@@ -188,11 +188,10 @@ impl Pass<'_> {
     }
 
     /// The number of events of each row; 1 for a bad row.
-    fn event_counts(&self, names: &[&String]) -> Result<Vec<Vec<u64>>> {
+    fn event_counts(&self, events: &EventOptions) -> Result<Vec<Vec<u64>>> {
         let Some(first) = self.shards.first() else { return Ok(Vec::new()) };
-        let columns: Vec<String> = names.iter().map(|name| (*name).clone()).collect();
+        let columns: Vec<String> = events.columns.names().into_iter().cloned().collect();
         let projection = Projection::new(first.schema(), Some(&columns), &[])?;
-        let Some(events) = &self.options.events else { return Ok(Vec::new()) };
         let reader = EventReader::new(&projection.small_schema(), &events.columns)?;
         let named = columns.iter().map(|name| fnv1a(name.as_bytes()));
         let key = hash(&std::iter::once(2).chain(named).collect::<Vec<_>>());

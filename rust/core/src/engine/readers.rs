@@ -249,7 +249,7 @@ impl Readers {
             }
         }
         match RowReader::finish(*row) {
-            Ok(read) if dataset.audio.is_some() => {
+            Ok(read) if dataset.is_decoding() => {
                 self.context.update(|queue| queue.push_read(index, read));
             }
             // Handing a row over that is not decoded would take longer than finishing it here.
@@ -286,7 +286,7 @@ impl Readers {
             queue.first_unfinished()
         });
         let options = &self.context.options;
-        if options.order.is_file_order()
+        if options.is_file_order()
             && let Ok(step) = dataset.step(unfinished)
             && let Ok(shard) = dataset.shard(step)
             && let Some((batch, _)) = shard.locate(step.row.row)

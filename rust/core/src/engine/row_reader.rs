@@ -10,6 +10,7 @@ use super::{
     queue::WaitFor,
     recording_file,
     row_task::{Attempt, BlobLocation, EncodedRow, Located, RawBlob, ReadStage, RowTask, copy_of},
+    source::Source,
     table_cache::{BatchId, TableCache},
 };
 use crate::{
@@ -95,7 +96,10 @@ impl RowReader {
                     if wait.is_some() {
                         return Ok(wait);
                     }
-                    let n_bytes = decoding_bytes(dataset, &located.blobs);
+                    let source = dataset.source(row.attempt.step.row.shard);
+                    let has_slots = dataset.slot_shape.is_some();
+                    let n_bytes =
+                        if has_slots { 0 } else { decoding_bytes(source, &located.blobs) };
                     let stage = std::mem::replace(&mut row.stage, ReadStage::Table);
                     let ReadStage::Blobs(located) = stage else { return Ok(None) };
                     row.stage = ReadStage::Decoding(Located { permit: None, ..located });
@@ -130,13 +134,14 @@ impl RowReader {
         dataset: &Dataset,
         shard: &Shard,
         index: u64,
-        ((_, batch), table_row): (BatchId, usize),
+        ((shard_number, batch), table_row): (BatchId, usize),
     ) {
-        let has_blocks = self.blocks.is_some() && self.context.options.order.is_nearly_file_order();
+        let source = dataset.source(shard_number);
+        let has_blocks = self.blocks.is_some() && source.order.is_nearly_file_order();
         let wanted = |k, n_bytes| {
-            (!has_blocks || n_bytes >= BlobBlock::SMALL_BLOB) && !dataset.is_too_long(k, n_bytes)
+            (!has_blocks || n_bytes >= BlobBlock::SMALL_BLOB) && !source.is_too_long(k, n_bytes)
         };
-        let has_all = shard.readahead_row(batch, table_row, &dataset.projection, wanted);
+        let has_all = shard.readahead_row(batch, table_row, &source.projection, wanted);
         if has_all && !has_blocks && dataset.is_urgent(index) {
             self.events.requested(index);
         }
@@ -150,15 +155,16 @@ impl RowReader {
         batch: BatchId,
         permit: Option<Permit>,
     ) -> Result<TableLookup> {
-        let projection = &dataset.projection;
+        let Source { projection, class_ids, .. } = dataset.source(batch.0);
         if let Some(permit) = permit {
             let budget = self.context.options.memory_budget;
             let known = shard.table_size(batch.1, projection)?;
             let loaded = self.tables.load(batch, known, permit, |on_size| {
                 let metrics = &self.context.metrics;
-                metrics
-                    .tables
-                    .time(|| shard.load_table_within(batch.1, projection, budget, on_size))
+                metrics.tables.time(|| {
+                    let table = shard.load_table_within(batch.1, projection, budget, on_size)?;
+                    class_ids.apply(table)
+                })
             });
             self.events.load_ended();
             if let Some(table) = loaded? {
@@ -190,15 +196,16 @@ impl RowReader {
         (batch, table_row): (BatchId, usize),
         attempt: &Attempt,
     ) -> Result<(Located, Option<WaitFor>)> {
-        let Context { account, options, .. } = &*self.context;
+        let account = &self.context.account;
+        let source = dataset.source(batch.0);
         let is_heavy = self.tables.is_heavy(&table);
         let mut n_bytes = 0_u64;
         let mut pending = VecDeque::with_capacity(dataset.blobs.len());
         for k in 0..dataset.blobs.len() {
             pending.push_back(match table.blob(k, table_row).filter(|_| !attempt.is_padding) {
                 None if attempt.is_padding => BlobLocation::Loaded(RawBlob::Null),
-                None => match self.own_file(dataset, k, &table, table_row)? {
-                    Some(Ok(file)) if dataset.is_too_long(k, file.len()) => {
+                None => match self.own_file(source, k, &table, table_row)? {
+                    Some(Ok(file)) if source.is_too_long(k, file.len()) => {
                         BlobLocation::Loaded(RawBlob::TooLong(file.len()))
                     }
                     Some(Ok(file)) => {
@@ -212,13 +219,13 @@ impl RowReader {
                     BlobLocation::Loaded(RawBlob::Own(copy_of(&buffer, account)?))
                 }
                 Some(Blob::Bytes(buffer)) => BlobLocation::Loaded(RawBlob::Shared(buffer)),
-                Some(Blob::Range(range)) if dataset.is_too_long(k, range.end - range.start) => {
+                Some(Blob::Range(range)) if source.is_too_long(k, range.end - range.start) => {
                     BlobLocation::Loaded(RawBlob::TooLong(range.end - range.start))
                 }
                 Some(Blob::Range(range)) => {
                     let (place, part) = ((k, table_row), attempt.step.part);
                     let block = self.blocks.as_ref().and_then(|blocks| {
-                        blocks.block_of(options, &table, batch, place, &range, part)
+                        blocks.block_of(&source.order, &table, batch, place, &range, part)
                     });
                     if !block.as_ref().is_some_and(|row| row.is_shared) {
                         n_bytes = n_bytes.saturating_add(range.end - range.start);
@@ -245,13 +252,13 @@ impl RowReader {
     /// The file that a row without bytes names; `None` where it names none, or none is wanted.
     fn own_file(
         &self,
-        dataset: &Dataset,
+        source: &Source,
         blob: usize,
         table: &Table,
         table_row: usize,
     ) -> Result<Option<Result<RangeReader, Reason>>> {
-        match &dataset.files {
-            Some(files) if dataset.audio.as_ref().is_some_and(|(audio, _)| *audio == blob) => {
+        match &source.files {
+            Some(files) if source.audio.as_ref().is_some_and(|(audio, _)| *audio == blob) => {
                 files.of_row(&self.context.store, table, table_row)
             }
             _ => Ok(None),
@@ -335,11 +342,9 @@ impl RowReader {
     }
 }
 
-/// The bytes that decoding takes, by the recording's header, where rows have no slots.
-fn decoding_bytes(dataset: &Dataset, blobs: &[RawBlob]) -> usize {
-    let Some((k, spec)) = dataset.audio.as_ref().filter(|_| dataset.slot_shape.is_none()) else {
-        return 0;
-    };
+/// The bytes that decoding takes where rows have no slots, by the recording's header.
+fn decoding_bytes(source: &Source, blobs: &[RawBlob]) -> usize {
+    let Some((k, spec)) = &source.audio else { return 0 };
     let bytes = blobs.get(*k).and_then(RawBlob::as_slice);
     bytes.and_then(|bytes| audio::probe(bytes).ok()).map_or(0, |info| decoded_bytes(spec, &info))
 }

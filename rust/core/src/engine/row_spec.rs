@@ -38,15 +38,14 @@ impl RowSpec {
         dataset: &Dataset,
         spec: &AudioSpec,
         row: &EncodedRow,
-        crop_seed: u64,
     ) -> Result<Self, DecodeError> {
         let step = row.attempt.step;
-        let draw = draw(dataset, step, crop_seed);
+        let draw = draw(dataset, step);
         let part = step.part.map(|part| (part.number, part.count));
         let (number, count) = part.unwrap_or_default();
         let crop = RowCrop { number, count, ..RowCrop::default() };
         let with = |crop| Some(AudioSpec { crop, ..spec.clone() });
-        match (spec.crop, &dataset.events) {
+        match (spec.crop, &dataset.source(step.row.shard).events) {
             (Crop::Window { windows, .. }, _) => {
                 let own = with(Crop::Window { windows, number });
                 Ok(Self { own, draw, crop })
@@ -71,8 +70,8 @@ impl RowSpec {
 }
 
 /// The number that is drawn for a row, or for one of its parts, in an epoch.
-pub(super) fn draw(dataset: &Dataset, step: Step, crop_seed: u64) -> u64 {
+pub(super) fn draw(dataset: &Dataset, step: Step) -> u64 {
     let id = step.row;
     let key = dataset.shards.get(id.shard as usize).map_or(0, Shard::key);
-    step.draw(crop_seed, key)
+    step.draw(dataset.source(id.shard).crop_seed, key)
 }

@@ -11,6 +11,7 @@ pub(crate) struct RowCounts {
     decoded: AtomicU64,
     bad: AtomicU64,
     damaged: AtomicU64,
+    ns: AtomicU64,
     bad_ns: AtomicU64,
 }
 
@@ -24,13 +25,16 @@ pub struct ShardRows {
     pub bad: u64,
     /// Those that were used although they are damaged.
     pub damaged: u64,
+    /// Thread time spent on decoding all of them.
+    pub busy: Duration,
     /// Thread time spent on decoding bad ones.
     pub bad_busy: Duration,
 }
 
 impl RowCounts {
-    /// A row was used.
-    pub(crate) fn good(&self, is_damaged: bool) {
+    /// A row was used, on which this time was spent.
+    pub(crate) fn good(&self, is_damaged: bool, took: Duration) {
+        self.ns.fetch_add(took.as_nanos() as u64, Relaxed);
         self.decoded.fetch_add(1, Relaxed);
         self.damaged.fetch_add(is_damaged.into(), Relaxed);
     }
@@ -39,6 +43,7 @@ impl RowCounts {
     pub(crate) fn bad(&self, took: Duration) {
         self.decoded.fetch_add(1, Relaxed);
         self.bad.fetch_add(1, Relaxed);
+        self.ns.fetch_add(took.as_nanos() as u64, Relaxed);
         self.bad_ns.fetch_add(took.as_nanos() as u64, Relaxed);
     }
 
@@ -48,6 +53,7 @@ impl RowCounts {
             decoded: self.decoded.load(Relaxed),
             bad: self.bad.load(Relaxed),
             damaged: self.damaged.load(Relaxed),
+            busy: Duration::from_nanos(self.ns.load(Relaxed)),
             bad_busy: Duration::from_nanos(self.bad_ns.load(Relaxed)),
         }
     }
@@ -60,11 +66,11 @@ mod tests {
     #[test]
     fn rows_are_counted_by_outcome() {
         let counts = RowCounts::default();
-        counts.good(false);
-        counts.good(true);
+        counts.good(false, Duration::from_millis(1));
+        counts.good(true, Duration::from_millis(2));
         counts.bad(Duration::from_millis(3));
-        let wanted =
-            ShardRows { decoded: 3, bad: 1, damaged: 1, bad_busy: Duration::from_millis(3) };
+        let (busy, bad_busy) = (Duration::from_millis(6), Duration::from_millis(3));
+        let wanted = ShardRows { decoded: 3, bad: 1, damaged: 1, busy, bad_busy };
         assert_eq!(counts.rows(), wanted);
     }
 }

@@ -137,6 +137,8 @@ pub struct ShardReads {
     pub busy: Duration,
     /// Its rows, if they are decoded.
     pub rows: ShardRows,
+    /// The number of its data set in a mixture.
+    pub data_set: u32,
 }
 
 /// All statistics of a pipeline.

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Schema};
 use super::cell::{Cells, Kind};
 use crate::{
     error::{Error, Result},
-    shard::{Projection, Shard, check_class_names, class_names_of},
+    shard::{Projection, Shard, check_class_names},
     threads,
 };
 
@@ -54,8 +54,7 @@ impl Column {
             let those = "booleans, numbers, strings, binary values, dates or times";
             Error::schema(name, format!("{what}; name one of {those}{lists}"))
         })?;
-        check_class_names(shards, &[&top])?;
-        let classes = shards.iter().find_map(|shard| class_names_of(shard.schema(), &top, name));
+        let classes = check_class_names(shards, &[&top])?.remove(name);
         Ok(Self {
             name: name.to_owned(),
             top,

@@ -56,7 +56,7 @@ fn features(schema: &Schema) -> Option<Value> {
 pub(crate) type ClassNames = BTreeMap<String, Vec<String>>;
 
 /// The class names of all `ClassLabel` features in these columns, at any depth.
-pub(crate) fn class_names(schema: &Schema, columns: &[&str]) -> ClassNames {
+fn class_names(schema: &Schema, columns: &[&str]) -> ClassNames {
     let mut found = ClassNames::new();
     let features = features(schema);
     for name in columns {
@@ -65,11 +65,6 @@ pub(crate) fn class_names(schema: &Schema, columns: &[&str]) -> ClassNames {
         }
     }
     found
-}
-
-/// The class names of the `ClassLabel` at this dotted path in the column `top`.
-pub(crate) fn class_names_of(schema: &Schema, top: &str, path: &str) -> Option<Vec<String>> {
-    class_names(schema, &[top]).remove(path)
 }
 
 /// A feature is an object with a `_type`, a list has its items' `feature` or is an array of one, and
@@ -103,13 +98,14 @@ fn add_class_names(feature: &Value, path: String, found: &mut ClassNames) {
     }
 }
 
-/// Refuses shards whose labels in these columns mean different classes. A shard without names for
-/// a column fits any.
+/// The class names of the labels in these columns. A shard without names for a column fits any.
+///
+/// Refuses shards whose labels mean different classes.
 ///
 /// # Errors
 ///
 /// `Schema` with the class names of both shards.
-pub(crate) fn check_class_names(shards: &[Shard], columns: &[&str]) -> Result<()> {
+pub(crate) fn check_class_names(shards: &[Shard], columns: &[&str]) -> Result<ClassNames> {
     let mut first: BTreeMap<String, (&Arc<str>, Vec<String>)> = BTreeMap::new();
     let mut last_metadata = None;
     for shard in shards {
@@ -135,7 +131,7 @@ pub(crate) fn check_class_names(shards: &[Shard], columns: &[&str]) -> Result<()
             }
         }
     }
-    Ok(())
+    Ok(first.into_iter().map(|(column, (_, names))| (column, names)).collect())
 }
 
 /// The most classes of a list that a message shows.

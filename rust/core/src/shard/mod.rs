@@ -29,9 +29,10 @@ use arrow_schema::SchemaRef;
 
 pub use blob::{Blob, BlobBlock};
 pub use features::audio_columns;
-pub(crate) use features::{check_class_names, class_names_of};
+pub(crate) use features::{ClassNames, check_class_names};
 pub use open::{open_all, open_files};
 pub use projection::Projection;
+pub(crate) use schema::is_same_type;
 pub use sidecar::{IndexDir, SETTLED};
 pub(crate) use sidecar::{read_derived, save_derived};
 pub use table::{Table, TableSize};
@@ -118,7 +119,7 @@ impl Shard {
     pub fn reads(&self) -> ShardReads {
         let (requests, bytes, busy) = self.reader.reads();
         let rows = ShardRows::default();
-        ShardReads { name: Arc::clone(self.name()), requests, bytes, busy, rows }
+        ShardReads { name: Arc::clone(self.name()), requests, bytes, busy, rows, data_set: 0 }
     }
 
     /// Whether the next opening will find a sidecar: it was there, or could be written.

@@ -43,6 +43,11 @@ fn plain_field(field: &Field) -> Field {
     Field::new(field.name(), plain_type(field.data_type()), field.is_nullable())
 }
 
+/// Whether two columns have the same type, as [`first_difference`] compares them.
+pub(crate) fn is_same_type(a: &DataType, b: &DataType) -> bool {
+    plain_type(a) == plain_type(b)
+}
+
 /// The items of a list, whose name is the format's or the writer's: `item`, `element` or `array`.
 fn items(field: &Field) -> FieldRef {
     Arc::new(plain_field(field).with_name("item"))

@@ -29,7 +29,7 @@ use super::{
     context::Context,
     dataset::Dataset,
     decoders::RowDecoder,
-    options::{AudioRequest, Pick},
+    options::{AudioRequest, Pick, SourceOptions},
     part_counts::Progress,
     row_reader::RowReader,
     row_task::{Attempt, ReadStage, RowTask},
@@ -78,10 +78,12 @@ impl RandomAccess {
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) for crops that make several elements of a row.
     pub fn open(options: Options, runtime: &Runtime) -> Result<Self> {
         options.check()?;
-        refuse_parts(&options)?;
-        let order = OrderSpec { epochs: None, ..OrderSpec::ONCE };
-        let options = Options { order, batch_size: None, ..options }.resolved();
-        if !matches!(options.audio, AudioRequest::Encoded) {
+        options.sources.iter().try_for_each(refuse_parts)?;
+        let mut options = Options { batch_size: None, mixture: None, ..options }.resolved();
+        for source in &mut options.sources {
+            source.order = OrderSpec { epochs: None, ..OrderSpec::ONCE };
+        }
+        if options.is_decoding() {
             warm_up();
         }
         let budget = options.memory_budget;
@@ -178,9 +180,9 @@ impl RandomAccess {
 }
 
 /// Refuses crops that make several elements of a row, since an index is that of a row.
-fn refuse_parts(options: &Options) -> Result<()> {
-    let picks_all = options.events.as_ref().is_some_and(|events| events.pick == Pick::All);
-    let AudioRequest::Decode { spec, .. } = &options.audio else { return Ok(()) };
+fn refuse_parts(source: &SourceOptions) -> Result<()> {
+    let picks_all = source.events.as_ref().is_some_and(|events| events.pick == Pick::All);
+    let AudioRequest::Decode { spec, .. } = &source.audio else { return Ok(()) };
     if matches!(spec.crop, Crop::Window { .. }) || picks_all {
         return Err(Error::config(
             "an index names a row, and gm.Windows and gm.EventCrop(pick=\"all\") make several \

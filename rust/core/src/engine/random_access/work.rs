@@ -73,7 +73,7 @@ impl Shared {
             Err(error) => Err(error),
         };
         match row {
-            Ok((index, row)) if dataset.audio.is_some() => {
+            Ok((index, row)) if dataset.is_decoding() => {
                 self.jobs.push_read(ReadRow { index, row, ticket });
             }
             Ok((_, row)) => {
