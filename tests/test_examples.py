@@ -82,6 +82,16 @@ def test_train_events(tmp_path):
     assert float(answers.partition("%")[0]) > 85
 
 
+def test_mixture(tmp_path):
+    output = run("mixture.py", cwd=tmp_path).splitlines()
+    assert output[0] == "classes: wren, crow, owl"
+    assert output[1] == "rows: 120 of field, 40 of archive"
+    counts = [int(part.partition(" of ")[0]) for part in output[2][8:].split(", ")]
+    assert sum(counts) == 160
+    assert abs(counts[1] - 60) <= 2
+    assert int(output[3].split()[1]) < 500
+
+
 def test_every_example_is_run_here():
     tests = (Path(__file__), Path(__file__).parent / "test_train_hosts.py")
     here = "".join(path.read_text(encoding="utf-8") for path in tests)
