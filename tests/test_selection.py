@@ -376,3 +376,14 @@ def test_shuffle_quality_follows(numbered: list[Path]) -> None:
     assert gm.shuffle_quality(ds, label="label", batch_rows=4).n_rows == 20
     ds = dataset(numbered, sampling=gm.Balanced("label", draws=60), shuffle=gm.Shuffle(1))
     assert gm.shuffle_quality(ds, label="label", batch_rows=4).n_rows == 60
+
+
+def test_the_shape_of_elements_does_not_depend_on_which_rows(numbered: list[Path]) -> None:
+    expected = dataset(numbered, batch_size=2, epochs=None)._element_spec
+    for options in (
+        {"rows": np.ones(40, bool)},
+        {"rows": [35, 3]},
+        {"filters": [("count", ">", 30)]},
+        {"sampling": gm.Weighted(np.ones(40))},
+    ):
+        assert dataset(numbered, batch_size=2, epochs=None, **options)._element_spec == expected

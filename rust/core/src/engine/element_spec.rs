@@ -8,6 +8,7 @@ use super::{Runtime, dataset::Dataset, options::Options};
 use crate::{
     batch::{Binary, ColumnSource, ColumnSpec, Dtype, column_specs},
     error::Result,
+    select::RowSpec,
 };
 use gristmill_audio::Channels;
 
@@ -23,6 +24,8 @@ pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String,
         source.paths.truncate(1);
         source.exclude.clear();
         source.expected_rows.clear();
+        // What elements look like does not depend on which rows there are.
+        (source.rows, source.weights, source.order.draws) = (RowSpec::default(), None, None);
     }
     let store = Arc::new(first.store(&runtime.descriptors));
     let dataset = Dataset::open(&first, &store, None)?;

@@ -226,7 +226,7 @@ impl Options {
         self.sources.iter().any(|source| !matches!(source.audio, AudioRequest::Encoded))
     }
 
-    /// Whether no part of the stream's end is ever delivered.
+    /// Whether the stream has no end.
     pub fn is_endless(&self) -> bool {
         let weight = |k| self.mixture.as_ref().and_then(|mixture| mixture.weights.get(k));
         let mut comes = self.sources.iter().enumerate().filter(|(k, _)| weight(*k) != Some(&0));
