@@ -243,7 +243,7 @@ class ColumnSpec:
     dtype: Final[Any]
 
 def element_spec(options: Options | Mixture) -> _ElementSpec:
-    """The columns of an element, nested for structs, from the first shard's header."""
+    """The columns of an element, nested for structs, from the shards' headers."""
 
 @final
 class Positions:

@@ -50,8 +50,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         paths: Shards, in IPC stream or file format or Parquet: a path, a glob pattern or a
             directory (its `*.arrow` and `*.parquet` files), or several of these. Patterns and
             directories are sorted by name. Or a `datasets.Dataset`: its rows, in its order, are
-            read from the files behind it. Entries of its `cache_files` are paths too.
-        columns: The columns wanted; `None` for all. Elements have them in the schema's order.
+            read from the files behind it. Entries of its `cache_files` are paths too. Shards may
+            have other schemas: columns are joined by name, and types of one family become the
+            widest; `docs/columns.md` has the rules.
+        columns: The columns wanted, which all shards have; `None` for all. Elements have them in
+            the first shard's order.
         audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
             in the schema call audio, if there is one: whole recordings, mono, at their own rate.
             `None` leaves audio encoded, as `{"bytes": ..., "path": ...}`.
@@ -293,7 +296,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
 
     @property
     def _element_spec(self) -> Any:
-        """Shapes and dtypes of the elements, from the header of the first shard."""
+        """Shapes and dtypes of the elements, from the headers of the shards."""
         return element_spec(self._options.native())
 
     @property
@@ -361,7 +364,7 @@ def check_epochs(epochs: Any) -> int | None:
 
 
 def element_spec(native: _core.Options | _core.Mixture) -> Any:
-    """Shapes and dtypes of the elements, as Grain has them. Reads the first shards' headers."""
+    """Shapes and dtypes of the elements, as Grain has them. Reads the shards' headers."""
     return {name: _spec(column) for name, column in _core.element_spec(native).items()}
 
 

@@ -177,7 +177,7 @@ class Mixture(grain.IterDataset[Element]):
 
     @property
     def _element_spec(self) -> Any:
-        """Shapes and dtypes of the elements, from the headers of the data sets' first shards."""
+        """Shapes and dtypes of the elements, from the headers of the data sets' shards."""
         return element_spec(self._options.native())
 
     def class_names(self, column: str) -> tuple[str, ...]:

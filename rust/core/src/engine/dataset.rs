@@ -11,14 +11,16 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{RowCounts, ShardReads},
     order::{Fingerprint, Order, Schedule, Step},
-    shard::{Shard, audio_columns, open_all},
+    shard::{Shard, open_all},
     store::Store,
 };
 use gristmill_audio::{Channels, SampleType};
 
 use super::{
     Runtime,
-    dataset_columns::{added_columns, check_added, decoded_column, multi_hot_columns, sources},
+    dataset_columns::{
+        added_columns, check_added, decoded_column, known_audio, multi_hot_columns, sources,
+    },
     joined_columns::JoinedColumns,
     options::{Options, SourceOptions},
     part_counts::Progress,
@@ -253,8 +255,7 @@ pub fn open_order(
         let shards = open_all(&store, &options.index_dir, &source.paths, options.n_openers())?;
         let audio = match shards.first() {
             Some(first) if source.has_parts() => {
-                let known = audio_columns(first.schema()).into_iter();
-                let known: Vec<String> = known.map(|(name, _)| name).collect();
+                let known = known_audio(source, first)?;
                 decoded_column(options, source, &known).map_err(|e| e.in_shard(first.name()))?
             }
             _ => None,

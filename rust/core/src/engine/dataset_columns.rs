@@ -9,13 +9,35 @@ use super::{
 use crate::{
     batch::{AddedColumn, Classes, ColumnSource, ElementLayout, MultiHot, Styles},
     error::{Error, Result},
-    shard::Projection,
+    shard::{Projection, Shard, audio_columns},
 };
 use gristmill_audio::{AudioSpec, Budget, Channels, Pad};
 
 /// Whether the options ask for the column of this name.
 pub(super) fn is_wanted(source: &SourceOptions, name: &str) -> bool {
     source.columns.as_ref().is_none_or(|columns| columns.iter().any(|column| column == name))
+}
+
+/// Refuses columns that the options ask for and that the shards do not have in common.
+pub(super) fn check_joined(source: &SourceOptions, first: &Shard) -> Result<()> {
+    let events = source.events.iter().flat_map(|events| events.columns.names());
+    let audio = match &source.audio {
+        AudioRequest::Decode { column, .. } => column.as_ref(),
+        _ => None,
+    };
+    if source.columns.is_none() {
+        first.check_column(None)?;
+    }
+    let mut named = source.columns.iter().flatten().chain(audio).chain(events);
+    named.try_for_each(|name| first.check_column(Some(name)))
+}
+
+/// The columns that the features call audio.
+pub(super) fn known_audio(source: &SourceOptions, first: &Shard) -> Result<Vec<String>> {
+    if matches!(source.audio, AudioRequest::Decode { column: None, .. }) {
+        first.check_audio()?;
+    }
+    Ok(audio_columns(first.schema()).into_iter().map(|(name, _)| name).collect())
 }
 
 /// The column that is decoded, of those that the features call audio, and how.

@@ -1,4 +1,4 @@
-//! The shapes and types of elements, from the first shard's metadata.
+//! The shapes and types of elements, from the shards' metadata.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use crate::{
 };
 use gristmill_audio::Channels;
 
-/// The output columns, from the metadata of the first shard.
+/// The output columns, from the metadata of the shards: a column has the type that holds the values of
+/// all of them.
 ///
 /// # Errors
 ///
 /// Those of opening a pipeline.
 pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String, ColumnSpec)>> {
     options.check()?;
-    let mut first = options.clone();
-    for source in &mut first.sources {
-        source.paths.truncate(1);
+    let mut all_rows = options.clone();
+    for source in &mut all_rows.sources {
         source.exclude.clear();
         source.expected_rows.clear();
         // What elements look like does not depend on which rows there are.
         (source.rows, source.weights, source.order.draws) = (RowSpec::default(), None, None);
     }
-    let store = Arc::new(first.store(&runtime.descriptors));
-    let dataset = Dataset::open(&first, &store, None)?;
+    let store = Arc::new(all_rows.store(&runtime.descriptors));
+    let dataset = Dataset::open(&all_rows, &store, None)?;
     let small = dataset.first_source().projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let single = options.batch_size.is_none();

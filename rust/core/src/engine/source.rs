@@ -8,14 +8,14 @@ use crate::{
     hash::fnv1a,
     order::{Draws, Order, OrderSpec, Sampling},
     select::Selector,
-    shard::{ClassNames, Projection, Shard, audio_columns, check_class_names, open_all},
+    shard::{ClassNames, Projection, Shard, check_class_names, open_all},
     store::Store,
 };
 use gristmill_audio::{AudioSpec, Crop, Windows};
 
 use super::{
     bad_rows::PathColumn,
-    dataset_columns::{check_names, decoded_column, is_wanted},
+    dataset_columns::{check_joined, check_names, decoded_column, is_wanted, known_audio},
     options::{AudioRequest, EventOptions, Options, Pick, SourceOptions},
     part_counts::{Progress, part_counts},
     recording_file::RecordingFiles,
@@ -68,7 +68,8 @@ impl OpenedShards {
         let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
         let schema = first.schema();
         let named = |e: Error| e.in_shard(first.name());
-        let known: Vec<String> = audio_columns(schema).into_iter().map(|(name, _)| name).collect();
+        check_joined(source, first)?;
+        let known = known_audio(source, first)?;
         let audio = decoded_column(options, source, &known).map_err(named)?;
         let decoded = audio.as_ref().map(|(name, _)| name);
         let mut blobs: Vec<String> =

@@ -31,6 +31,7 @@ impl Column {
     /// The column that `option` names. Only where `lists` are allowed it may be one of lists.
     pub(super) fn find(option: &str, shards: &[Shard], name: &str, lists: bool) -> Result<Self> {
         let Some(first) = shards.first() else { return Err(Error::config("there are no shards")) };
+        first.check_column(Some(name))?;
         // As the columns are read: without what is read row by row.
         let schema = Projection::of_small(first.schema(), None)?.small_schema();
         let (top, path, data_type) = located(&schema, name).ok_or_else(|| {

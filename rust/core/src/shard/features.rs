@@ -52,6 +52,11 @@ fn features(schema: &Schema) -> Option<Value> {
     metadata.get("info")?.get("features").cloned()
 }
 
+/// Whether the schema has features.
+pub(super) fn has_features(schema: &Schema) -> bool {
+    features(schema).is_some()
+}
+
 /// The class names of `ClassLabel` features, by dotted path. A label is an index into them.
 pub(crate) type ClassNames = BTreeMap<String, Vec<String>>;
 
@@ -109,12 +114,12 @@ pub(crate) fn check_class_names(shards: &[Shard], columns: &[&str]) -> Result<Cl
     let mut first: BTreeMap<String, (&Arc<str>, Vec<String>)> = BTreeMap::new();
     let mut last_metadata = None;
     for shard in shards {
-        let metadata = shard.schema().metadata().get(KEY);
+        let metadata = shard.own_schema().metadata().get(KEY);
         if metadata.is_none() || metadata == last_metadata {
             continue;
         }
         last_metadata = metadata;
-        for (column, names) in class_names(shard.schema(), columns) {
+        for (column, names) in class_names(shard.own_schema(), columns) {
             match first.get(&column) {
                 Some((other, others)) if *others != names => {
                     let reason = format!(

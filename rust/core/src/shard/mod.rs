@@ -10,10 +10,12 @@
 //! by the formats. Bytes come from [`crate::store`].
 
 mod blob;
+mod common_type;
 mod features;
 mod format;
 mod guard;
 mod ipc;
+mod joint;
 mod kept;
 mod open;
 mod parquet;
@@ -22,8 +24,10 @@ mod ranges;
 mod schema;
 mod sidecar;
 mod table;
+mod widen;
+mod widened_size;
 
-use std::{ops::Range, path::Path, sync::Arc};
+use std::{borrow::Cow, ops::Range, path::Path, sync::Arc};
 
 use arrow_schema::SchemaRef;
 
@@ -37,7 +41,10 @@ pub use sidecar::{IndexDir, SETTLED};
 pub(crate) use sidecar::{read_derived, save_derived};
 pub use table::{Table, TableSize};
 
-use self::format::{FORMATS, FormatReader};
+use self::{
+    format::{FORMATS, FormatReader},
+    joint::Joint,
+};
 use crate::{
     Error, Result, hash,
     metrics::{ShardReads, ShardRows},
@@ -54,6 +61,10 @@ pub struct Shard {
     contents: Box<dyn FormatReader>,
     index_dir: IndexDir,
     has_sidecar: bool,
+    /// What it has in common with the other shards; `None` for a shard alone.
+    joint: Option<Arc<Joint>>,
+    /// Whether its columns are others than those that all shards have.
+    is_other: bool,
 }
 
 impl Shard {
@@ -78,7 +89,33 @@ impl Shard {
         };
         let base_name = reader.path().file_name().unwrap_or_default();
         let key = hash::fnv1a(base_name.as_encoded_bytes());
-        Ok(Self { reader, key, contents, index_dir: index_dir.clone(), has_sidecar })
+        let index_dir = index_dir.clone();
+        let (joint, is_other) = (None, false);
+        Ok(Self { reader, key, contents, index_dir, has_sidecar, joint, is_other })
+    }
+
+    /// Presents the shard from now on as one of several, with the columns that all of them have.
+    fn join(&mut self, joint: &Arc<Joint>) {
+        self.is_other = !joint.is(self.contents.schema());
+        self.joint = Some(Arc::clone(joint));
+    }
+
+    /// Refuses an audio column, by the features, that not all shards have in common.
+    pub(crate) fn check_audio(&self) -> Result<()> {
+        let columns = audio_columns(self.own_schema()).into_iter();
+        columns.map(|(name, _)| name).try_for_each(|name| self.check_column(Some(&name)))
+    }
+
+    /// Refuses a column that the shards which were opened with this one do not all have, or have in
+    /// types without a common one; `None` asks for all columns. A name may be the dotted path of a
+    /// field.
+    ///
+    /// # Errors
+    ///
+    /// `Schema`, with both shards, what differs, and what to do. Names of no shard's columns are not
+    /// refused here.
+    pub fn check_column(&self, column: Option<&str>) -> Result<()> {
+        self.joint.as_ref().map_or(Ok(()), |joint| joint.check(column))
     }
 
     /// Finds out all that a sidecar can have, and writes it: in Parquet where each large value is.
@@ -144,9 +181,24 @@ impl Shard {
         self.contents.row_starts().last().copied().unwrap_or(0)
     }
 
-    /// The columns, with the metadata that the writer left.
+    /// The columns, with the metadata that the writer left. Of shards that were opened together,
+    /// those that all of them have, each of a type that holds the values of all.
     pub fn schema(&self) -> &SchemaRef {
+        self.joint.as_ref().map_or_else(|| self.contents.schema(), |joint| &joint.schema)
+    }
+
+    /// The columns of the shard alone.
+    fn own_schema(&self) -> &SchemaRef {
         self.contents.schema()
+    }
+
+    /// The projection as one of the shard's own schema.
+    fn own<'a>(&self, projection: &'a Projection) -> Result<Cow<'a, Projection>> {
+        Ok(if self.is_other {
+            Cow::Owned(projection.of_shard(self.own_schema())?)
+        } else {
+            Cow::Borrowed(projection)
+        })
     }
 
     /// The number of record batches, empty ones included.
@@ -193,7 +245,8 @@ impl Shard {
     ///
     /// As [`Shard::load_table`], for what the metadata tells. Does not block.
     pub fn table_size(&self, batch: usize, projection: &Projection) -> Result<Option<TableSize>> {
-        self.contents.table_size(batch, projection).map_err(|e| e.in_shard(self.name()))
+        let size = self.own(projection).and_then(|own| self.contents.table_size(batch, &own));
+        size.map_err(|e| e.in_shard(self.name()))
     }
 
     /// Opens the file, so that the first read does not have to. Errors are left to that read.
@@ -215,7 +268,8 @@ impl Shard {
         projection: &Projection,
         wanted: impl Fn(usize, u64) -> bool,
     ) -> bool {
-        let Ok(known) = self.contents.readahead(batch, row, projection) else { return false };
+        let known = self.own(projection).and_then(|own| self.contents.readahead(batch, row, &own));
+        let Ok(known) = known else { return false };
         let blobs = known.blobs.iter().enumerate();
         let blobs = blobs.filter_map(|(k, range)| {
             range.as_ref().filter(|range| wanted(k, range.end - range.start))
@@ -262,7 +316,15 @@ impl Shard {
             let what = format!("record batch {batch} was asked for, but there are {n}");
             return Err(Error::config(what).in_shard(self.name()));
         }
-        let table = self.contents.load_table(&self.reader, batch, projection, limit, on_size);
+        let table = self
+            .own(projection)
+            .and_then(|own| self.contents.load_table(&self.reader, batch, &own, limit, on_size));
+        let table = table.and_then(|table| {
+            if !self.is_other {
+                return Ok(table);
+            }
+            widen::widen_table(table, &projection.small_schema(), limit, on_size)
+        });
         if self.has_sidecar && self.contents.take_news() {
             sidecar::save(&self.reader, &self.index_dir, self.contents.as_ref());
         }

@@ -9,18 +9,18 @@ use std::{
     },
 };
 
-use super::{IndexDir, Shard, schema};
+use super::{IndexDir, Shard, joint::Joint};
 use crate::{Error, ErrorKind, Result, store::Store, threads};
 
-/// Opens shards on up to `n_threads` threads, and checks that they have one schema.
+/// Opens shards on up to `n_threads` threads, and joins their schemas: from then on, all of them have
+/// the columns that all of them have, by name, each of a type that holds the values of all.
 ///
 /// Nearly all of the time is spent waiting for storage, so more threads than CPUs are worthwhile.
 ///
 /// # Errors
 ///
-/// That of the first path, in the order given, that does not open, however the threads ran; then
-/// `Schema` for the first shard whose columns differ from the first shard's in name, type or
-/// nullability.
+/// That of the first path, in the order given, that does not open, however the threads ran. Columns
+/// that cannot be joined are refused by [`Shard::check_column`].
 pub fn open_all(
     store: &Arc<Store>,
     index_dir: &IndexDir,
@@ -44,8 +44,13 @@ pub fn open_all(
             *slot = Some(shard);
         }
     });
-    let shards: Vec<Shard> = opened.into_iter().flatten().collect::<Result<_>>()?;
-    check_schemas(&shards)?;
+    let mut shards: Vec<Shard> = opened.into_iter().flatten().collect::<Result<_>>()?;
+    let joint = Joint::new(shards.iter().map(|shard| (shard.name(), shard.schema())));
+    if let Some(joint) = joint.map(Arc::new) {
+        for shard in &mut shards {
+            shard.join(&joint);
+        }
+    }
     Ok(shards)
 }
 
@@ -53,20 +58,4 @@ pub fn open_all(
 /// have to. Errors are left to those reads.
 pub fn open_files(shards: Vec<&Shard>, n_threads: usize) {
     threads::parallel_for_each("gristmill-open", shards, n_threads, Shard::open_file);
-}
-
-fn check_schemas(shards: &[Shard]) -> Result<()> {
-    let Some((first, others)) = shards.split_first() else { return Ok(()) };
-    for other in others {
-        let (a, b) = (first.schema().fields(), other.schema().fields());
-        if let Some((column, what)) = schema::first_difference(a, b) {
-            let reason = format!(
-                "{} and {} differ: {what}; give shards of one schema",
-                first.name(),
-                other.name()
-            );
-            return Err(Error::schema(column, reason));
-        }
-    }
-    Ok(())
 }

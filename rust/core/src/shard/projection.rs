@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// The name of the child that holds the bytes in a struct of audio, image or file.
 const BYTES: &str = "bytes";
 
-/// The wanted columns of shards with one schema.
+/// The wanted columns of shards, by the schema that these have in common.
 #[derive(Clone, Debug)]
 pub struct Projection {
     source: SchemaRef,
@@ -156,6 +156,46 @@ impl Projection {
     /// How many blob columns there are; they keep the order in which they were given.
     pub fn n_blobs(&self) -> usize {
         self.blobs.len()
+    }
+
+    /// The same columns by their names in a shard, whose own schema this is.
+    ///
+    /// # Errors
+    ///
+    /// `Schema` for a column that the shard does not have, or whose `bytes` are not binary there.
+    pub(super) fn of_shard(&self, shard: &SchemaRef) -> Result<Self> {
+        let name = |column: usize| self.source.fields().get(column).map(|field| field.name());
+        let small = self.small.iter().filter_map(|small| {
+            let name = name(small.column)?;
+            Some(find(shard, name).map(|column| self.small_of_shard(small, shard, column)))
+        });
+        let small = small.collect::<Result<Vec<_>>>()?;
+        let blobs = self.blobs.iter().filter_map(|blob| name(blob.column));
+        let blobs = blobs.map(|name| blob_column(shard, name)).collect::<Result<_>>()?;
+        let mut own = Self {
+            source: Arc::clone(shard),
+            small,
+            small_schema: Arc::new(Schema::empty()),
+            blobs,
+        };
+        own.small_schema = Arc::new(Schema::new(own.small_fields(shard)));
+        Ok(own)
+    }
+
+    /// The column of a shard that `small` is, with the same children by name.
+    fn small_of_shard(&self, small: &SmallColumn, shard: &Schema, column: usize) -> SmallColumn {
+        let data_type = |schema: &Schema, at: usize| {
+            schema.fields().get(at).map(|field| field.data_type().clone())
+        };
+        let types = (data_type(&self.source, small.column), data_type(shard, column));
+        let children = match (&small.children, types) {
+            (Some(kept), (Some(DataType::Struct(children)), Some(DataType::Struct(own)))) => {
+                let names = kept.iter().filter_map(|child| children.get(*child));
+                Some(names.filter_map(|child| Some(own.find(child.name())?.0)).collect())
+            }
+            _ => None,
+        };
+        SmallColumn { column, children }
     }
 
     /// Refuses a shard of another schema.

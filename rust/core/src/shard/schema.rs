@@ -1,4 +1,4 @@
-//! Whether two shards have the same schema.
+//! Whether two schemas are the same.
 
 use std::sync::Arc;
 
@@ -37,6 +37,16 @@ pub(super) fn first_difference(a: &Fields, b: &Fields) -> Option<(String, String
     longer
         .get(shorter.len())
         .map(|extra| (extra.name().clone(), "only one of them has it".to_owned()))
+}
+
+/// Whether two schemas are the same, as [`first_difference`] compares them.
+pub(super) fn is_same_schema(a: &Fields, b: &Fields) -> bool {
+    first_difference(a, b).is_none()
+}
+
+/// The columns without what does not count: those of two schemas are equal where these are the same.
+pub(super) fn plain_fields(fields: &Fields) -> Vec<Field> {
+    fields.iter().map(|field| plain_field(field)).collect()
 }
 
 fn plain_field(field: &Field) -> Field {

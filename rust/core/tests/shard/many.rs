@@ -1,8 +1,10 @@
-//! Many shards: opened in parallel, with few descriptors, and with schemas compared.
+//! Many shards: opened in parallel, with few descriptors, and with schemas joined.
 
 use std::{path::PathBuf, sync::Arc};
 
-use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use arrow_array::{
+    ArrayRef, Int32Array, Int64Array, RecordBatch, UInt32Array, cast::AsArray, types::Int64Type,
+};
 use gristmill_core::{
     ErrorKind,
     shard::{IndexDir, Projection, Shard, open_all},
@@ -101,16 +103,47 @@ fn the_first_failing_path_is_named() {
 fn a_shard_of_another_schema_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut paths = shards(&dir, 3);
-    let other = Arc::new(Int32Array::from(vec![1])) as ArrayRef;
+    let other = Arc::new(UInt32Array::from(vec![1])) as ArrayRef;
     let other = RecordBatch::try_from_iter([("x", other)]).unwrap();
     paths.push(dir.path().join("other.arrow"));
     std::fs::write(&paths[3], Written::FILE.bytes(&[other])).unwrap();
-    let error = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, 2).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Schema { column, .. } if column == "x"));
-    let message = error.to_string();
-    for part in ["0000.arrow", "other.arrow", "Int64", "Int32"] {
-        assert!(message.contains(part), "{message}");
+    let opened = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, 2).unwrap();
+    assert!(opened[0].schema().fields().is_empty());
+    for asked in [None, Some("x"), Some("x.y")] {
+        let error = opened[1].check_column(asked).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Schema { column, .. } if column == "x"));
+        let message = error.to_string();
+        for part in ["0000.arrow", "other.arrow", "Int64", "UInt32"] {
+            assert!(message.contains(part), "{message}");
+        }
     }
+    opened[1].check_column(Some("y")).unwrap();
+}
+
+#[test]
+fn a_shard_of_narrower_columns_is_widened() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut paths = shards(&dir, 2);
+    let x = Arc::new(Int32Array::from(vec![Some(-1), None])) as ArrayRef;
+    let more = Arc::new(Int32Array::from(vec![7, 8])) as ArrayRef;
+    let other = RecordBatch::try_from_iter([("more", more), ("x", x)]).unwrap();
+    paths.push(dir.path().join("other.arrow"));
+    std::fs::write(&paths[2], Written::FILE.bytes(&[other])).unwrap();
+    paths.reverse(); // whichever comes first
+    let opened = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, 2).unwrap();
+    let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
+    assert_eq!(projection.small_schema().fields().len(), 1);
+    let table = opened[0].load_table(0, &projection).unwrap();
+    let expected = Int64Array::from(vec![Some(-1), None]);
+    assert_eq!(table.columns.column(0).as_primitive::<Int64Type>(), &expected);
+    assert!(table.n_bytes >= 16);
+    let size = std::cell::Cell::new(0);
+    let limit = table.n_bytes;
+    opened[0].load_table_within(0, &projection, limit, &|n| size.set(n)).unwrap();
+    assert_eq!(size.get(), limit);
+    let error = opened[0].load_table_within(0, &projection, limit - 1, &|_| ()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit(_)), "{error}");
+    assert!(error.to_string().contains("other.arrow"), "{error}");
 }
 
 #[test]
