@@ -180,13 +180,15 @@ class Options:
     """The options of a data set.
 
     `exclude` has the rows of each shard, by its number, as 64-bit integers, and `expected_rows` how
-    many rows a shard must have. `ragged_columns` and `fill_values` are for single columns.
-    `multi_hot` has the classes of columns, `None` for those that the shards name.
+    many rows a shard must have. `labels` is `"map"` or `"strict"`. `ragged_columns` and
+    `fill_values` are for single columns. `multi_hot` has the classes of columns, `None` for those
+    that the shards name.
     """
 
     def __new__(
         cls,
         paths: list[str],
+        labels: str,
         columns: list[str] | None,
         audio: AudioOptions | Literal["auto"] | None,
         root: str | None,
@@ -222,10 +224,13 @@ class Options:
 class Mixture:
     """The options of a mixture: those of its data sets, with the options of batches in common.
 
-    `stop` is `"first"` or `"all"`. The weights add up to at most `MAX_MIXTURE_TOTAL`.
+    `stop` is `"first"` or `"all"`, `labels` as in `Options`. The weights add up to at most
+    `MAX_MIXTURE_TOTAL`.
     """
 
-    def __new__(cls, data_sets: list[Options], weights: list[int], stop: str) -> Mixture: ...
+    def __new__(
+        cls, data_sets: list[Options], weights: list[int], stop: str, labels: str
+    ) -> Mixture: ...
 
 @final
 class Start:
@@ -427,6 +432,16 @@ def read_header(path: str, *, index_dir: str | None, retries: int, complete: boo
     """The headers of one shard; its sidecar is written if it had none.
 
     With `complete`, the sidecar gets all that it can have: of Parquet, where large values are.
+    """
+
+def read_joint_header(
+    paths: list[str], *, labels: str, column: str | None, index_dir: str | None, retries: int
+) -> tuple[list[str], list[str], dict[str, list[str]]]:
+    """What the headers of shards say together.
+
+    The Hugging Face metadata, each once, in the order of the shards; the columns that all of them
+    have; and the class names of all, by dotted path. A `column`, or a field at that dotted path,
+    that the shards do not have in common is refused.
     """
 
 @final

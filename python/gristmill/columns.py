@@ -1,4 +1,4 @@
-"""How columns are delivered: `binary`, `ragged`, `fill_value`, `multi_hot` and `remainder`."""
+"""How columns are delivered: `binary`, `ragged`, `fill_value`, `multi_hot`, `labels` and others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ Binary: TypeAlias = Literal["bytes", "numpy"]
 RaggedMode: TypeAlias = Literal["object", "pad", "error"]
 Ragged: TypeAlias = RaggedMode | int | Mapping[str, RaggedMode | int]
 Remainder: TypeAlias = Literal["keep", "drop", "pad"]
+Labels: TypeAlias = Literal["map", "strict"]
 Classes: TypeAlias = int | tuple[str, ...] | None
 """How many classes there are, or their names; `None` for the names that the shards tell."""
 MultiHot: TypeAlias = Sequence[str] | Mapping[str, int | Sequence[str] | None]
@@ -30,6 +31,11 @@ class PerColumn(NamedTuple):
 def checked_binary(binary: Binary) -> Binary:
     """Refuses what is not one of them."""
     return checks.choice("binary", binary, get_args(Binary))
+
+
+def checked_labels(labels: Labels) -> Labels:
+    """Refuses what is not one of them."""
+    return checks.choice("labels", labels, get_args(Labels))
 
 
 def checked_ragged(ragged: Ragged) -> PerColumn:

@@ -17,10 +17,18 @@ from gristmill._grain import ElementSpec
 from gristmill.bad_rows import exclude as _exclude
 from gristmill.bad_rows.policy import OnError
 from gristmill.batch_options import checked_batches
-from gristmill.columns import Binary, FillValue, MultiHot, Ragged, Remainder
+from gristmill.columns import (
+    Binary,
+    FillValue,
+    Labels,
+    MultiHot,
+    Ragged,
+    Remainder,
+    checked_labels,
+)
 from gristmill.dataset_options import DatasetOptions
 from gristmill.datasets_table import DatasetsObject, DatasetsTable, table_of
-from gristmill.features import Features, class_names, features_of
+from gristmill.features import Features, class_names, joined_features
 from gristmill.filters import Filters, checked_filters
 from gristmill.iterator import ArrowIterator, Element
 from gristmill.options import Audio, ReadOptions, Shuffle
@@ -130,6 +138,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             of 0 and 1. The classes are those of the Hugging Face features; where these name none,
             give a mapping by column to the number of classes, or to their names in the order of the
             ids. A null, or a class that is none of these, raises `SchemaError`.
+        labels: What is done where shards list other classes of a `ClassLabel`, or list them in
+            another order. `"map"`: ids become those of all classes together: those of the first
+            shard, then those of the second that are new, and so on, as `class_names` has them. Ids
+            that are none of a shard's own classes become -1. `"strict"`: `SchemaError`, with both
+            lists. Shards that list the same classes are read as they are.
         with_row_id: Whether elements also hold `"shard"` (int32, the number of the shard) and
             `"row"` (int64, the number of the row in its shard).
         with_crop: Whether elements also say which part of the recording their audio is:
@@ -170,6 +183,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         ragged: Ragged = "object",
         fill_value: FillValue = None,
         multi_hot: MultiHot = (),
+        labels: Labels = "map",
         with_row_id: bool = False,
         with_crop: bool = False,
         read: ReadOptions | None = None,
@@ -200,6 +214,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         )
         options = DatasetOptions(
             paths=table.paths if table is not None else _paths.as_list(paths),
+            labels=checked_labels(labels),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
             audio=check_audio(audio),
             table=table,
@@ -251,6 +266,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "ragged": options.ragged.named or options.ragged.default,
             "fill_value": options.fill_value.named or options.fill_value.default,
             "multi_hot": dict(options.multi_hot) or (),
+            "labels": options.labels,
             "with_row_id": options.with_row_id,
             "with_crop": options.with_crop,
             "read": options.read,
@@ -301,39 +317,44 @@ class ArrowIterDataset(grain.IterDataset[Element]):
 
     @property
     def features(self) -> Features:
-        """What Hugging Face `datasets` wrote about the columns, by name; reads one shard's header.
+        """What Hugging Face `datasets` wrote about the columns, by name; reads the headers.
 
         As its JSON has it, and empty for shards of other writers:
-        `datasets.Features.from_dict(dataset.features)` makes it an object of `datasets`.
+        `datasets.Features.from_dict(dataset.features)` makes it an object of `datasets`. Of shards
+        that differ, the columns that all of them have, with the classes and types of all.
         """
         columns = self._options.columns
-        features, _ = self._header()
+        features = self._features(None)
         return {name: f for name, f in features.items() if columns is None or name in columns}
 
     def class_names(self, column: str) -> tuple[str, ...]:
-        """The names of a column's classes, in the order of their ids; reads one shard's header.
+        """The names of a column's classes, in the order of their ids; reads the headers.
 
         Args:
             column: A `ClassLabel`, or a list of them; of a struct's field, a dotted path. Of a
                 column in `multi_hot=` these are the names that were given there.
 
         Raises:
-            SchemaError: Its classes have no names.
+            SchemaError: Its classes have no names, or shards list other classes whose ids cannot
+                become those of all.
         """
         checks.text("column", column, write='class_names("label")')
         given = dict(self._options.multi_hot).get(column)
         if isinstance(given, tuple):
             return given
-        features, shard = self._header()
-        return class_names(features, column, shard)
+        return class_names(self._features(column), column, self._options.paths[0])
 
-    def _header(self) -> tuple[Features, str]:
-        """The features that the first shard's header has, and its path."""
+    def _features(self, column: str | None) -> Features:
+        """The features of all shards; refuses a column that they do not have in common."""
         read = self._options.read
-        first = _paths.resolve(self._options.paths)[0]
-        index_dir = read.resolved_index_dir
-        header = _core.read_header(first, index_dir=index_dir, retries=read.retries, complete=False)
-        return features_of(header.metadata.get("huggingface")), header.path
+        metadata, columns, names = _core.read_joint_header(
+            _paths.resolve(self._options.paths),
+            labels=self._options.labels,
+            column=column,
+            index_dir=read.resolved_index_dir,
+            retries=read.retries,
+        )
+        return joined_features(metadata, columns, names)
 
     def rows_per_epoch(self) -> int:
         """Rows in an epoch, for all hosts and workers together. Reads the shards' headers.

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from gristmill import _core, paths
 from gristmill.bad_rows import exclude
 from gristmill.bad_rows.policy import BadRowPolicy
-from gristmill.columns import Binary, Classes, PerColumn, Remainder
+from gristmill.columns import Binary, Classes, Labels, PerColumn, Remainder
 from gristmill.crops import EventCrop, Windows, crop_seed, native_events
 from gristmill.datasets_table import DatasetsTable
 from gristmill.filters import Checked as Filters
@@ -30,6 +30,7 @@ class DatasetOptions:
     """The options of `ArrowIterDataset` of the same names, and the partition."""
 
     paths: tuple[str, ...]
+    labels: Labels
     columns: tuple[str, ...] | None
     audio: Audio | Literal["auto"] | None
     table: DatasetsTable | None
@@ -75,6 +76,7 @@ class DatasetOptions:
         )
         return _core.Options(
             paths=shards,
+            labels=self.labels,
             columns=None if self.columns is None else list(self.columns),
             audio=native_audio(self.audio) if isinstance(self.audio, Audio) else self.audio,
             root=os.fspath(audio.root) if audio and audio.root else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 import grain
@@ -12,9 +13,18 @@ import grain
 from gristmill import _core, checks
 from gristmill.bad_rows.policy import OnError
 from gristmill.batch_options import checked_batches
-from gristmill.columns import Binary, FillValue, MultiHot, Ragged, Remainder
+from gristmill.columns import (
+    Binary,
+    FillValue,
+    Labels,
+    MultiHot,
+    Ragged,
+    Remainder,
+    checked_labels,
+)
 from gristmill.dataset import ArrowIterDataset, element_spec, options_of
 from gristmill.dataset_options import DatasetOptions
+from gristmill.errors import SchemaError
 from gristmill.iterator import ArrowIterator, Element
 from gristmill.mixture_options import MixtureOptions, Stop, checked_weights, listed_weights
 from gristmill.options import Audio, ReadOptions
@@ -39,8 +49,8 @@ class Mixture(grain.IterDataset[Element]):
 
     Args:
         datasets: At least one `ArrowIterDataset`, each with options of its rows only: `paths`,
-            `columns`, `audio`, `filters`, `rows`, `split`, `sampling`, `shuffle`, `epochs` and
-            `exclude`. A mixture is none of them.
+            `labels`, `columns`, `audio`, `filters`, `rows`, `split`, `sampling`, `shuffle`,
+            `epochs` and `exclude`. A mixture is none of them.
         weights: A number of at least 0 for each data set, of which only the ratios count; `None`
             weighs all alike. A data set of weight 0 never comes.
         stop: `"first"`: the stream ends where the first data set that has run out would have its
@@ -59,6 +69,9 @@ class Mixture(grain.IterDataset[Element]):
         ragged: See there.
         fill_value: See there.
         multi_hot: See there. Classes that are not given are those of all data sets.
+        labels: What is done where data sets list other classes, or list them in another order.
+            `"map"`: their ids become those of all classes. `"strict"`: `SchemaError`, with both
+            lists. Each data set has this option too, for its shards.
         with_row_id: Whether elements also hold `"dataset"` (int32, its number in `datasets`),
             `"shard"` (int32, the number of the shard in that data set) and `"row"` (int64).
         with_crop: See there. `"window"` and `"n_windows"`, or `"event"` and `"n_events"`, come if
@@ -88,6 +101,7 @@ class Mixture(grain.IterDataset[Element]):
         ragged: Ragged = "object",
         fill_value: FillValue = None,
         multi_hot: MultiHot = (),
+        labels: Labels = "map",
         with_row_id: bool = False,
         with_crop: bool = False,
         read: ReadOptions | None = None,
@@ -121,6 +135,7 @@ class Mixture(grain.IterDataset[Element]):
             parts=tuple(replace(part, **batches) for part in parts),
             weights=checked_weights(self._weights, len(parts)),
             stop=checks.choice("stop", stop, ("first", "all"), write='write stop="first"'),
+            labels=checked_labels(labels),
         )
 
     def __iter__(self) -> ArrowIterator:
@@ -144,6 +159,7 @@ class Mixture(grain.IterDataset[Element]):
             "ragged": first.ragged.named or first.ragged.default,
             "fill_value": first.fill_value.named or first.fill_value.default,
             "multi_hot": dict(first.multi_hot) or (),
+            "labels": self._options.labels,
             "with_row_id": first.with_row_id,
             "with_crop": first.with_crop,
             "read": first.read,
@@ -181,20 +197,26 @@ class Mixture(grain.IterDataset[Element]):
         return element_spec(self._options.native())
 
     def class_names(self, column: str) -> tuple[str, ...]:
-        """The names of a column's classes, in the order of the ids; reads a header a data set.
+        """The names of a column's classes, in the order of the ids; reads the shards' headers.
 
         Args:
             column: As in `ArrowIterDataset.class_names`.
 
         Raises:
-            SchemaError: A data set has no names for them.
+            SchemaError: A data set has no names for them, or others with `labels="strict"`.
         """
         checks.text("column", column, write='class_names("label")')
         given = dict(self._options.parts[0].multi_hot).get(column)
         if isinstance(given, tuple):
             return given
-        names = (name for dataset in self._datasets for name in dataset.class_names(column))
-        return tuple(dict.fromkeys(names))
+        lists = [dataset.class_names(column) for dataset in self._datasets]
+        if self._options.labels == "strict" and len(set(lists)) > 1:
+            raise SchemaError(
+                f"column {column!r}: data sets of the mixture list other classes, and "
+                'labels="strict" refuses that; write labels="map"',
+                column=column,
+            )
+        return lists[0] if len(set(lists)) == 1 else tuple(dict.fromkeys(chain(*lists)))
 
     def rows_per_epoch(self) -> int:
         """Rows after which each data set has come to the end of its first epoch.

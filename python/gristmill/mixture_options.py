@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from gristmill import _core, checks
 from gristmill.bad_rows.policy import BadRowPolicy
+from gristmill.columns import Labels
 from gristmill.dataset_options import Columns, DatasetOptions
 from gristmill.metrics.stats import Stats
 from gristmill.options import ReadOptions
@@ -28,11 +29,13 @@ class MixtureOptions:
         parts: Those of its data sets. The options of batches are the mixture's in all of them.
         weights: Whole numbers in the ratio of the weights.
         stop: When it ends.
+        labels: What is done where data sets list other classes.
     """
 
     parts: tuple[DatasetOptions, ...]
     weights: tuple[int, ...]
     stop: Stop
+    labels: Labels
 
     @property
     def partition(self) -> Partition:
@@ -73,6 +76,7 @@ class MixtureOptions:
             data_sets=[part.native() for part in self.parts],
             weights=list(self.weights),
             stop=self.stop,
+            labels=self.labels,
         )
 
     def start(self, position: Position) -> _core.Start:

@@ -16,7 +16,15 @@ from gristmill.bad_rows import exclude as _exclude
 from gristmill.bad_rows.policy import BadRowPolicy, quarantine_path
 from gristmill.bad_rows.rows import BadRow
 from gristmill.bad_rows.tracker import BadRowTracker
-from gristmill.columns import Binary, MultiHot, PerColumn, checked_binary, checked_multi_hot
+from gristmill.columns import (
+    Binary,
+    Labels,
+    MultiHot,
+    PerColumn,
+    checked_binary,
+    checked_labels,
+    checked_multi_hot,
+)
 from gristmill.dataset import check_audio
 from gristmill.dataset_options import DatasetOptions
 from gristmill.errors import InternalError
@@ -63,6 +71,7 @@ class ArrowDataSource:
         exclude: As in `ArrowIterDataset`. The indices of the other rows close up.
         binary: As in `ArrowIterDataset`.
         multi_hot: As in `ArrowIterDataset`.
+        labels: As in `ArrowIterDataset`.
         with_row_id: As in `ArrowIterDataset`.
         with_crop: As in `ArrowIterDataset`.
         read: Threads and memory. Grain's own read threads (`grain.ReadOptions`) wait for rows, so
@@ -85,6 +94,7 @@ class ArrowDataSource:
         exclude: _exclude.Exclude = (),
         binary: Binary = "bytes",
         multi_hot: MultiHot = (),
+        labels: Labels = "map",
         with_row_id: bool = False,
         with_crop: bool = False,
         read: ReadOptions | None = None,
@@ -100,6 +110,7 @@ class ArrowDataSource:
         written = quarantine_path(quarantine, excluded)
         options = DatasetOptions(
             paths=_paths.as_list(paths),
+            labels=checked_labels(labels),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
             audio=check_audio(audio),
             table=None,
@@ -162,6 +173,7 @@ class ArrowDataSource:
             "quarantine": options.policy.quarantine,
             "binary": options.binary,
             "multi_hot": dict(options.multi_hot) or (),
+            "labels": options.labels,
             "with_row_id": options.with_row_id,
             "with_crop": options.with_crop,
             "read": options.read,

@@ -16,7 +16,7 @@ from gristmill.paths import Paths
 from gristmill.tools.headers import OnShard, OnShards, read_headers
 from gristmill.tools.inspection import Inspection
 from gristmill.tools.sample import draw
-from gristmill.tools.shards import ShardHeader, audio_column, class_names
+from gristmill.tools.shards import ShardHeader, audio_column, joined_class_names
 
 _MOST_BATCHES = 4096
 """Record batches above which labels are not counted: each takes a request."""
@@ -55,7 +55,7 @@ def inspect(
     audio: str | None = None
     if headers and (column is not None or headers[0].audio_columns):
         audio = audio_column(headers, column)
-    names = class_names(headers[0]) if headers else {}
+    names = joined_class_names(headers)
     return Inspection(
         shards=tuple(headers),
         unreadable=tuple(unreadable),

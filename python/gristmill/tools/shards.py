@@ -97,6 +97,23 @@ def features(header: ShardHeader) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
+def joined_class_names(headers: Sequence[ShardHeader]) -> dict[str, list[str]]:
+    """The names of the classes of each column that is a `ClassLabel` and in all shards.
+
+    Where shards list other classes: those of the first, then those of the second that are new, and
+    so on, as `labels="map"` joins them.
+    """
+    joined: dict[str, list[str]] = {}
+    # Shards without features have the classes of the others.
+    for names in map(class_names, headers):
+        for column, own in names.items():
+            known = joined.setdefault(column, own)
+            if known != own:
+                joined[column] = list(dict.fromkeys([*known, *own]))
+    columns = [{name for name, _ in header.columns} for header in headers]
+    return {name: of for name, of in joined.items() if all(name in have for have in columns)}
+
+
 def class_names(header: ShardHeader) -> dict[str, list[str]]:
     """The names of the classes of each column that is a `ClassLabel`."""
     names: dict[str, list[str]] = {}

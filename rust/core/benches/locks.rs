@@ -27,7 +27,7 @@ use gristmill_core::{
     },
     order::{OrderSpec, Shuffle},
     select::RowSpec,
-    shard::IndexDir,
+    shard::{IndexDir, Labels},
 };
 
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
@@ -134,6 +134,7 @@ fn options(written: &Written, n_threads: usize) -> Options {
     let shuffle = Shuffle { seed: 1, window: None, reshuffle: true };
     let source = SourceOptions {
         paths: vec![written.path.clone()],
+        labels: Labels::Map,
         columns: None,
         audio: AudioRequest::Decode { column: Some("audio".to_owned()), spec },
         order: OrderSpec { shuffle: Some(shuffle), epochs: None, ..OrderSpec::ONCE },

@@ -4,6 +4,7 @@ use gristmill_core::{
     Error,
     engine::{self, MixtureOptions},
     order::Stop,
+    shard::Labels,
 };
 use pyo3::prelude::*;
 
@@ -19,6 +20,7 @@ pub(crate) struct Mixture {
     data_sets: Vec<Py<Options>>,
     weights: Vec<u64>,
     stop: String,
+    labels: String,
 }
 
 /// The options of a data set, or of a mixture.
@@ -48,7 +50,8 @@ impl Mixture {
         let mut options = first.ok_or_else(none)?;
         options.sources.extend(parsed.flat_map(|other| other.sources));
         let stop = named("stop", &Stop::ALL, &self.stop)?;
-        options.mixture = Some(MixtureOptions { weights: self.weights.clone(), stop });
+        let labels = named("labels", &Labels::ALL, &self.labels)?;
+        options.mixture = Some(MixtureOptions { weights: self.weights.clone(), stop, labels });
         Ok(options)
     }
 }

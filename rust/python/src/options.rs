@@ -17,7 +17,7 @@ use gristmill_core::{
     batch::{Binary, Classes, EventColumns, FillValue, Ragged, Style, Styles},
     engine::{self, AudioRequest, EventOptions, OnError, Pick, Remainder, SourceOptions},
     order::{self, Fingerprint, Partition, Slice, Window},
-    shard::IndexDir,
+    shard::{IndexDir, Labels},
 };
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
@@ -34,6 +34,7 @@ type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
 #[derive(Debug)]
 pub(crate) struct Options {
     paths: Vec<PathBuf>,
+    labels: String,
     columns: Option<Vec<String>>,
     audio: Option<AudioArg>,
     root: Option<PathBuf>,
@@ -204,6 +205,7 @@ impl Options {
         let (draws, weights) = sampling.unzip();
         let source = SourceOptions {
             paths: self.paths.clone(),
+            labels: named("labels", &Labels::ALL, &self.labels)?,
             columns: self.columns.clone(),
             audio,
             root: self.root.clone(),

@@ -1,9 +1,13 @@
-//! `gristmill._core.read_header`: what the headers of one shard say.
+//! `gristmill._core.read_header` and `read_joint_header`: what the headers of shards say.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use gristmill_core::{
-    shard::{Shard, audio_columns},
+    shard::{Labels, Shard, audio_columns, open_all},
     store::{self, PathKind, Store},
 };
 use pyo3::{
@@ -71,5 +75,45 @@ pub(crate) fn read_header(
         audio_columns: PyTuple::new(py, audio.collect::<Vec<_>>())?,
         requests: shard.reads().requests,
         is_indexed: shard.has_sidecar(),
+    })
+}
+
+/// Shards that are opened at a time, most of the time waiting for storage.
+const N_OPENERS: usize = 16;
+
+/// The features of several shards as JSON, each once, the columns that all of them have, and by dotted
+/// path the class names of all.
+type JointHeader = (Vec<String>, Vec<String>, BTreeMap<String, Vec<String>>);
+
+/// What the headers of shards say together. Refuses `column`, or a field at that dotted path, if the
+/// shards do not have it in common.
+#[pyfunction]
+#[pyo3(signature = (paths, *, labels, column, index_dir, retries))]
+pub(crate) fn read_joint_header(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    labels: &str,
+    column: Option<String>,
+    index_dir: Option<PathBuf>,
+    retries: u32,
+) -> PyResult<JointHeader> {
+    let runtime = runtime::of_this_process(py);
+    let index_dir = options::index_dir(index_dir);
+    let labels = options::named("labels", &Labels::ALL, labels)?;
+    py.detach_core(move || {
+        let store = Arc::new(Store::new(runtime.descriptors()).with_retries(retries));
+        let shards = open_all(&store, &index_dir, &paths, N_OPENERS, labels)?;
+        let Some(first) = shards.first() else { return Ok(JointHeader::default()) };
+        if let Some(column) = column {
+            first.check_column(Some(&column))?;
+        }
+        let mut seen = HashSet::new();
+        let features = shards.iter().filter_map(Shard::features_json);
+        let features = features.filter(|json| seen.insert(*json)).cloned().collect();
+        let fields = first.schema().fields().iter();
+        let columns: Vec<String> = fields.map(|field| field.name().clone()).collect();
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let class_names = first.class_names(&names);
+        Ok((features, columns, class_names))
     })
 }

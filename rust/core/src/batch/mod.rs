@@ -2,7 +2,6 @@
 
 mod added;
 mod assemble;
-mod class_ids;
 mod column_spec;
 mod copy_plan;
 mod dtype;
@@ -32,7 +31,6 @@ use gristmill_audio::{Codec, DecodeReport, SampleType};
 
 pub(crate) use added::AddedColumn;
 pub(crate) use assemble::{AudioSlots, ColumnSource, ElementLayout, assemble};
-pub(crate) use class_ids::ClassIds;
 pub use column_spec::{ColumnSpec, column_specs};
 pub use dtype::{Dtype, FillValue};
 pub use events::EventColumns;

@@ -11,7 +11,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{RowCounts, ShardReads},
     order::{Fingerprint, Order, Schedule, Step},
-    shard::{Shard, open_all},
+    shard::{Labels, Shard},
     store::Store,
 };
 use gristmill_audio::{Channels, SampleType};
@@ -24,7 +24,7 @@ use super::{
     joined_columns::JoinedColumns,
     options::{Options, SourceOptions},
     part_counts::Progress,
-    source::{OpenedShards, Source, crop_words, order_of},
+    source::{OpenedShards, Source, crop_words, open_shards, order_of},
 };
 
 /// The opened shards of a data set, or of all data sets of a mixture, their order, and what is read of
@@ -64,7 +64,8 @@ impl Dataset {
     ) -> Result<Self> {
         let open = |source| OpenedShards::open(options, source, store);
         let opened = options.sources.iter().map(open).collect::<Result<Vec<_>>>()?;
-        let joined = JoinedColumns::of(&opened)?;
+        let labels = options.mixture.as_ref().map_or(Labels::Map, |mixture| mixture.labels);
+        let joined = JoinedColumns::of(&opened, labels)?;
         let JoinedColumns { delivered, blobs, .. } = &joined;
 
         let mut sources_of = Vec::with_capacity(opened.len());
@@ -252,7 +253,7 @@ pub fn open_order(
     let store = options.store(&runtime.descriptors).with_cancel(Arc::clone(cancel));
     let store = Arc::new(store);
     let order = |source: &SourceOptions| {
-        let shards = open_all(&store, &options.index_dir, &source.paths, options.n_openers())?;
+        let shards = open_shards(options, source, &store)?;
         let audio = match shards.first() {
             Some(first) if source.has_parts() => {
                 let known = known_audio(source, first)?;

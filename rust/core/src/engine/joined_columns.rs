@@ -6,9 +6,8 @@ use arrow_schema::DataType;
 
 use super::source::OpenedShards;
 use crate::{
-    batch::ClassIds,
     error::{Error, Result},
-    shard::{ClassNames, Projection, Shard, is_same_type},
+    shard::{ClassIds, ClassNames, Labels, Projection, Shard, is_same_type, listed},
 };
 use gristmill_audio::{AudioSpec, Channels, SampleType};
 
@@ -31,14 +30,14 @@ impl JoinedColumns {
     ///
     /// [`crate::ErrorKind::Schema`] where a column is missing in one of them or differs in its type,
     /// has class names in one only, or is decoded otherwise: the data sets are named.
-    pub(super) fn of(opened: &[OpenedShards]) -> Result<Self> {
+    pub(super) fn of(opened: &[OpenedShards], labels: Labels) -> Result<Self> {
         let (first, others) =
             opened.split_first().ok_or_else(|| Error::config("there are no data sets"))?;
         for (other, k) in others.iter().zip(1..) {
             check(opened, (first, other), k)?;
         }
         let own_classes: Vec<ClassNames> = opened.iter().map(|of| of.class_names.clone()).collect();
-        let classes = join_classes(opened, &own_classes)?;
+        let classes = join_classes(opened, &own_classes, labels)?;
         Ok(Self {
             delivered: first.delivered.clone(),
             blobs: first.blobs.clone(),
@@ -56,7 +55,7 @@ impl JoinedColumns {
     pub(super) fn class_ids(&self, k: usize, projection: &Projection) -> Result<ClassIds> {
         let mut class_ids = ClassIds::default();
         for (path, own) in self.own_classes.get(k).into_iter().flatten() {
-            let Some(all) = self.classes.get(path).filter(|all| !all.starts_with(own)) else {
+            let Some(all) = self.classes.get(path).filter(|all| *all != own) else {
                 continue;
             };
             let ids: BTreeMap<&String, i64> = all.iter().zip(0..).collect();
@@ -153,13 +152,14 @@ fn shape(spec: &AudioSpec) -> (Option<u32>, Channels, Option<(u16, usize)>, Samp
 }
 
 /// The classes of all data sets, by column.
-fn join_classes(opened: &[OpenedShards], own: &[ClassNames]) -> Result<ClassNames> {
+fn join_classes(opened: &[OpenedShards], own: &[ClassNames], labels: Labels) -> Result<ClassNames> {
     let mut classes = ClassNames::new();
     for path in own.iter().flat_map(BTreeMap::keys) {
         if classes.contains_key(path) {
             continue;
         }
         let mut all = Vec::new();
+        let mut first: Option<(String, &Vec<String>)> = None;
         let mut seen = std::collections::HashSet::new();
         for ((names, of), k) in own.iter().zip(opened).zip(0..) {
             let Some(names) = names.get(path) else {
@@ -174,6 +174,21 @@ fn join_classes(opened: &[OpenedShards], own: &[ClassNames]) -> Result<ClassName
                 );
                 return Err(Error::schema(path, reason));
             };
+            match &first {
+                Some((first, others)) if labels == Labels::Strict && *others != names => {
+                    let reason = format!(
+                        "its class labels mean different classes: {first} of the mixture has {}, {} \
+                         has {}; give data sets that list the same classes in the same order, or \
+                         labels=\"map\"",
+                        listed(others, names),
+                        of.named(k),
+                        listed(names, others),
+                    );
+                    return Err(Error::schema(path, reason));
+                }
+                Some(_) => {}
+                None => first = Some((of.named(k), names)),
+            }
             all.extend(names.iter().filter(|name| seen.insert(*name)).cloned());
         }
         classes.insert(path.clone(), all);

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Result},
     order::{OrderSpec, Stop},
     select::{RowSpec, WeightSpec},
-    shard::IndexDir,
+    shard::{IndexDir, Labels},
     store::{DescriptorCache, Store},
     threads::usable_cpus,
 };
@@ -55,6 +55,8 @@ pub struct Options {
 pub struct SourceOptions {
     /// The shards, in the order in which their rows are numbered.
     pub paths: Vec<PathBuf>,
+    /// What is done where class labels of shards mean different classes.
+    pub labels: Labels,
     /// The columns wanted, `None` for all.
     pub columns: Option<Vec<String>>,
     /// Which column is decoded, and how.
@@ -87,6 +89,8 @@ pub struct MixtureOptions {
     pub weights: Vec<u64>,
     /// When the mixture ends.
     pub stop: Stop,
+    /// What is done where class labels of data sets mean different classes.
+    pub labels: Labels,
 }
 
 /// What becomes of a short last batch.

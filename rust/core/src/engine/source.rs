@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
-    batch::{ClassIds, EventReader, check_supported},
+    batch::{EventReader, check_supported},
     error::{Error, Result},
     hash::fnv1a,
     order::{Draws, Order, OrderSpec, Sampling},
     select::Selector,
-    shard::{ClassNames, Projection, Shard, check_class_names, open_all},
+    shard::{ClassIds, ClassNames, Projection, Shard, open_all},
     store::Store,
 };
 use gristmill_audio::{AudioSpec, Crop, Windows};
@@ -64,7 +64,7 @@ impl OpenedShards {
         source: &SourceOptions,
         store: &Arc<Store>,
     ) -> Result<Self> {
-        let shards = open_all(store, &options.index_dir, &source.paths, options.n_openers())?;
+        let shards = open_shards(options, source, store)?;
         let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
         let schema = first.schema();
         let named = |e: Error| e.in_shard(first.name());
@@ -84,9 +84,19 @@ impl OpenedShards {
         Projection::new(schema, Some(&wanted), &[]).map_err(named)?;
         let names: Vec<&str> = delivered.iter().map(String::as_str).collect();
         check_names(&names).map_err(named)?;
-        let class_names = check_class_names(&shards, &names)?;
+        let class_names = first.class_names(&names);
         Ok(Self { shards, delivered, blobs, audio, class_names })
     }
+}
+
+/// Opens the shards of a data set.
+pub(super) fn open_shards(
+    options: &Options,
+    source: &SourceOptions,
+    store: &Arc<Store>,
+) -> Result<Vec<Shard>> {
+    let n_threads = options.n_openers();
+    open_all(store, &options.index_dir, &source.paths, n_threads, source.labels)
 }
 
 impl Source {

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Schema};
 use super::cell::{Cells, Kind};
 use crate::{
     error::{Error, Result},
-    shard::{Projection, Shard, check_class_names},
+    shard::{Projection, Shard},
     threads,
 };
 
@@ -55,7 +55,7 @@ impl Column {
             let those = "booleans, numbers, strings, binary values, dates or times";
             Error::schema(name, format!("{what}; name one of {those}{lists}"))
         })?;
-        let classes = check_class_names(shards, &[&top])?.remove(name);
+        let classes = first.class_names(&[&top]).remove(name);
         Ok(Self {
             name: name.to_owned(),
             top,

@@ -1,15 +1,10 @@
 //! What Hugging Face `datasets` writes about columns into the schema's metadata.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use arrow_schema::{DataType, Schema};
 use serde_json::Value;
 
-use super::Shard;
-use crate::{Error, Result};
-
 /// The key of that metadata.
-const KEY: &str = "huggingface";
+pub(super) const KEY: &str = "huggingface";
 
 /// The top-level columns that are features of type `Audio`, in the schema's order, with the sampling
 /// rate in Hz that `datasets` decodes them to, if one is set.
@@ -57,30 +52,31 @@ pub(super) fn has_features(schema: &Schema) -> bool {
     features(schema).is_some()
 }
 
-/// The class names of `ClassLabel` features, by dotted path. A label is an index into them.
-pub(crate) type ClassNames = BTreeMap<String, Vec<String>>;
-
-/// The class names of all `ClassLabel` features in these columns, at any depth.
-fn class_names(schema: &Schema, columns: &[&str]) -> ClassNames {
-    let mut found = ClassNames::new();
-    let features = features(schema);
-    for name in columns {
-        if let Some(feature) = features.as_ref().and_then(|features| features.get(name)) {
-            add_class_names(feature, (*name).to_owned(), &mut found);
+/// Calls `found` with the class names of each `ClassLabel` feature of the columns, at any depth: the
+/// column, the dotted path, and the names.
+pub(super) fn each_class_names(schema: &Schema, mut found: impl FnMut(&str, String, Vec<String>)) {
+    let Some(features) = features(schema) else { return };
+    for field in schema.fields() {
+        if let Some(feature) = features.get(field.name()) {
+            let column = field.name();
+            add_class_names(feature, column.clone(), &mut |path, names| {
+                found(column, path, names);
+            });
         }
     }
-    found
 }
 
 /// A feature is an object with a `_type`, a list has its items' `feature` or is an array of one, and
 /// any other object is a struct. The JSON parser bounds the depth.
-fn add_class_names(feature: &Value, path: String, found: &mut ClassNames) {
+fn add_class_names(feature: &Value, path: String, found: &mut dyn FnMut(String, Vec<String>)) {
     match feature {
         Value::Object(fields) => match fields.get("_type").and_then(Value::as_str) {
             Some("ClassLabel") => {
                 if let Some(Value::Array(names)) = fields.get("names") {
                     let name = |name: &Value| name.as_str().map(str::to_owned);
-                    found.extend(names.iter().map(name).collect::<Option<_>>().map(|n| (path, n)));
+                    if let Some(names) = names.iter().map(name).collect() {
+                        found(path, names);
+                    }
                 }
             }
             Some(_) => {
@@ -103,63 +99,10 @@ fn add_class_names(feature: &Value, path: String, found: &mut ClassNames) {
     }
 }
 
-/// The class names of the labels in these columns. A shard without names for a column fits any.
-///
-/// Refuses shards whose labels mean different classes.
-///
-/// # Errors
-///
-/// `Schema` with the class names of both shards.
-pub(crate) fn check_class_names(shards: &[Shard], columns: &[&str]) -> Result<ClassNames> {
-    let mut first: BTreeMap<String, (&Arc<str>, Vec<String>)> = BTreeMap::new();
-    let mut last_metadata = None;
-    for shard in shards {
-        let metadata = shard.own_schema().metadata().get(KEY);
-        if metadata.is_none() || metadata == last_metadata {
-            continue;
-        }
-        last_metadata = metadata;
-        for (column, names) in class_names(shard.own_schema(), columns) {
-            match first.get(&column) {
-                Some((other, others)) if *others != names => {
-                    let reason = format!(
-                        "its class labels mean different classes: {other} has {}, {} has {}; give \
-                         shards that list the same classes in the same order",
-                        listed(others, &names),
-                        shard.name(),
-                        listed(&names, others),
-                    );
-                    return Err(Error::schema(column, reason));
-                }
-                Some(_) => {}
-                None => drop(first.insert(column, (shard.name(), names))),
-            }
-        }
-    }
-    Ok(first.into_iter().map(|(column, (_, names))| (column, names)).collect())
-}
-
-/// The most classes of a list that a message shows.
-const SHOWN: usize = 8;
-
-/// The classes as a message shows them: all of a short list; of a long one, those from the first
-/// difference to `other` on.
-fn listed(names: &[String], other: &[String]) -> String {
-    let differs = names.iter().zip(other).take_while(|(a, b)| a == b).count();
-    let from = if names.len() <= SHOWN { 0 } else { differs };
-    let shown = names.iter().enumerate().skip(from).take(SHOWN);
-    let mut parts: Vec<String> = shown.map(|(id, name)| format!("{id}: {name:?}")).collect();
-    if from > 0 {
-        parts.insert(0, "...".to_owned());
-    }
-    if from + SHOWN < names.len() {
-        parts.push("...".to_owned());
-    }
-    format!("{} ({})", names.len(), parts.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use arrow_schema::{DataType, Field};
 
@@ -169,6 +112,12 @@ mod tests {
             vec![field("label"), field("audio"), field("noise")],
             [(KEY.to_owned(), metadata.to_owned())],
         )
+    }
+
+    fn class_names(schema: &Schema) -> BTreeMap<String, Vec<String>> {
+        let mut all = BTreeMap::new();
+        each_class_names(schema, |_, path, names| drop(all.insert(path, names)));
+        all
     }
 
     #[test]
@@ -190,8 +139,11 @@ mod tests {
             "noise": {"feature": {"names": ["x"], "_type": "ClassLabel"}, "_type": "List"},
             "event": {"kinds": [{"names": ["y"], "_type": "ClassLabel"}], "at": {"_type": "Value"}},
             "count": {"num_classes": 3, "_type": "ClassLabel"}}}}"#;
-        let columns = ["label", "audio", "noise", "event", "count", "removed"];
-        let found = class_names(&schema(json), &columns);
+        let field = |name| Field::new(name, DataType::Binary, true);
+        let columns = ["label", "audio", "noise", "event", "count"].map(field);
+        let metadata = schema(json).metadata().clone();
+        let schema = Schema::new_with_metadata(columns.to_vec(), metadata);
+        let found = class_names(&schema);
         let of = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let expected =
             [("event.kinds", of(&["y"])), ("label", of(&["a", "b"])), ("noise", of(&["x"]))];
@@ -203,7 +155,7 @@ mod tests {
         let deep = "[".repeat(100_000);
         for json in ["", "{", "null", r#"{"info": []}"#, r#"{"info": {"features": 7}}"#, &deep] {
             assert_eq!(audio_columns(&schema(json)), vec![]);
-            assert!(class_names(&schema(json), &["label"]).is_empty());
+            assert!(class_names(&schema(json)).is_empty());
         }
     }
 }

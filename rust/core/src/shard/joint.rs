@@ -1,16 +1,18 @@
 //! The schema that all shards of a data set have in common.
 //!
-//! Columns are joined by name. One that some shards lack, or whose types have no common one, is
-//! refused when it is asked for: what nobody reads may differ.
+//! Columns are joined by name. One that some shards lack, or whose types have no common one, or whose
+//! class ids cannot become those of all, is refused when it is asked for: what nobody reads may differ.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 
 use super::{
+    class_ids::NewIds,
+    class_names::{self, ClassNames, Joined, JoinedNames, Labels},
     common_type::{Conflict, common_field},
     features::has_features,
     schema::{is_same_schema, plain_fields},
@@ -26,8 +28,10 @@ pub(super) struct Joint {
     /// Those that all shards have, in the order of the first, each of a type that holds the values
     /// of all; with the metadata of the first that has features.
     pub(super) schema: SchemaRef,
-    /// Why the others are refused, in the order in which they first appear.
+    /// Why other columns are refused, in the order in which they first appear, and then those whose
+    /// class ids mean other classes in other shards.
     refused: Vec<(String, Refusal)>,
+    classes: BTreeMap<String, JoinedNames>,
 }
 
 /// Why a column cannot be read of all shards.
@@ -62,10 +66,26 @@ impl<'a> Group<'a> {
 }
 
 impl Joint {
-    /// That of these shards, by name and schema; `None` where there are none.
-    pub(super) fn new<'a>(
-        shards: impl Iterator<Item = (&'a Arc<str>, &'a SchemaRef)>,
-    ) -> Option<Self> {
+    /// That of these shards, by name and schema, and the new ids of each one's classes; `None` where
+    /// there are no shards.
+    pub(super) fn new(
+        shards: &[(&Arc<str>, &SchemaRef)],
+        labels: Labels,
+    ) -> Option<(Self, Vec<NewIds>)> {
+        let mut joint = Self::of_columns(shards.iter().copied())?;
+        let Joined { by_path, new_ids } = class_names::join(shards, &joint.schema, labels);
+        for (path, joined) in &by_path {
+            if let Some(reason) = &joined.refused {
+                let refusal = Refusal { path: path.clone(), reason: reason.clone() };
+                joint.refused.push((joined.column.clone(), refusal));
+            }
+        }
+        joint.classes = by_path;
+        Some((joint, new_ids))
+    }
+
+    /// That of the columns, without classes.
+    fn of_columns<'a>(shards: impl Iterator<Item = (&'a Arc<str>, &'a SchemaRef)>) -> Option<Self> {
         let (mut groups, mut seen) = (Vec::new(), HashSet::new());
         let mut with_features = None;
         for (name, schema) in shards {
@@ -84,36 +104,42 @@ impl Joint {
             } else {
                 Arc::new(Schema::clone(first.schema).with_metadata(metadata.clone()))
             };
-            return Some(Self { schema, refused: Vec::new() });
+            return Some(Self { schema, refused: Vec::new(), classes: BTreeMap::new() });
         }
         let (mut fields, mut refused, mut named) = (Vec::new(), Vec::new(), HashSet::new());
         for field in groups.iter().flat_map(|group| group.schema.fields()) {
             if !named.insert(field.name()) {
                 continue;
             }
-            match join(&groups, field.name()) {
+            match join_column(&groups, field.name()) {
                 Ok(joined) => fields.push(joined),
                 Err(refusal) => refused.push((field.name().clone(), refusal)),
             }
         }
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata.clone()));
-        Some(Self { schema, refused })
+        Some(Self { schema, refused, classes: BTreeMap::new() })
     }
 
     /// Whether a shard's columns are those of all shards already.
     pub(super) fn is(&self, shard: &SchemaRef) -> bool {
-        self.refused.is_empty() && is_same_schema(self.schema.fields(), shard.fields())
+        is_same_schema(self.schema.fields(), shard.fields())
+    }
+
+    /// The class names in these columns, of all shards.
+    pub(super) fn class_names(&self, columns: &[&str]) -> ClassNames {
+        let asked = self.classes.iter().filter(|(_, joined)| columns.contains(&&*joined.column));
+        asked.map(|(path, joined)| (path.clone(), joined.names.clone())).collect()
     }
 
     /// Refuses a column that is not the same in all shards; `None` asks for all columns. The name of a
     /// column may have dots, and a dotted path is that of a field.
     pub(super) fn check(&self, column: Option<&str>) -> Result<()> {
-        if column.is_some_and(|column| self.schema.column_with_name(column).is_some()) {
-            return Ok(());
-        }
-        let is_in = |rest: &str| rest.is_empty() || rest.starts_with('.');
+        let is_column = |path: &str| self.schema.column_with_name(path).is_some();
+        let is_field = |path: &str, name: &String| {
+            !is_column(path) && path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+        };
         let is_asked =
-            |name: &String| column.is_none_or(|path| path.strip_prefix(name).is_some_and(is_in));
+            |name: &String| column.is_none_or(|path| path == name || is_field(path, name));
         match self.refused.iter().find(|(name, _)| is_asked(name)) {
             None => Ok(()),
             Some((_, Refusal { path, reason })) => Err(Error::schema(path, reason)),
@@ -122,7 +148,7 @@ impl Joint {
 }
 
 /// The column of this name, which one of the shards has.
-fn join(groups: &[Group<'_>], name: &str) -> Result<FieldRef, Refusal> {
+fn join_column(groups: &[Group<'_>], name: &str) -> Result<FieldRef, Refusal> {
     let refuse = |reason| Refusal { path: name.to_owned(), reason };
     let has = groups.iter().find(|group| group.has(name));
     if let (Some(has), Some(lacks)) = (has, groups.iter().find(|group| !group.has(name))) {

@@ -10,6 +10,8 @@
 //! by the formats. Bytes come from [`crate::store`].
 
 mod blob;
+mod class_ids;
+mod class_names;
 mod common_type;
 mod features;
 mod format;
@@ -27,13 +29,15 @@ mod table;
 mod widen;
 mod widened_size;
 
-use std::{borrow::Cow, ops::Range, path::Path, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, ops::Range, path::Path, sync::Arc};
 
 use arrow_schema::SchemaRef;
 
 pub use blob::{Blob, BlobBlock};
+pub(crate) use class_ids::ClassIds;
+pub use class_names::Labels;
+pub(crate) use class_names::{ClassNames, listed};
 pub use features::audio_columns;
-pub(crate) use features::{ClassNames, check_class_names};
 pub use open::{open_all, open_files};
 pub use projection::Projection;
 pub(crate) use schema::is_same_type;
@@ -42,6 +46,7 @@ pub(crate) use sidecar::{read_derived, save_derived};
 pub use table::{Table, TableSize};
 
 use self::{
+    class_ids::NewIds,
     format::{FORMATS, FormatReader},
     joint::Joint,
 };
@@ -65,6 +70,8 @@ pub struct Shard {
     joint: Option<Arc<Joint>>,
     /// Whether its columns are others than those that all shards have.
     is_other: bool,
+    /// The ids of all shards' classes for those of its own, where these differ.
+    new_ids: NewIds,
 }
 
 impl Shard {
@@ -90,14 +97,20 @@ impl Shard {
         let base_name = reader.path().file_name().unwrap_or_default();
         let key = hash::fnv1a(base_name.as_encoded_bytes());
         let index_dir = index_dir.clone();
-        let (joint, is_other) = (None, false);
-        Ok(Self { reader, key, contents, index_dir, has_sidecar, joint, is_other })
+        let (joint, is_other, new_ids) = (None, false, NewIds::new());
+        Ok(Self { reader, key, contents, index_dir, has_sidecar, joint, is_other, new_ids })
     }
 
     /// Presents the shard from now on as one of several, with the columns that all of them have.
-    fn join(&mut self, joint: &Arc<Joint>) {
+    fn join(&mut self, joint: &Arc<Joint>, new_ids: NewIds) {
         self.is_other = !joint.is(self.contents.schema());
         self.joint = Some(Arc::clone(joint));
+        self.new_ids = new_ids;
+    }
+
+    /// The class names in these columns, of all shards that were opened with this one.
+    pub fn class_names(&self, columns: &[&str]) -> BTreeMap<String, Vec<String>> {
+        self.joint.as_ref().map_or_else(ClassNames::new, |joint| joint.class_names(columns))
     }
 
     /// Refuses an audio column, by the features, that not all shards have in common.
@@ -107,8 +120,8 @@ impl Shard {
     }
 
     /// Refuses a column that the shards which were opened with this one do not all have, or have in
-    /// types without a common one; `None` asks for all columns. A name may be the dotted path of a
-    /// field.
+    /// types without a common one, or whose class ids cannot become those of all; `None` asks for all
+    /// columns. A name may be the dotted path of a field.
     ///
     /// # Errors
     ///
@@ -185,6 +198,11 @@ impl Shard {
     /// those that all of them have, each of a type that holds the values of all.
     pub fn schema(&self) -> &SchemaRef {
         self.joint.as_ref().map_or_else(|| self.contents.schema(), |joint| &joint.schema)
+    }
+
+    /// What the shard's own metadata says about its columns in the form of Hugging Face `datasets`.
+    pub fn features_json(&self) -> Option<&String> {
+        self.own_schema().metadata().get(features::KEY)
     }
 
     /// The columns of the shard alone.
@@ -320,10 +338,13 @@ impl Shard {
             .own(projection)
             .and_then(|own| self.contents.load_table(&self.reader, batch, &own, limit, on_size));
         let table = table.and_then(|table| {
-            if !self.is_other {
-                return Ok(table);
-            }
-            widen::widen_table(table, &projection.small_schema(), limit, on_size)
+            let schema = projection.small_schema();
+            let table = if self.is_other {
+                widen::widen_table(table, &schema, limit, on_size)?
+            } else {
+                table
+            };
+            ClassIds::of(&schema, &self.new_ids).apply(table)
         });
         if self.has_sidecar && self.contents.take_news() {
             sidecar::save(&self.reader, &self.index_dir, self.contents.as_ref());

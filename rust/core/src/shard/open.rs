@@ -9,11 +9,12 @@ use std::{
     },
 };
 
-use super::{IndexDir, Shard, joint::Joint};
+use super::{IndexDir, Labels, Shard, joint::Joint};
 use crate::{Error, ErrorKind, Result, store::Store, threads};
 
 /// Opens shards on up to `n_threads` threads, and joins their schemas: from then on, all of them have
-/// the columns that all of them have, by name, each of a type that holds the values of all.
+/// the columns that all of them have, by name, each of a type that holds the values of all, and class
+/// ids are those of all classes, or `labels` refuses them.
 ///
 /// Nearly all of the time is spent waiting for storage, so more threads than CPUs are worthwhile.
 ///
@@ -26,6 +27,7 @@ pub fn open_all(
     index_dir: &IndexDir,
     paths: &[PathBuf],
     n_threads: usize,
+    labels: Labels,
 ) -> Result<Vec<Shard>> {
     let mut opened: Vec<Option<Result<Shard>>> = paths.iter().map(|_| None).collect();
     let first_failed = AtomicUsize::new(usize::MAX);
@@ -45,10 +47,11 @@ pub fn open_all(
         }
     });
     let mut shards: Vec<Shard> = opened.into_iter().flatten().collect::<Result<_>>()?;
-    let joint = Joint::new(shards.iter().map(|shard| (shard.name(), shard.schema())));
-    if let Some(joint) = joint.map(Arc::new) {
-        for shard in &mut shards {
-            shard.join(&joint);
+    let own: Vec<_> = shards.iter().map(|shard| (shard.name(), shard.own_schema())).collect();
+    if let Some((joint, new_ids)) = Joint::new(&own, labels) {
+        let joint = Arc::new(joint);
+        for (shard, new_ids) in shards.iter_mut().zip(new_ids) {
+            shard.join(&joint, new_ids);
         }
     }
     Ok(shards)

@@ -7,7 +7,7 @@ use arrow_array::{
 };
 use gristmill_core::{
     ErrorKind,
-    shard::{IndexDir, Projection, Shard, open_all},
+    shard::{IndexDir, Labels, Projection, Shard, open_all},
     store::{DescriptorCache, Store},
 };
 
@@ -34,7 +34,7 @@ fn shards_are_in_the_order_of_their_paths_with_few_descriptors() {
     for n_threads in [0, 1, 3, 64] {
         let descriptors = DescriptorCache::new(2);
         let store = Arc::new(Store::new(&descriptors));
-        let opened = open_all(&store, &IndexDir::Nowhere, &paths, n_threads).unwrap();
+        let opened = open_all(&store, &IndexDir::Nowhere, &paths, n_threads, Labels::Map).unwrap();
         let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
         for (i, shard) in opened.iter().enumerate().rev() {
             assert_eq!(&**shard.name(), paths[i].to_str().unwrap());
@@ -45,7 +45,7 @@ fn shards_are_in_the_order_of_their_paths_with_few_descriptors() {
         store.close();
         assert_eq!(descriptors.n_open(), 0);
     }
-    assert!(open_all(&Arc::default(), &IndexDir::Nowhere, &[], 4).unwrap().is_empty());
+    assert!(open_all(&Arc::default(), &IndexDir::Nowhere, &[], 4, Labels::Map).unwrap().is_empty());
 }
 
 #[test]
@@ -55,7 +55,14 @@ fn pipelines_share_descriptors() {
     let descriptors = DescriptorCache::new(3);
     let pipelines: Vec<_> = (0..4)
         .map(|_| {
-            open_all(&Arc::new(Store::new(&descriptors)), &IndexDir::Nowhere, &paths, 4).unwrap()
+            open_all(
+                &Arc::new(Store::new(&descriptors)),
+                &IndexDir::Nowhere,
+                &paths,
+                4,
+                Labels::Map,
+            )
+            .unwrap()
         })
         .collect();
     std::thread::scope(|scope| {
@@ -74,7 +81,14 @@ fn pipelines_share_descriptors() {
     let descriptors = DescriptorCache::new(100);
     let pipelines: Vec<_> = (0..4)
         .map(|_| {
-            open_all(&Arc::new(Store::new(&descriptors)), &IndexDir::Nowhere, &paths, 1).unwrap()
+            open_all(
+                &Arc::new(Store::new(&descriptors)),
+                &IndexDir::Nowhere,
+                &paths,
+                1,
+                Labels::Map,
+            )
+            .unwrap()
         })
         .collect();
     assert_eq!(descriptors.n_open(), paths.len());
@@ -89,7 +103,8 @@ fn the_first_failing_path_is_named() {
     std::fs::write(&paths[9], b"").unwrap();
     paths[5] = dir.path().join("missing.arrow");
     for n_threads in [1, 4] {
-        let error = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, n_threads).unwrap_err();
+        let error = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, n_threads, Labels::Map)
+            .unwrap_err();
         assert!(
             matches!(error.kind(), ErrorKind::Io(e) if e.kind() == std::io::ErrorKind::NotFound)
         );
@@ -107,7 +122,7 @@ fn a_shard_of_another_schema_is_named() {
     let other = RecordBatch::try_from_iter([("x", other)]).unwrap();
     paths.push(dir.path().join("other.arrow"));
     std::fs::write(&paths[3], Written::FILE.bytes(&[other])).unwrap();
-    let opened = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, 2).unwrap();
+    let opened = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, 2, Labels::Map).unwrap();
     assert!(opened[0].schema().fields().is_empty());
     for asked in [None, Some("x"), Some("x.y")] {
         let error = opened[1].check_column(asked).unwrap_err();
@@ -130,7 +145,7 @@ fn a_shard_of_narrower_columns_is_widened() {
     paths.push(dir.path().join("other.arrow"));
     std::fs::write(&paths[2], Written::FILE.bytes(&[other])).unwrap();
     paths.reverse(); // whichever comes first
-    let opened = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, 2).unwrap();
+    let opened = open_all(&Arc::default(), &IndexDir::Nowhere, &paths, 2, Labels::Map).unwrap();
     let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
     assert_eq!(projection.small_schema().fields().len(), 1);
     let table = opened[0].load_table(0, &projection).unwrap();
@@ -151,7 +166,7 @@ fn a_changed_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let paths = shards(&dir, 2);
     let store = Arc::new(Store::new(&DescriptorCache::new(1)));
-    let opened = open_all(&store, &IndexDir::Nowhere, &paths, 1).unwrap(); // the second keeps the only descriptor
+    let opened = open_all(&store, &IndexDir::Nowhere, &paths, 1, Labels::Map).unwrap(); // the second keeps the only descriptor
     let projection = Projection::new(opened[0].schema(), None, &[]).unwrap();
     let bytes = std::fs::read(&paths[0]).unwrap();
     std::fs::remove_file(&paths[0]).unwrap();

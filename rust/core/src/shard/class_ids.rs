@@ -1,4 +1,4 @@
-//! Class ids of one data set as those of a mixture, whose data sets list other classes.
+//! Class ids of a shard, or of a data set, as those of all, which list other classes.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Schema};
 
-use crate::{
-    error::{Error, Result},
-    shard::Table,
-};
+use super::Table;
+use crate::error::{Error, Result};
 
-/// For columns of a data set's tables, the ids that its class ids become.
+/// For dotted paths, the new id of each class.
+pub(super) type NewIds = Vec<(String, Arc<[i64]>)>;
+
+/// For columns of tables, the ids that their class ids become.
 #[derive(Debug, Default)]
 pub(crate) struct ClassIds(Vec<Column>);
 
@@ -23,37 +24,41 @@ struct Column {
     index: usize,
     /// The names of the struct fields that lead to the ids.
     fields: Vec<String>,
-    /// By the data set's id.
-    ids: Vec<i64>,
+    /// By the class id.
+    ids: Arc<[i64]>,
 }
 
 impl ClassIds {
+    /// Those of the columns of this schema.
+    pub(super) fn of(schema: &Schema, new: &NewIds) -> Self {
+        let column = |(path, ids): &(String, Arc<[i64]>)| {
+            let (index, fields) = locate(schema, path)?;
+            Some(Column { index, fields, ids: Arc::clone(ids) })
+        };
+        Self(new.iter().filter_map(column).collect())
+    }
+
     /// Adds the class ids at this dotted path: `ids` has the new one of each.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Schema`] where no 64-bit integers are there.
     pub(crate) fn add(&mut self, schema: &Schema, path: &str, ids: Vec<i64>) -> Result<()> {
-        let rest_of = |name: &str| path.strip_prefix(name).filter(|rest| is_path(rest));
-        // A column's own name may have dots.
-        let columns = schema.fields().iter().enumerate();
-        let columns = columns.filter(|(_, field)| rest_of(field.name()).is_some());
-        let found = columns.max_by_key(|(_, field)| field.name().len());
-        let rest = found.and_then(|(_, field)| rest_of(field.name())).unwrap_or_default();
-        let fields: Vec<String> = rest.split('.').skip(1).map(str::to_owned).collect();
-        let Some((index, _)) = found.filter(|(_, f)| has_ids(f.data_type(), &fields)) else {
+        let leaf = leaf_type(schema, path);
+        let found = locate(schema, path).filter(|_| leaf == Some(&DataType::Int64));
+        let Some((index, fields)) = found else {
             return Err(Error::schema(
                 path,
                 "its class ids are no int64, as datasets writes them, and so cannot become those of \
                  a mixture; write the column as int64, or leave it out with columns=[...]",
             ));
         };
-        self.0.push(Column { index, fields, ids });
+        self.0.push(Column { index, fields, ids: ids.into() });
         Ok(())
     }
 
-    /// The table with the ids of the mixture. Negative ids, which mean no class, stay; those beyond
-    /// the data set's classes become -1.
+    /// The table with the new ids. Negative ids, which mean no class, stay; those beyond the classes
+    /// become -1.
     ///
     /// # Errors
     ///
@@ -84,20 +89,32 @@ fn corrupt(error: &ArrowError) -> Error {
     Error::corrupt(error.to_string())
 }
 
-/// Whether these fields lead to 64-bit integers.
-fn has_ids(data_type: &DataType, fields: &[String]) -> bool {
+/// The column at a dotted path, and the struct fields from there on; `None` without such a column.
+fn locate(schema: &Schema, path: &str) -> Option<(usize, Vec<String>)> {
+    let rest_of = |name: &str| path.strip_prefix(name).filter(|rest| is_path(rest));
+    // A column's own name may have dots.
+    let columns = schema.fields().iter().enumerate();
+    let columns = columns.filter(|(_, field)| rest_of(field.name()).is_some());
+    let (index, field) = columns.max_by_key(|(_, field)| field.name().len())?;
+    let fields = rest_of(field.name())?.split('.').skip(1).map(str::to_owned).collect();
+    Some((index, fields))
+}
+
+/// The type of the class ids at a dotted path, through lists; `None` where there is nothing.
+pub(super) fn leaf_type<'a>(schema: &'a Schema, path: &str) -> Option<&'a DataType> {
     use DataType as T;
-    match data_type {
-        T::Int64 => fields.is_empty(),
-        T::Struct(children) => fields.split_first().is_some_and(|(name, rest)| {
-            children.find(name).is_some_and(|(_, child)| has_ids(child.data_type(), rest))
-        }),
-        T::List(item)
-        | T::LargeList(item)
-        | T::ListView(item)
-        | T::LargeListView(item)
-        | T::FixedSizeList(item, _) => has_ids(item.data_type(), fields),
-        _ => false,
+    let (index, fields) = locate(schema, path)?;
+    let (mut data_type, mut fields) = (schema.fields().get(index)?.data_type(), fields.iter());
+    loop {
+        data_type = match data_type {
+            T::Struct(children) => children.find(fields.next()?)?.1.data_type(),
+            T::List(item)
+            | T::LargeList(item)
+            | T::ListView(item)
+            | T::LargeListView(item)
+            | T::FixedSizeList(item, _) => item.data_type(),
+            leaf => return fields.next().is_none().then_some(leaf),
+        };
     }
 }
 
