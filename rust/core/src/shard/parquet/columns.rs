@@ -54,6 +54,12 @@ impl LeafMap {
         self.columns.get(column).ok_or_else(missing)
     }
 
+    /// The only leaf of a column; `None` where it has several.
+    pub(super) fn only(&self, column: usize) -> Option<usize> {
+        let all = &self.columns.get(column)?.all;
+        (all.len() == 1).then_some(all.start)
+    }
+
     /// The leaf of a blob column, or of its child.
     pub(super) fn blob(&self, column: usize, child: Option<usize>) -> Result<usize> {
         let column = self.column(column)?;

@@ -1,79 +1,59 @@
-//! Definition levels: which rows of a page have a value.
+//! Levels: which rows of a page have a value, and where the rows of lists begin.
 //!
-//! See <https://parquet.apache.org/docs/file-format/data-pages/encodings/#RLE>.
+//! See <https://parquet.apache.org/docs/file-format/nestedencoding/>.
 
+use super::hybrid::{Hybrid, Stretch, unpack};
 use crate::{Error, Result};
 
-/// Calls `on_run` for each run of rows with or without a value, until there are `n` of them.
+/// Calls `on_run` for each run of levels that are `max` or are less, until there are `n` of them.
 ///
-/// Rows have a value where their level is `max`. Levels beyond it are errors.
+/// Of definition levels, rows have a value where theirs is `max`. Levels beyond it are errors.
 pub(super) fn for_each_run(
     bytes: &[u8],
     max: u8,
     n: u64,
     mut on_run: impl FnMut(bool, u64) -> Result<()>,
 ) -> Result<()> {
-    let width = u64::from(u8::BITS - max.leading_zeros());
-    let (mut rest, mut left) = (bytes, n);
-    let mut check = |level: u8, n: u64| {
-        if level > max {
-            return Err(Error::corrupt(format!(
-                "definition level {level}, where {max} is the most"
-            )));
-        }
-        on_run(level == max, n)
-    };
-    while left > 0 {
-        let header = varint(&mut rest)?;
-        let n = header >> 1;
-        if header & 1 == 0 {
-            let (level, behind) = rest.split_first().ok_or_else(ends)?;
-            rest = behind;
-            if n == 0 {
-                return Err(Error::corrupt("a run of no levels"));
+    let width = u8::BITS - max.leading_zeros();
+    let max = u32::from(max);
+    let mut levels = Hybrid::new(bytes, width, n);
+    while let Some(stretch) = levels.next()? {
+        match stretch {
+            Stretch::Run(level, n) => {
+                check(level, max)?;
+                on_run(level == max, n)?;
             }
-            check(*level, n.min(left))?;
-            left -= n.min(left);
-        } else {
-            // Groups of eight levels, each of them `width` bits. The last group may be cut short.
-            let n_bytes = usize::try_from(n.saturating_mul(width)).unwrap_or(usize::MAX);
-            let packed = rest.get(..n_bytes.min(rest.len())).unwrap_or_default();
-            rest = rest.get(packed.len()..).unwrap_or_default();
-            let n_levels = n.saturating_mul(8).min(left);
-            if n == 0 || (packed.len() as u64) < (n_levels * width).div_ceil(8) {
-                return Err(ends());
+            Stretch::Packed(packed, n) => {
+                let mut done = Ok(());
+                unpack(packed, width, n, |group| {
+                    if done.is_ok() {
+                        done = for_each_in(group, max, &mut on_run);
+                    }
+                });
+                done?;
             }
-            for index in 0..n_levels {
-                check(level_at(packed, index * width, width), 1)?;
-            }
-            left -= n_levels;
         }
     }
     Ok(())
 }
 
-fn level_at(packed: &[u8], bit: u64, width: u64) -> u8 {
-    let at = (bit / 8) as usize;
-    let pair = [packed.get(at), packed.get(at + 1)].map(|byte| byte.copied().unwrap_or(0));
-    let shifted = u16::from_le_bytes(pair) >> (bit % 8);
-    (shifted & ((1 << width) - 1)) as u8
-}
-
-fn varint(bytes: &mut &[u8]) -> Result<u64> {
-    let mut value = 0;
-    for shift in (0..35).step_by(7) {
-        let (byte, rest) = bytes.split_first().ok_or_else(ends)?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
+fn for_each_in(
+    group: &[u32],
+    max: u32,
+    on_run: &mut impl FnMut(bool, u64) -> Result<()>,
+) -> Result<()> {
+    check(group.iter().copied().max().unwrap_or(0), max)?;
+    for run in group.chunk_by(|a, b| (*a == max) == (*b == max)) {
+        on_run(run.first() == Some(&max), run.len() as u64)?;
     }
-    Err(Error::corrupt("a run of too many levels"))
+    Ok(())
 }
 
-fn ends() -> Error {
-    Error::corrupt("the definition levels end early")
+fn check(level: u32, max: u32) -> Result<()> {
+    if level <= max {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("level {level}, where {max} is the most")))
 }
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
 //! What decoding the pages of a column takes, from their headers, before anything is decompressed.
 
-use std::{cmp::min, ops::Range, sync::Arc};
+use std::{cmp::min, ops::Range};
 
 use ::parquet::{
     basic::{Compression, ConvertedType, LogicalType, Type},
-    column::page::{Page as CratePage, PageReader},
-    file::{metadata::ColumnChunkMetaData, serialized_reader::SerializedPageReader},
+    column::page::Page as CratePage,
+    file::metadata::ColumnChunkMetaData,
 };
 
 use super::{
-    super::guard,
     delta,
     fetch::Fetched,
-    footer::{chunk_range, refused},
+    footer::chunk_range,
     page::{PageHeader, PageKind, encoding},
     page_index::Page,
 };
@@ -34,6 +33,8 @@ pub(super) struct DecodedSize {
     pub(super) growth: u64,
     /// The most bytes of one row among them.
     pub(super) row_growth: u64,
+    /// Values in the pages, null ones and empty lists included.
+    pub(super) n_values: u64,
 }
 
 /// A column chunk, or the part of it that has some rows.
@@ -51,7 +52,7 @@ pub(super) struct ChunkPart<'a> {
 
 impl ChunkPart<'_> {
     /// The pages that have rows of the part; `None` where pages are not known.
-    fn needed(&self) -> Option<&[Page]> {
+    pub(super) fn needed(&self) -> Option<&[Page]> {
         let pages = self.pages?;
         let first = pages.partition_point(|page| page.rows.end <= self.rows.start);
         let end = pages.partition_point(|page| page.rows.start < self.rows.end);
@@ -59,7 +60,7 @@ impl ChunkPart<'_> {
     }
 
     /// Where the dictionary lies, before the first page.
-    fn dictionary(&self) -> Range<u64> {
+    pub(super) fn dictionary(&self) -> Range<u64> {
         let chunk = chunk_range(self.chunk);
         let end = self.pages.and_then(<[Page]>::first).map_or(chunk.start, |page| page.bytes.start);
         chunk.start..end
@@ -154,20 +155,8 @@ impl ChunkPart<'_> {
             },
             PageKind::Dictionary { .. } | PageKind::Other => return Ok(()),
         };
-        let page = guard::contain("a page", || {
-            let n_bytes = header.header_bytes + header.stored_bytes;
-            let builder = self.chunk.clone().into_builder();
-            let one = builder
-                .set_dictionary_page_offset(None)
-                .set_data_page_offset(bytes.start as i64)
-                .set_total_compressed_size(n_bytes as i64)
-                .build();
-            one.and_then(|one| {
-                let file = Arc::new(file.clone());
-                SerializedPageReader::new(file, &one, self.n_rows as usize, None)?.get_next_page()
-            })
-            .map_err(|e| refused(&e, "a page does not decode"))
-        })?;
+        let n_bytes = header.header_bytes + header.stored_bytes;
+        let page = self.page(file, &(bytes.start..bytes.start + n_bytes))?;
         let column = self.chunk.column_descr();
         let (buffer, n_values, levels) = match page {
             Some(CratePage::DataPage { buf, num_values, .. }) => {
@@ -226,7 +215,7 @@ impl ChunkPart<'_> {
         let bytes = sum.decoded_bytes.saturating_add(n_padded.saturating_mul(width + levels));
         let n_referring = min(n, sum.n_referring);
         if self.chunk.column_type() != Type::BYTE_ARRAY || n_referring == 0 {
-            return Ok(DecodedSize { bytes, ..DecodedSize::default() });
+            return Ok(DecodedSize { bytes, n_values, ..DecodedSize::default() });
         }
         let dictionary = match sum.dictionary_bytes {
             size if size.saturating_mul(n_referring) <= MUCH => size,
@@ -235,17 +224,15 @@ impl ChunkPart<'_> {
         let longest = dictionary.max(sum.delta_bytes);
         let growth = longest.saturating_mul(n_referring);
         let row_growth = if is_flat { longest } else { growth };
-        Ok(DecodedSize { bytes, growth, row_growth })
+        Ok(DecodedSize { bytes, growth, row_growth, n_values })
     }
 
     /// The length of the longest value in the dictionary.
     fn longest_in_dictionary(&self, fetched: &Fetched) -> Result<u64> {
-        let page = guard::contain("the dictionary", || {
-            let file = Arc::new(fetched.clone());
-            let n_rows = self.n_rows as usize;
-            SerializedPageReader::new(file, self.chunk, n_rows, None)
-                .and_then(|mut pages| pages.get_next_page())
-                .map_err(|e| refused(&e, "a dictionary does not decode"))
+        let mut page = None;
+        self.for_each_page(fetched, |first| {
+            page = Some(first);
+            Ok(false)
         })?;
         let Some(CratePage::DictionaryPage { buf, .. }) = page else { return Ok(0) };
         let (mut rest, mut longest) = (&*buf, 0);

@@ -1,6 +1,9 @@
 //! Reading a projection of one run of rows.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use ::parquet::arrow::{
     ProjectionMask,
@@ -17,17 +20,21 @@ use super::{
     columns::{LeafMap, missing},
     fetch::Fetched,
     footer::{Footer, refused},
+    number_lists,
     runs::Run,
     size::{ChunkPart, DecodedSize},
     values,
 };
-use crate::{Error, Result, store::RangeReader};
+use crate::{Error, Result, memory::BufferPool, store::RangeReader};
 
 /// The most that the columns of one run may grow to.
 const MAX_DECODED: u64 = 1 << 30;
 
 /// Rows that may grow beyond their pages are decoded in parts of about this size.
 const PART_BYTES: u64 = 64 << 20;
+
+/// Decoded columns, by their numbers in the schema.
+type Columns = BTreeMap<usize, ArrayRef>;
 
 /// What is read of a run for a projection.
 #[derive(Debug)]
@@ -110,12 +117,13 @@ impl<'a> Plan<'a> {
         let stored = self.stored_bytes(is_known)?;
         check_limit(stored, limit)?;
         let fetched = Fetched::read(reader, self.ranges()?.into_iter())?;
-        let mut size = DecodedSize::default();
+        let (mut size, mut n_values) = (DecodedSize::default(), BTreeMap::new());
         for leaf in &self.decoded {
             let part = self.part(*leaf)?.decoded_size(&fetched)?;
             size.bytes = size.bytes.saturating_add(part.bytes);
             size.growth = size.growth.saturating_add(part.growth);
             size.row_growth = size.row_growth.saturating_add(part.row_growth);
+            n_values.insert(*leaf, part.n_values);
         }
         let growth = size.growth.min(PART_BYTES.max(size.row_growth));
         let at_once = size.bytes.saturating_add(growth);
@@ -128,15 +136,19 @@ impl<'a> Plan<'a> {
             own_bytes += located.as_ref().map_or(0, |(_, n_bytes)| *n_bytes);
             blobs.push(located.map(|(column, _)| column));
         }
-        let columns = if self.decoded.is_empty() || n_rows == 0 {
-            Vec::new()
-        } else if size.growth <= PART_BYTES {
-            self.decode(&fetched, n_rows, u64::MAX)?
+        let columns = if n_rows == 0 {
+            Columns::new()
         } else {
-            let n = (PART_BYTES / size.row_growth.max(1)).clamp(1, n_rows as u64);
-            // Joining the parts takes the same again.
-            let most = (limit as u64).min(MAX_DECODED).saturating_sub(size.bytes) / 2;
-            self.decode(&fetched, n as usize, most)?
+            let mut columns = self.lists(&fetched, &n_values, reader.store().buffers())?;
+            let (n, most) = if size.growth <= PART_BYTES {
+                (n_rows as u64, u64::MAX)
+            } else {
+                let n = (PART_BYTES / size.row_growth.max(1)).clamp(1, n_rows as u64);
+                // Joining the parts takes the same again.
+                (n, (limit as u64).min(MAX_DECODED).saturating_sub(size.bytes) / 2)
+            };
+            self.decode(&fetched, &mut columns, n as usize, most)?;
+            columns
         };
         let (small, decoded) = self.assemble(&columns, n_rows)?;
         let mut decoded = decoded.into_iter();
@@ -147,16 +159,49 @@ impl<'a> Plan<'a> {
         let blobs = blobs.collect::<Result<_>>()?;
         // Views go on using the pages that were read.
         let views = if has_views(&small.schema()) { fetched.n_bytes() } else { 0 };
-        let n_bytes: usize = columns.iter().map(Array::get_array_memory_size).sum();
+        let n_bytes: usize = columns.values().map(Array::get_array_memory_size).sum();
         Ok(Table::new(small, n_bytes + views + own_bytes, blobs, Vec::new()))
     }
 
-    /// The decoded columns, `n_at_once` rows at a time, of no more than `limit` bytes.
-    fn decode(&self, fetched: &Fetched, n_at_once: usize, limit: u64) -> Result<Vec<ArrayRef>> {
+    /// The columns that are lists of numbers, whose leaves have so many values.
+    fn lists(
+        &self,
+        fetched: &Fetched,
+        n_values: &BTreeMap<usize, u64>,
+        pool: &Arc<BufferPool>,
+    ) -> Result<Columns> {
+        let mut columns = Columns::new();
+        for number in self.leaves.columns_of(&self.decoded) {
+            let field = self.footer.schema.fields().get(number).ok_or_else(missing)?;
+            let Some(leaf) = self.leaves.only(number) else { continue };
+            let n = n_values.get(&leaf).copied().unwrap_or(0);
+            let part = self.part(leaf)?;
+            let lists = number_lists::decode(fetched, &part, field.data_type(), n, pool)?;
+            columns.extend(lists.map(|lists| (number, lists)));
+        }
+        Ok(columns)
+    }
+
+    /// Adds the columns that are not there yet, decoded by the crate `n_at_once` rows at a time, of no
+    /// more than `limit` bytes.
+    fn decode(
+        &self,
+        fetched: &Fetched,
+        columns: &mut Columns,
+        n_at_once: usize,
+        limit: u64,
+    ) -> Result<()> {
+        let mut leaves = self.decoded.clone();
+        for leaf in columns.keys().filter_map(|number| self.leaves.only(*number)) {
+            leaves.remove(&leaf);
+        }
+        if leaves.is_empty() {
+            return Ok(());
+        }
         let Run { group, rows } = self.run;
         let arrow = &self.footer.arrow;
         guard::contain("a row group", || {
-            let mask = ProjectionMask::leaves(arrow.parquet_schema(), self.decoded.iter().copied());
+            let mask = ProjectionMask::leaves(arrow.parquet_schema(), leaves.iter().copied());
             let selection = RowSelection::from(vec![
                 RowSelector::skip(rows.start as usize),
                 RowSelector::select((rows.end - rows.start) as usize),
@@ -188,21 +233,19 @@ impl<'a> Plan<'a> {
                 let (n, of) = (whole.num_rows(), rows.end - rows.start);
                 return Err(Error::corrupt(format!("{n} rows of {of} in a row group")));
             }
-            Ok(whole.columns().to_vec())
+            let numbers = self.leaves.columns_of(&leaves);
+            columns.extend(numbers.into_iter().zip(whole.columns().iter().cloned()));
+            Ok(())
         })
     }
 
     /// The small columns in the projection's order, and the blobs that were decoded.
     fn assemble(
         &self,
-        columns: &[ArrayRef],
+        columns: &Columns,
         n_rows: usize,
     ) -> Result<(RecordBatch, Vec<Arc<BlobColumn>>)> {
-        let numbers = self.leaves.columns_of(&self.decoded);
-        let column = |number: usize| {
-            let at = numbers.binary_search(&number).ok()?;
-            columns.get(at)
-        };
+        let column = |number: usize| columns.get(&number);
         let part = |number: usize, children: &[usize]| {
             let whole = column(number).and_then(|column| column.as_struct_opt());
             let there = self.leaves.children_of(number, &self.decoded)?;

@@ -1,0 +1,171 @@
+//! Columns of lists of numbers, such as tokens, without nulls and empty lists.
+//!
+//! The crate makes a level of each number, and then looks at each of them twice. Here levels stay the
+//! runs that they are in the file: a list of 2,048 numbers is three of them.
+
+use std::sync::Arc;
+
+use ::parquet::{
+    basic::{Encoding, Type},
+    column::page::Page,
+    file::metadata::ColumnChunkMetaData,
+};
+use arrow_array::{ArrayRef, ListArray, make_array};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_data::ArrayDataBuilder;
+use arrow_schema::{DataType, FieldRef};
+use bytes::Bytes;
+
+use super::{fetch::Fetched, levels, numbers::Numbers, size::ChunkPart};
+use crate::{
+    Error, Result,
+    memory::{self, BufferPool},
+};
+
+/// The rows of a part of a column, whose pages have `n` numbers; `None` where it is of another type, or
+/// has what the crate is for.
+pub(super) fn decode(
+    fetched: &Fetched,
+    part: &ChunkPart<'_>,
+    data_type: &DataType,
+    n: u64,
+    pool: &Arc<BufferPool>,
+) -> Result<Option<ArrayRef>> {
+    let DataType::List(item) = data_type else { return Ok(None) };
+    match (item.data_type(), part.chunk.column_type()) {
+        (DataType::Int32 | DataType::UInt32, Type::INT32) | (DataType::Float32, Type::FLOAT) => {
+            lists::<4>(fetched, part, item, n, pool)
+        }
+        (DataType::Int64 | DataType::UInt64, Type::INT64) | (DataType::Float64, Type::DOUBLE) => {
+            lists::<8>(fetched, part, item, n, pool)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn lists<const N: usize>(
+    fetched: &Fetched,
+    part: &ChunkPart<'_>,
+    item: &FieldRef,
+    n: u64,
+    pool: &Arc<BufferPool>,
+) -> Result<Option<ArrayRef>> {
+    let rows = part.rows_of_pages();
+    let n_bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(N)).ok_or_else(ends)?;
+    let buffer = pool.take(n_bytes, None)?;
+    let mut lists = Lists::<N>::new(part.chunk, rows.end - rows.start, buffer);
+    let mut is_known = true;
+    part.for_each_page(fetched, |page| {
+        is_known = is_known && lists.add(&page)?;
+        Ok(is_known)
+    })?;
+    if !is_known {
+        return Ok(None);
+    }
+    let all = lists.finish(item)?;
+    // Pages may have more rows than the part.
+    let skip = part.rows.start.saturating_sub(rows.start);
+    let all = all.slice(skip as usize, (part.rows.end - part.rows.start) as usize);
+    Ok(Some(Arc::new(all)))
+}
+
+/// The lists so far.
+struct Lists<const N: usize> {
+    numbers: Numbers<N>,
+    /// Where each list begins among the numbers.
+    starts: Vec<i32>,
+    n_rows: u64,
+    max_level: u8,
+}
+
+impl<const N: usize> Lists<N> {
+    fn new(chunk: &ColumnChunkMetaData, n_rows: u64, buffer: memory::Buffer) -> Self {
+        let max_level = u8::try_from(chunk.column_descr().max_def_level()).unwrap_or(0);
+        Self { numbers: Numbers::new(buffer), starts: Vec::new(), n_rows, max_level }
+    }
+
+    /// Adds a page; `false` where it has nulls, empty lists or another encoding.
+    fn add(&mut self, page: &Page) -> Result<bool> {
+        let (n, encoding) = (page.num_values() as usize, page.encoding());
+        let buffer = page.buffer().as_ref();
+        let (continuing, defined, numbers) = match page {
+            Page::DictionaryPage { .. } => {
+                self.numbers.set_dictionary(buffer, n)?;
+                return Ok(true);
+            }
+            Page::DataPage { def_level_encoding, rep_level_encoding, .. } => {
+                if *def_level_encoding != Encoding::RLE || *rep_level_encoding != Encoding::RLE {
+                    return Ok(false);
+                }
+                let (continuing, rest) = with_length(buffer)?;
+                let (defined, rest) = with_length(rest)?;
+                (continuing, defined, rest)
+            }
+            Page::DataPageV2 { rep_levels_byte_len, def_levels_byte_len, .. } => {
+                let split =
+                    |bytes, at: u32| <[u8]>::split_at_checked(bytes, at as usize).ok_or_else(ends);
+                let (continuing, rest) = split(buffer, *rep_levels_byte_len)?;
+                let (defined, rest) = split(rest, *def_levels_byte_len)?;
+                (continuing, defined, rest)
+            }
+        };
+        let mut has_all = true;
+        levels::for_each_run(defined, self.max_level, n as u64, |is_number, _| {
+            has_all &= is_number;
+            Ok(())
+        })?;
+        if !has_all {
+            return Ok(false);
+        }
+        self.add_starts(continuing, n as u64)?;
+        self.numbers.add(numbers, n, encoding)
+    }
+
+    /// Adds where lists begin among the `n` numbers of a page.
+    fn add_starts(&mut self, continuing: &[u8], n: u64) -> Result<()> {
+        let (starts, n_rows) = (&mut self.starts, self.n_rows);
+        let mut at = self.numbers.len() as u64;
+        levels::for_each_run(continuing, 1, n, |is_continuing, n| {
+            if is_continuing && starts.is_empty() {
+                return Err(Error::corrupt("a list that does not begin"));
+            }
+            if !is_continuing {
+                if starts.len() as u64 + n > n_rows {
+                    return Err(Error::corrupt(format!("more lists than its {n_rows} rows")));
+                }
+                let end = i32::try_from(at + n).map_err(|_| ends())?;
+                starts.extend(at as i32..end);
+            }
+            at += n;
+            Ok(())
+        })
+    }
+
+    fn finish(mut self, item: &FieldRef) -> Result<ListArray> {
+        if self.starts.len() as u64 != self.n_rows {
+            let what = format!("{} lists for {} rows", self.starts.len(), self.n_rows);
+            return Err(Error::corrupt(what));
+        }
+        let n = self.numbers.len();
+        self.starts.push(i32::try_from(n).map_err(|_| ends())?);
+        let numbers = ArrayDataBuilder::new(item.data_type().clone())
+            .len(n)
+            .add_buffer(Buffer::from(Bytes::from_owner(self.numbers.into_buffer())))
+            .build()
+            .map(make_array);
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.starts));
+        numbers
+            .and_then(|numbers| ListArray::try_new(Arc::clone(item), offsets, numbers, None))
+            .map_err(|e| Error::corrupt(format!("lists of numbers: {e}")))
+    }
+}
+
+/// Splits off what has its length of four bytes before it.
+fn with_length(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk().ok_or_else(ends)?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(ends)
+}
+
+fn ends() -> Error {
+    Error::corrupt("a page ends before its values")
+}

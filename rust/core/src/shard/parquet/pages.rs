@@ -1,0 +1,91 @@
+//! The pages of a part of a column, decompressed one by one. Their headers were checked before.
+
+use std::{ops::Range, sync::Arc};
+
+use ::parquet::{
+    column::page::{Page as CratePage, PageReader},
+    file::serialized_reader::SerializedPageReader,
+};
+
+use super::{super::guard, fetch::Fetched, footer::refused, page_index::Page, size::ChunkPart};
+use crate::Result;
+
+impl ChunkPart<'_> {
+    /// The rows of the row group that are in the pages of the part.
+    pub(super) fn rows_of_pages(&self) -> Range<u64> {
+        match self.needed() {
+            None => 0..self.n_rows,
+            Some([]) => self.rows.start..self.rows.start,
+            Some([first, rest @ ..]) => first.rows.start..rest.last().unwrap_or(first).rows.end,
+        }
+    }
+
+    /// Calls `each` with the dictionary, if there is one, and the data pages, until it returns `false`.
+    pub(super) fn for_each_page(
+        &self,
+        fetched: &Fetched,
+        mut each: impl FnMut(CratePage) -> Result<bool>,
+    ) -> Result<()> {
+        let Some(pages) = self.needed() else {
+            let mut pages = self.reader(fetched, None)?;
+            while let Some(page) = next(&mut pages)? {
+                if !each(page)? {
+                    break;
+                }
+            }
+            return Ok(());
+        };
+        let dictionary = Some(self.dictionary()).filter(|range| !range.is_empty());
+        for range in
+            dictionary.into_iter().chain(pages.iter().map(|page: &Page| page.bytes.clone()))
+        {
+            let page = self.page(fetched, &range)?;
+            if !page.map_or(Ok(true), &mut each)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The page at these bytes.
+    pub(super) fn page(&self, fetched: &Fetched, bytes: &Range<u64>) -> Result<Option<CratePage>> {
+        next(&mut self.reader(fetched, Some(bytes))?)
+    }
+
+    /// Reads the pages at these bytes, or all of the chunk.
+    fn reader(
+        &self,
+        fetched: &Fetched,
+        bytes: Option<&Range<u64>>,
+    ) -> Result<SerializedPageReader<Fetched>> {
+        guard::contain("a column chunk", || {
+            let chunk = bytes.map(|bytes| {
+                let builder = self.chunk.clone().into_builder();
+                builder
+                    .set_dictionary_page_offset(None)
+                    .set_data_page_offset(bytes.start as i64)
+                    .set_total_compressed_size((bytes.end - bytes.start) as i64)
+                    .build()
+            });
+            let file = Arc::new(fetched.clone());
+            let n_rows = self.n_rows as usize;
+            chunk
+                .transpose()
+                .and_then(|chunk| {
+                    SerializedPageReader::new(
+                        file,
+                        chunk.as_ref().unwrap_or(self.chunk),
+                        n_rows,
+                        None,
+                    )
+                })
+                .map_err(|e| refused(&e, "a column chunk does not decode"))
+        })
+    }
+}
+
+fn next(pages: &mut SerializedPageReader<Fetched>) -> Result<Option<CratePage>> {
+    guard::contain("a page", || {
+        pages.get_next_page().map_err(|e| refused(&e, "a page does not decode"))
+    })
+}
