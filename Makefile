@@ -98,6 +98,10 @@ bench-audio: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure each codec bes
 bench-read: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure reading alone: rows, tokens, opening, memory
 	$(BENCH)/bench_read.py benches/bench_memory.py $(ARGS)
 
+.PHONY: bench-parquet
+bench-parquet: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure Parquet beside Arrow, Grain and `datasets`
+	$(BENCH)/bench_parquet.py $(ARGS)
+
 .PHONY: bench-slow-storage
 bench-slow-storage: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure steps over storage with latency and a cap
 	$(BENCH)/bench_slow_storage.py --plots docs $(ARGS)
