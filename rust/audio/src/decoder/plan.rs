@@ -65,6 +65,15 @@ pub struct Plan {
     pub(crate) time_left: Option<Duration>,
 }
 
+/// What comes out of a recording, before it is decided how it is decoded.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(crate) info: AudioInfo,
+    pub(crate) mix: Mix,
+    pub(crate) n_channels: u16,
+    pub(crate) frames: Frames,
+}
+
 /// The numbers of a plan, all in frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frames {

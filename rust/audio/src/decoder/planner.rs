@@ -2,9 +2,9 @@
 
 use crate::{
     Decoder, Reason,
-    decoder::plan::{Frames, Plan},
-    demux::{Container, Input},
-    report::{DecodeReport, Ledger},
+    decoder::plan::{AudioInfo, Frames, Outline, Plan},
+    demux::{Container, Input, Recording},
+    report::{Counts, DecodeReport, Ledger},
     sink::Mix,
     spec::{AudioSpec, Channels},
 };
@@ -21,19 +21,44 @@ impl Decoder {
     ) -> Result<Plan, Reason> {
         let input = Input { bytes, at, cancel: &self.cancel };
         let mut recording = container.open(input, &mut self.scratch, &mut ledger)?;
-        let info = spec.limits.check(recording.info(), bytes)?;
+        let outline = Outline::new(recording.info(), bytes.len() as u64, spec, draw)?;
+        recording.seek(bytes, &outline.frames.input, &self.scratch)?;
+        let plan = outline.plan(recording, spec, ledger.counts());
+        Ok(Plan { is_salvaged: ledger.is_lenient(), ..plan })
+    }
+}
+
+impl Outline {
+    /// Decides it for a recording of `n_bytes`, within the limits.
+    pub(crate) fn new(
+        info: AudioInfo,
+        n_bytes: u64,
+        spec: &AudioSpec,
+        draw: u64,
+    ) -> Result<Self, Reason> {
+        let info = spec.limits.check(info, n_bytes)?;
         let (mix, n_channels) = Mix::choose(spec.channels, info.n_channels)?;
         let frames = Frames::new(&info, spec, draw)?;
         spec.limits.check_decoded(&frames, n_channels)?;
-        recording.seek(bytes, &frames.input, &self.scratch)?;
+        Ok(Self { info, mix, n_channels, frames })
+    }
+
+    /// The plan to decode it from `recording`. `damage`: what opening that counted.
+    pub(crate) fn plan(
+        self,
+        recording: Box<dyn Recording>,
+        spec: &AudioSpec,
+        damage: Counts,
+    ) -> Plan {
+        let Self { info, mix, n_channels, frames } = self;
         let n_wanted = if frames.n_out == 0 { 0 } else { frames.input.end - frames.input.start };
         let report = DecodeReport {
             frames_promised: info.n_frames,
             frames_wanted: n_wanted,
-            damage: ledger.counts(),
+            damage,
             ..DecodeReport::default()
         };
-        Ok(Plan {
+        Plan {
             info,
             recording,
             frames,
@@ -44,9 +69,9 @@ impl Decoder {
             mix,
             sample_type: spec.sample_type,
             is_lenient: !spec.strict,
-            is_salvaged: ledger.is_lenient(),
+            is_salvaged: false,
             report,
             time_left: None,
-        })
+        }
     }
 }

@@ -9,7 +9,7 @@ mod caf;
 mod flac;
 pub(crate) mod mpeg;
 mod ogg;
-mod pcm;
+pub(crate) mod pcm;
 mod wav;
 
 pub(crate) mod mkv;
@@ -25,6 +25,7 @@ use crate::{
     decoder::plan::AudioInfo,
     error::Reason,
     report::Ledger,
+    seek::SeekTable,
     sink::Sink,
 };
 
@@ -96,6 +97,12 @@ pub(crate) trait Recording: fmt::Debug + Send + Sync {
         sink: &mut Sink<'_>,
         cancel: &Cancel,
     ) -> Result<(), Reason>;
+
+    /// Where its frames lie. Only asked of a recording that nothing is wrong with, with the scratch memory
+    /// that it was opened with.
+    fn seek_table(&self, _bytes: &[u8], _scratch: &Scratch) -> Option<Box<dyn SeekTable>> {
+        None
+    }
 
     /// How many of its checksums are wrong, if it has any.
     fn n_broken(&self, _bytes: &[u8], _cancel: &Cancel) -> Result<u64, Reason> {

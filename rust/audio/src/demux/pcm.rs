@@ -16,6 +16,7 @@ use crate::{
     demux::{Recording, Scratch},
     error::{Exceeded, Reason},
     report::{Damage, Ledger},
+    seek::{About, Part, Reader, SeekTable, put_number},
     sink::Sink,
     spec::MAX_CHANNELS,
 };
@@ -42,6 +43,24 @@ pub(crate) enum Endian {
 }
 
 impl Encoding {
+    /// By the numbers that entries of seek tables have for them. They never change.
+    const ALL: [Self; 14] = [
+        Self::U8,
+        Self::I8,
+        Self::I16(Endian::Little),
+        Self::I16(Endian::Big),
+        Self::I24(Endian::Little),
+        Self::I24(Endian::Big),
+        Self::I32(Endian::Little),
+        Self::I32(Endian::Big),
+        Self::F32(Endian::Little),
+        Self::F32(Endian::Big),
+        Self::F64(Endian::Little),
+        Self::F64(Endian::Big),
+        Self::ALaw,
+        Self::MuLaw,
+    ];
+
     /// Signed integers in containers of this many bytes. Fewer bits than that are left-justified.
     pub(crate) fn signed(n_bytes: u32, endian: Endian) -> Option<Self> {
         Some(match n_bytes {
@@ -82,6 +101,8 @@ pub(crate) struct Layout {
     pub(crate) n_frames: u64,
     encoding: Encoding,
     data: usize,
+    /// The frame that begins there: the first one, unless this is a part.
+    first: u64,
     /// Behind the last frame that is there.
     end: usize,
 }
@@ -105,7 +126,7 @@ impl Format {
 
     /// Bytes of one frame.
     pub(crate) fn block(self) -> u64 {
-        (self.encoding.n_bytes() * usize::from(self.n_channels)) as u64
+        block(self.encoding, self.n_channels)
     }
 
     /// Samples from byte `data` on: `n_frames` of them, or all that there are. `held`: those that
@@ -130,7 +151,7 @@ impl Format {
         }
         let end = data.saturating_add((present.min(n_frames) * self.block()) as usize);
         let Self { rate_hz, n_channels, encoding } = self;
-        Ok(Layout { rate_hz, n_channels, n_frames, encoding, data, end })
+        Ok(Layout { rate_hz, n_channels, n_frames, encoding, data, first: 0, end })
     }
 }
 
@@ -152,6 +173,11 @@ impl Recording for Stored {
         Ok(())
     }
 
+    fn seek_table(&self, _: &[u8], _: &Scratch) -> Option<Box<dyn SeekTable>> {
+        let Layout { encoding, data, .. } = self.layout;
+        Some(Box::new(StoredTable { encoding, data: data as u64 }))
+    }
+
     fn decode(
         &self,
         bytes: &[u8],
@@ -162,6 +188,62 @@ impl Recording for Stored {
     ) -> Result<(), Reason> {
         decode(bytes, &self.layout, sink, cancel)
     }
+}
+
+/// The kind of a [`StoredTable`] in entries.
+pub(crate) const KIND: u8 = 1;
+
+/// Where samples of one size lie: what they are, and where the first one begins.
+#[derive(Debug)]
+struct StoredTable {
+    encoding: Encoding,
+    data: u64,
+}
+
+/// Reads a [`StoredTable`].
+pub(crate) fn read_table(
+    reader: &mut Reader<'_>,
+    _: &[u8],
+    about: &About,
+) -> Option<Box<dyn SeekTable>> {
+    let encoding = *Encoding::ALL.get(usize::from(reader.byte()?))?;
+    let data = reader.number()?;
+    let n_bytes = about.info.n_frames.checked_mul(block(encoding, about.info.n_channels))?;
+    let end = data.checked_add(n_bytes)?;
+    (end <= about.n_bytes).then(|| Box::new(StoredTable { encoding, data }) as _)
+}
+
+impl SeekTable for StoredTable {
+    fn kind(&self) -> u8 {
+        KIND
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let number = Encoding::ALL.iter().position(|&encoding| encoding == self.encoding);
+        out.push(number.unwrap_or(Encoding::ALL.len()) as u8);
+        put_number(out, self.data);
+    }
+
+    fn part(&self, about: &About, window: &Range<u64>) -> Option<Part> {
+        let AudioInfo { codec, rate_hz, n_channels, n_frames } = about.info;
+        let block = block(self.encoding, n_channels);
+        let [start, end] = [window.start, window.end].map(|frame| self.data + frame * block);
+        let layout = Layout {
+            rate_hz,
+            n_channels,
+            n_frames,
+            encoding: self.encoding,
+            data: 0,
+            first: window.start,
+            end: usize::try_from(end - start).ok()?,
+        };
+        Some(Part::of(start..end, Stored { codec, layout }))
+    }
+}
+
+/// Bytes of one frame.
+fn block(encoding: Encoding, n_channels: u16) -> u64 {
+    encoding.n_bytes() as u64 * u64::from(n_channels)
 }
 
 /// Converts the frames that the sink misses.
@@ -222,7 +304,8 @@ impl Run<'_, '_> {
         let n_channels = usize::from(self.layout.n_channels);
         let mut planes = [[0.0; BLOCK]; MAX_CHANNELS as usize];
         let mut pts = self.sink.next();
-        let start = self.layout.data + pts as usize * n_channels * W;
+        let n_before = pts.saturating_sub(self.layout.first) as usize;
+        let start = self.layout.data + n_before * n_channels * W;
         let present = self.bytes.get(start..self.layout.end).unwrap_or_default();
         for block in present.chunks(BLOCK * n_channels * W) {
             self.cancel.check()?;

@@ -1,7 +1,6 @@
 //! Vorbis, Opus and FLAC in Ogg: own page walk and own timeline; only packets go to the decoders.
 
 mod chain;
-mod crc;
 mod decode;
 mod flac;
 mod opus;

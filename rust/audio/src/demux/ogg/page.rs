@@ -1,9 +1,9 @@
 //! Ogg pages, RFC 3533.
 
-use super::crc;
 use crate::{
     bytes::{from, le_u32, le_u64, u8_at},
     cancel::Cancel,
+    crc,
     error::Reason,
 };
 

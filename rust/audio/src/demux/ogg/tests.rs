@@ -1,9 +1,10 @@
 //! The walk on pages made by hand.
 
-use super::{chain, crc, page::PageRef};
+use super::{chain, page::PageRef};
 use crate::{
     Codec, Reason,
     codec::vorbis::{Ident, Modes},
+    crc,
     report::Ledger,
 };
 

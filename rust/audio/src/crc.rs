@@ -1,4 +1,5 @@
-//! CRC-32 of Ogg pages: polynomial 0x04C11DB7, most significant bit first, no inversion.
+//! CRC-32 of Ogg pages, and of what is kept here: polynomial 0x04C11DB7, most significant bit first, no
+//! inversion.
 
 const POLYNOMIAL: u32 = 0x04C1_1DB7;
 
@@ -34,7 +35,7 @@ const fn tables() -> [[u32; 256]; 16] {
 
 /// Carries a CRC on over `bytes`.
 #[allow(clippy::indexing_slicing)] // a byte is below 256
-pub(super) fn update(mut crc: u32, bytes: &[u8]) -> u32 {
+pub(crate) fn update(mut crc: u32, bytes: &[u8]) -> u32 {
     let (blocks, rest) = bytes.as_chunks::<16>();
     for block in blocks {
         let mut block = *block;

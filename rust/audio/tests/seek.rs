@@ -1,0 +1,161 @@
+//! What is decoded from parts of a recording equals what is decoded from all of it.
+
+// The lints let test functions unwrap; the functions that they share are tests as well.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
+
+#[path = "seek/make.rs"]
+mod make;
+
+use gristmill_audio::{AudioSpec, Channels, Crop, Decoder, Entry, Pad, Resampler, SampleType};
+use proptest::prelude::*;
+
+const WHOLE: AudioSpec = AudioSpec::WHOLE;
+
+/// What pipelines ask for: rates, channels, sample types, damage passed over or not.
+fn specs() -> Vec<AudioSpec> {
+    let lenient = AudioSpec { strict: false, ..WHOLE };
+    vec![
+        WHOLE,
+        AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..lenient.clone() },
+        AudioSpec {
+            rate_hz: Some(32_000),
+            channels: Channels::Mono,
+            sample_type: SampleType::I16,
+            resampler: Resampler::Torchaudio,
+            ..lenient
+        },
+        AudioSpec { rate_hz: Some(16_000), channels: Channels::Exact(2), ..WHOLE },
+    ]
+}
+
+/// The entry of a recording, once through its bytes.
+fn entry_of(bytes: &[u8]) -> Option<Entry> {
+    let (_, entry) = Decoder::default().plan_and_learn(bytes, &WHOLE, 0).unwrap();
+    let entry = entry?;
+    let same = Entry::from_bytes(&entry.to_bytes(), entry.headers()).expect("its own bytes");
+    assert_eq!(same.to_bytes(), entry.to_bytes());
+    Some(same)
+}
+
+/// Whether the crop came out of a part; that it did not is no error. What came is compared with what comes
+/// out of all of the bytes.
+fn check(
+    name: &str,
+    decoder: &mut Decoder,
+    bytes: &[u8],
+    entry: &Entry,
+    spec: &AudioSpec,
+    draw: u64,
+) -> bool {
+    let Some(part) = decoder.plan_part(entry, spec, draw) else { return false };
+    let ranges: Vec<&[u8]> = part
+        .ranges()
+        .iter()
+        .map(|range| bytes.get(range.start as usize..range.end as usize).expect("within"))
+        .collect();
+    let mut got = vec![u32::MAX; part.plan().n_bytes().div_ceil(4)];
+    let n_bytes = part.plan().n_bytes();
+    let got = &mut bytemuck::cast_slice_mut(&mut got)[..n_bytes];
+    let Some(report) = decoder.render_part(&ranges, &part, got).unwrap() else { return false };
+    let plan = decoder.plan(bytes, spec, draw).expect(name);
+    let mut want = vec![0u32; n_bytes.div_ceil(4)];
+    let want = &mut bytemuck::cast_slice_mut(&mut want)[..n_bytes];
+    let same = decoder.render_bytes(bytes, &plan, want).expect(name);
+    assert_eq!((part.plan().crop(), part.plan().info()), (plan.crop(), plan.info()), "{name}");
+    assert_eq!(report, same, "{name}, {spec:?}");
+    assert!(got == want, "{name}, {spec:?}: other samples of {:?}", plan.crop());
+    true
+}
+
+fn mixed(i: u64) -> u64 {
+    if i == 0 { u64::MAX } else { (i - 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) }
+}
+
+/// Compares crops of many lengths, and asks that most of them come out of parts.
+fn check_crops(name: &str, bytes: &[u8], n_crops: u64) {
+    let entry = entry_of(bytes).unwrap_or_else(|| panic!("{name}: no entry"));
+    let mut decoder = Decoder::default();
+    for spec in specs() {
+        let mut n_parts = 0;
+        for i in 0..n_crops {
+            let seconds = 0.004 * (1 + i * 37 % 100) as f64;
+            let spec = AudioSpec { crop: Crop::Random { seconds }, ..spec.clone() };
+            let is_part = check(name, &mut decoder, bytes, &entry, &spec, mixed(i));
+            n_parts += u64::from(is_part);
+        }
+        assert!(n_parts * 10 >= n_crops * 9, "{name}: {n_parts} of {n_crops}, {spec:?}");
+    }
+}
+
+/// Recordings that are long enough to be read in parts.
+fn recordings() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("wav", make::wav(44_100, 2, 1, 2, 60_000)),
+        ("wav, floats", make::wav(32_000, 1, 3, 4, 60_000)),
+        ("wav, 24 bits", make::wav(48_000, 3, 1, 3, 40_000)),
+        ("aiff", make::aiff(44_100, 2, 60_000)),
+        ("caf", make::caf(44_100.0, 1, 90_000)),
+    ]
+}
+
+#[test]
+fn parts_give_the_same_samples_and_reports() {
+    for (name, bytes) in recordings() {
+        check_crops(name, &bytes, 100);
+    }
+}
+
+#[test]
+fn short_recordings_and_most_of_one_are_read_whole() {
+    let mut decoder = Decoder::default();
+    let short = make::wav(8000, 1, 1, 2, 30_000);
+    let entry = entry_of(&short).unwrap();
+    assert_eq!((entry.n_bytes(), entry.info().n_frames), (60_044, 30_000));
+    let spec = AudioSpec { crop: Crop::Start { seconds: 0.1 }, ..WHOLE };
+    assert!(entry.has_table() && decoder.plan_part(&entry, &spec, 0).is_none());
+    let long = entry_of(&make::wav(8000, 1, 1, 2, 80_000)).unwrap();
+    assert!(decoder.plan_part(&long, &WHOLE, 0).is_none());
+    let part = decoder.plan_part(&long, &spec, 0).unwrap();
+    assert_eq!((part.ranges().len(), part.n_bytes()), (1, 1600));
+    assert_eq!(part.ranges()[0], 44..1644);
+    // Parts of another length are no parts.
+    let mut out = vec![0; part.plan().n_bytes()];
+    for parts in [&[][..], &[&[0; 1599][..]], &[&[0; 1600], &[]]] {
+        assert_eq!(decoder.render_part(parts, &part, &mut out).unwrap(), None);
+    }
+}
+
+#[test]
+fn damaged_recordings_have_no_entry() {
+    let whole = make::wav(8000, 1, 1, 2, 80_000);
+    let cut = &whole[..100_000];
+    let lenient = AudioSpec { strict: false, ..WHOLE };
+    let (plan, entry) = Decoder::default().plan_and_learn(cut, &lenient, 0).unwrap();
+    assert!(plan.info().n_frames == 80_000 && entry.is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Bytes of an entry that anything was done to are no entry, or give the same.
+    #[test]
+    fn mutated_entries_give_the_same_or_nothing(
+        kind in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        draw: u64,
+    ) {
+        static FILES: std::sync::OnceLock<Vec<(&'static str, Vec<u8>)>> = std::sync::OnceLock::new();
+        let files = FILES.get_or_init(recordings);
+        let (name, bytes) = &files[kind.index(files.len())];
+        let entry = entry_of(bytes).unwrap();
+        let mut mutated = entry.to_bytes();
+        for (at, value) in changes {
+            let at = at.index(mutated.len());
+            mutated[at] = value;
+        }
+        if let Some(entry) = Entry::from_bytes(&mutated, entry.headers()) {
+            let spec = AudioSpec { crop: Crop::Random { seconds: 0.3 }, ..WHOLE };
+            check(name, &mut Decoder::default(), bytes, &entry, &spec, draw);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Recordings made here: noise with its headers.
+
+/// `n` pseudo-random bytes.
+fn noise(n: usize) -> Vec<u8> {
+    let mut state = 88_172_645_463_325_252u64;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 20) as u8
+    })
+    .take(n)
+    .collect()
+}
+
+/// Samples of so many bytes: integers of type 1, floats of type 3.
+pub(crate) fn wav(rate_hz: u32, n_channels: u16, tag: u16, width: u16, n_frames: usize) -> Vec<u8> {
+    let block = n_channels * width;
+    let mut data = noise(n_frames * usize::from(block));
+    if tag == 3 {
+        // Exponents of numbers that are finite.
+        data.iter_mut().skip(3).step_by(4).for_each(|byte| *byte = 0x3D | *byte & 0x80);
+    }
+    let mut bytes = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0".to_vec();
+    bytes.extend([tag, n_channels].map(u16::to_le_bytes).concat());
+    bytes.extend([rate_hz, rate_hz * u32::from(block)].map(u32::to_le_bytes).concat());
+    bytes.extend([block, width * 8].map(u16::to_le_bytes).concat());
+    bytes.extend(b"data");
+    bytes.extend((data.len() as u32).to_le_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+/// Samples of 16 bits.
+pub(crate) fn aiff(rate_hz: u16, n_channels: u16, n_frames: u32) -> Vec<u8> {
+    let data = noise(n_frames as usize * usize::from(n_channels) * 2);
+    let mut bytes = b"FORM\0\0\0\0AIFFCOMM\0\0\0\x12".to_vec();
+    bytes.extend(n_channels.to_be_bytes());
+    bytes.extend(n_frames.to_be_bytes());
+    bytes.extend(16u16.to_be_bytes());
+    // Extended precision: the exponent of 2^15, and the rate from the highest bit on.
+    let shift = rate_hz.leading_zeros();
+    bytes.extend((0x400E - shift as u16).to_be_bytes());
+    bytes.extend((u64::from(rate_hz) << (48 + shift)).to_be_bytes());
+    bytes.extend(b"SSND");
+    bytes.extend((data.len() as u32 + 8).to_be_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend(data);
+    bytes
+}
+
+/// Samples of 16 bits.
+pub(crate) fn caf(rate_hz: f64, n_channels: u32, n_frames: u32) -> Vec<u8> {
+    let data = noise((n_frames * n_channels) as usize * 2);
+    let mut bytes = b"caff\0\x01\0\0desc\0\0\0\0\0\0\0\x20".to_vec();
+    bytes.extend(rate_hz.to_bits().to_be_bytes());
+    bytes.extend(b"lpcm");
+    bytes.extend([2, 2 * n_channels, 1, n_channels, 16].map(u32::to_be_bytes).concat());
+    bytes.extend(b"data");
+    bytes.extend((data.len() as u64 + 4).to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(data);
+    bytes
+}
