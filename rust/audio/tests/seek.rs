@@ -6,6 +6,8 @@
 #[path = "seek/make.rs"]
 mod make;
 
+use std::path::PathBuf;
+
 use gristmill_audio::{AudioSpec, Channels, Crop, Decoder, Entry, Pad, Resampler, SampleType};
 use proptest::prelude::*;
 
@@ -95,6 +97,7 @@ fn recordings() -> Vec<(&'static str, Vec<u8>)> {
         ("wav, 24 bits", make::wav(48_000, 3, 1, 3, 40_000)),
         ("aiff", make::aiff(44_100, 2, 60_000)),
         ("caf", make::caf(44_100.0, 1, 90_000)),
+        ("mp3", make::mp3(4)),
     ]
 }
 
@@ -103,6 +106,53 @@ fn parts_give_the_same_samples_and_reports() {
     for (name, bytes) in recordings() {
         check_crops(name, &bytes, 100);
     }
+}
+
+/// Test data of public projects, or nothing where it is absent.
+fn corpus(folder: &str, extension: &str) -> Vec<(String, Vec<u8>)> {
+    let root = std::env::var_os("GRISTMILL_CORPUS").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora"),
+        PathBuf::from,
+    );
+    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
+        println!("skipped: there is no {folder}/ in {}; set GRISTMILL_CORPUS", root.display());
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|e| e == extension))
+        .map(|path| (path.display().to_string(), std::fs::read(path).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Whatever the files are, a crop out of parts is the same. How many files had one.
+fn check_corpus(folder: &str, extension: &str) -> usize {
+    let mut decoder = Decoder::default();
+    let mut n_files = 0;
+    for (name, bytes) in corpus(folder, extension) {
+        let Ok((_, Some(entry))) = decoder.plan_and_learn(&bytes, &WHOLE, 0) else { continue };
+        let mut n_parts = 0;
+        for i in 0..40 {
+            let spec = &specs()[i % 4];
+            let crop = Crop::Random { seconds: 0.004 * (1 + i * 37 % 100) as f64 };
+            let spec = AudioSpec { crop, ..spec.clone() };
+            if spec.channels == Channels::Exact(2) && entry.info().n_channels > 2 {
+                continue;
+            }
+            n_parts +=
+                usize::from(check(&name, &mut decoder, &bytes, &entry, &spec, mixed(i as u64)));
+        }
+        n_files += usize::from(n_parts > 0);
+    }
+    n_files
+}
+
+#[test]
+fn parts_of_mp3_vectors_give_the_same() {
+    let n_files = check_corpus("mp3", "bit");
+    println!("{n_files} files in parts");
 }
 
 #[test]

@@ -15,11 +15,13 @@
 
 mod entry;
 mod plan;
+mod points;
 mod table;
 mod wire;
 
 pub use entry::Entry;
 pub use plan::PartPlan;
 
-pub(crate) use table::{About, Part, SeekTable};
+pub(crate) use points::{Point, Points};
+pub(crate) use table::{About, Part, SeekTable, unexpected};
 pub(crate) use wire::{Reader, put_number};

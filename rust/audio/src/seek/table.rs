@@ -5,7 +5,8 @@ use std::{fmt, ops::Range};
 use super::wire::Reader;
 use crate::{
     decoder::plan::AudioInfo,
-    demux::{Recording, pcm},
+    demux::{Recording, mpeg, pcm},
+    error::Reason,
 };
 
 /// What an entry says of every recording.
@@ -50,9 +51,15 @@ impl Part {
     }
 }
 
+/// A part is not what its entry says.
+pub(crate) fn unexpected() -> Reason {
+    Reason::malformed("the bytes are not what their seek table says")
+}
+
 /// Reads a table, and checks each number in it against the others: all byte ranges lie within the
 /// recording.
 type Read = fn(&mut Reader<'_>, &[u8], &About) -> Option<Box<dyn SeekTable>>;
 
 /// The kinds of tables, by the numbers that entries have for them. They never change.
-pub(crate) const KINDS: [(u8, Read); 1] = [(pcm::KIND, pcm::read_table)];
+pub(crate) const KINDS: [(u8, Read); 2] =
+    [(pcm::KIND, pcm::read_table), (mpeg::KIND, mpeg::read_table)];

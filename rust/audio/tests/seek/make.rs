@@ -62,3 +62,14 @@ pub(crate) fn caf(rate_hz: f64, n_channels: u32, n_frames: u32) -> Vec<u8> {
     bytes.extend(data);
     bytes
 }
+
+/// One of the recordings of the benches.
+fn recording(name: &str) -> Vec<u8> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/recordings");
+    std::fs::read(folder.join(name)).unwrap()
+}
+
+/// The same four seconds again and again, without the frame that tells how many they are.
+pub(crate) fn mp3(n_times: usize) -> Vec<u8> {
+    recording("mp3-stereo").split_off(417).repeat(n_times)
+}

@@ -43,15 +43,22 @@ pub(crate) struct Entry {
 /// remembers 480 PCM frames.
 const EXACT_BEFORE: u64 = 2;
 
-impl Entry {
-    /// The frames for `len` PCM frames from playable frame `start` on.
-    ///
-    /// Main data may begin up to 511 bytes (MPEG-2: 255) of earlier main data back, so the way
-    /// back goes over frames until it has that many bytes. That is exact: a decoder that starts
-    /// there holds what one that started at the beginning holds.
-    pub(crate) fn find(bytes: &[u8], layout: &Layout, index: &Index, start: u64, len: u64) -> Self {
+/// The numbers of the MPEG frames that a window needs.
+pub(super) struct Needed {
+    from_pcm: u64,
+    /// The first one that must be right: the reservoir of main data comes before it.
+    pub(super) exact: u64,
+    /// The first one of the window.
+    wanted: u64,
+    /// Behind the last one.
+    pub(super) end: u64,
+}
+
+impl Needed {
+    /// Those for `len` PCM frames from playable frame `start` on, out of `n_mpeg_frames`.
+    pub(super) fn of(layout: &Layout, n_mpeg_frames: u64, start: u64, len: u64) -> Self {
         let from_pcm = start + layout.delay;
-        let end = (from_pcm + len).div_ceil(layout.frame_len).min(index.n_frames() as u64);
+        let end = (from_pcm + len).div_ceil(layout.frame_len).min(n_mpeg_frames);
         let wanted = (from_pcm / layout.frame_len).min(end);
         let exact = match layout.codec {
             Codec::Mp3 => {
@@ -60,6 +67,19 @@ impl Entry {
             }
             _ => wanted.saturating_sub(EXACT_BEFORE),
         };
+        Self { from_pcm, exact, wanted, end }
+    }
+}
+
+impl Entry {
+    /// The frames for `len` PCM frames from playable frame `start` on.
+    ///
+    /// Main data may begin up to 511 bytes (MPEG-2: 255) of earlier main data back, so the way
+    /// back goes over frames until it has that many bytes. That is exact: a decoder that starts
+    /// there holds what one that started at the beginning holds.
+    pub(crate) fn find(bytes: &[u8], layout: &Layout, index: &Index, start: u64, len: u64) -> Self {
+        let Needed { from_pcm, exact, wanted, end } =
+            Needed::of(layout, index.n_frames() as u64, start, len);
         let (exact, wanted, end) = (exact as usize, wanted as usize, end as usize);
         let begin = if exact < index.n_frames() {
             index.reservoir_start(bytes, exact, layout.reservoir_len)
@@ -69,6 +89,11 @@ impl Entry {
         let frames = index.part(begin, end);
         let (n_warm_up, n_kept) = (wanted - begin, exact - begin);
         Self { frames, first: begin as u64, n_warm_up, n_kept, from_pcm }
+    }
+
+    /// The number of the first frame that is decoded.
+    pub(super) fn first(&self) -> u64 {
+        self.first
     }
 
     #[cfg(test)]

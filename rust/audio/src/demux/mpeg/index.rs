@@ -48,6 +48,26 @@ impl Index {
         self.refused = None;
     }
 
+    /// Begins again with frame `first`: those before it count as lost.
+    pub(super) fn begin_at(&mut self, first: usize) {
+        self.clear();
+        if first > 0 {
+            let run = Run { first: 0, n: first, offset: None };
+            self.refused = memory::push(&mut self.runs, run).err();
+        }
+        self.n_frames = first;
+    }
+
+    /// Where the last frame ends.
+    pub(super) fn end(&self) -> usize {
+        self.end
+    }
+
+    /// The number and the place of one of every few dozen frames.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.runs.iter().filter_map(|run| Some((run.first, run.offset?)))
+    }
+
     /// Whether there was memory for all frames.
     pub(crate) fn check(&mut self) -> Result<(), Reason> {
         self.refused.take().map_or(Ok(()), Err)

@@ -6,9 +6,11 @@ mod decode;
 pub(crate) mod index;
 mod recording;
 pub(crate) mod scan;
+mod table;
 mod tag;
 mod walk;
 
 pub(crate) use index::Index;
 pub(crate) use recording::Mpeg;
 pub(crate) use scan::refusal;
+pub(crate) use table::{KIND, read_table};

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{
     decode::{Entry, decode},
     scan::{self, Layout},
+    table::MpegTable,
 };
 use crate::{
     cancel::Cancel,
@@ -13,6 +14,7 @@ use crate::{
     demux::{Container, Input, Recording, Scratch},
     error::Reason,
     report::Ledger,
+    seek::SeekTable,
     sink::Sink,
 };
 
@@ -56,6 +58,11 @@ impl Recording for Opened {
         let frames = &scratch.mpeg_frames;
         self.entry = Some(Entry::find(bytes, &self.layout, frames, window.start, len));
         Ok(())
+    }
+
+    fn seek_table(&self, _: &[u8], scratch: &Scratch) -> Option<Box<dyn SeekTable>> {
+        let table = MpegTable::new(&self.layout, &scratch.mpeg_frames)?;
+        Some(Box::new(table))
     }
 
     fn decode(
