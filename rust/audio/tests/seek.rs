@@ -5,10 +5,13 @@
 
 #[path = "seek/make.rs"]
 mod make;
+#[path = "seek/ogg.rs"]
+mod ogg;
 
 use std::path::PathBuf;
 
 use gristmill_audio::{AudioSpec, Channels, Crop, Decoder, Entry, Pad, Resampler, SampleType};
+use opus_pure::Application;
 use proptest::prelude::*;
 
 const WHOLE: AudioSpec = AudioSpec::WHOLE;
@@ -98,13 +101,17 @@ fn recordings() -> Vec<(&'static str, Vec<u8>)> {
         ("aiff", make::aiff(44_100, 2, 60_000)),
         ("caf", make::caf(44_100.0, 1, 90_000)),
         ("mp3", make::mp3(4)),
+        ("flac", make::flac(100)),
+        ("vorbis", ogg::vorbis(6, 7)),
+        ("opus", ogg::opus(20, 96_000, Application::Audio)),
+        ("opus, speech", ogg::opus(60, 28_000, Application::Voip)),
     ]
 }
 
 #[test]
 fn parts_give_the_same_samples_and_reports() {
     for (name, bytes) in recordings() {
-        check_crops(name, &bytes, 100);
+        check_crops(name, &bytes, 60);
     }
 }
 
@@ -152,6 +159,12 @@ fn check_corpus(folder: &str, extension: &str) -> usize {
 #[test]
 fn parts_of_mp3_vectors_give_the_same() {
     let n_files = check_corpus("mp3", "bit");
+    println!("{n_files} files in parts");
+}
+
+#[test]
+fn parts_of_flac_vectors_give_the_same() {
+    let n_files = check_corpus("flac", "flac");
     println!("{n_files} files in parts");
 }
 

@@ -6,9 +6,9 @@
 mod adts;
 mod aiff;
 mod caf;
-mod flac;
+pub(crate) mod flac;
 pub(crate) mod mpeg;
-mod ogg;
+pub(crate) mod ogg;
 pub(crate) mod pcm;
 mod wav;
 

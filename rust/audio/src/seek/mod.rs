@@ -24,4 +24,4 @@ pub use plan::PartPlan;
 
 pub(crate) use points::{Point, Points};
 pub(crate) use table::{About, Part, SeekTable, unexpected};
-pub(crate) use wire::{Reader, put_number};
+pub(crate) use wire::{Reader, put_number, put_signed};

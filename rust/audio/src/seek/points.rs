@@ -1,6 +1,6 @@
 //! Places in a recording where decoding can begin, and how they are written.
 
-use super::wire::{MAX_NUMBER, Reader, put_number};
+use super::wire::{MAX_NUMBER, Reader, folded, put_number, unfolded};
 
 /// How far apart points are, in seconds. A crop reads as much more than it needs on average.
 const STEP_S: f64 = 1.5;
@@ -131,15 +131,6 @@ impl Deltas {
 
 fn at(pair: &[u64; 2], i: usize) -> u64 {
     pair.get(i).copied().unwrap_or_default()
-}
-
-/// Small numbers of either sign as small numbers: 0, -1, 1, -2 as 0, 1, 2, 3.
-fn folded(n: u64) -> u64 {
-    n << 1 ^ (n.cast_signed() >> 63).cast_unsigned()
-}
-
-fn unfolded(n: u64) -> u64 {
-    n >> 1 ^ (n & 1).wrapping_neg()
 }
 
 #[cfg(test)]

@@ -12,6 +12,21 @@ pub(crate) fn put_number(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
+/// Writes a number of either sign.
+pub(crate) fn put_signed(out: &mut Vec<u8>, n: i64) {
+    put_number(out, folded(n.cast_unsigned()));
+}
+
+/// Small numbers of either sign as small numbers: 0, -1, 1, -2 as 0, 1, 2, 3.
+pub(super) fn folded(n: u64) -> u64 {
+    n << 1 ^ (n.cast_signed() >> 63).cast_unsigned()
+}
+
+/// What [`folded`] made this of.
+pub(super) fn unfolded(n: u64) -> u64 {
+    n >> 1 ^ (n & 1).wrapping_neg()
+}
+
 /// What is left to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
@@ -39,6 +54,11 @@ impl<'a> Reader<'a> {
             }
         }
         None
+    }
+
+    /// The next number of either sign.
+    pub(crate) fn signed(&mut self) -> Option<i64> {
+        self.number().map(|n| unfolded(n).cast_signed())
     }
 
     /// Whether everything is read.

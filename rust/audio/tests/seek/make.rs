@@ -64,7 +64,7 @@ pub(crate) fn caf(rate_hz: f64, n_channels: u32, n_frames: u32) -> Vec<u8> {
 }
 
 /// One of the recordings of the benches.
-fn recording(name: &str) -> Vec<u8> {
+pub(crate) fn recording(name: &str) -> Vec<u8> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/recordings");
     std::fs::read(folder.join(name)).unwrap()
 }
@@ -72,4 +72,34 @@ fn recording(name: &str) -> Vec<u8> {
 /// The same four seconds again and again, without the frame that tells how many they are.
 pub(crate) fn mp3(n_times: usize) -> Vec<u8> {
     recording("mp3-stereo").split_off(417).repeat(n_times)
+}
+
+/// Noise in blocks of 4096 frames, one channel of 16 bits, stored as it is; 128 blocks at most.
+pub(crate) fn flac(n_blocks: u8) -> Vec<u8> {
+    let mut bytes = b"fLaC\x80\0\0\x22\x10\0\x10\0\0\0\0\0\0\0".to_vec();
+    // 44.1 kHz, one channel, 16 bits, and the count of frames.
+    let packed = (44_100u64 << 44 | 15 << 36) + u64::from(n_blocks) * 4096;
+    bytes.extend(packed.to_be_bytes());
+    bytes.extend([0; 16]);
+    for (number, samples) in (0..n_blocks).zip(noise(usize::from(n_blocks) * 8192).chunks(8192)) {
+        let mut frame = vec![0xFF, 0xF8, 0xC9, 0x08, number];
+        frame.push(crc(&frame, 8, 0x07) as u8);
+        frame.push(2); // a verbatim subframe
+        frame.extend(samples);
+        let sum = crc(&frame, 16, 0x8005);
+        frame.extend(sum.to_be_bytes());
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+/// A checksum of so many bits, bit by bit.
+fn crc(bytes: &[u8], n_bits: u32, polynomial: u16) -> u16 {
+    let polynomial = polynomial << (16 - n_bits);
+    let sum = bytes.iter().fold(0u16, |crc, &byte| {
+        (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
+            if crc >> 15 == 1 { crc << 1 ^ polynomial } else { crc << 1 }
+        })
+    });
+    sum >> (16 - n_bits)
 }

@@ -5,6 +5,7 @@
 //! last word on everything that STREAMINFO says: it has no checksum, and they have two each.
 
 mod recording;
+mod table;
 mod walk;
 
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
 use walk::{Walk, find};
 
 pub(crate) use recording::Flac;
+pub(crate) use table::{KIND, read_table};
 pub(crate) use walk::Timeline;
 
 #[cfg(test)]

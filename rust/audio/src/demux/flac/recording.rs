@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Layout, decode, open};
+use super::{Layout, decode, open, table::FlacTable};
 use crate::{
     cancel::Cancel,
     codec::Codec,
@@ -10,6 +10,7 @@ use crate::{
     demux::{Container, Input, Recording, Scratch, seek_target},
     error::Reason,
     report::Ledger,
+    seek::SeekTable,
     sink::Sink,
 };
 
@@ -57,6 +58,11 @@ impl Recording for Opened {
     fn seek(&mut self, _: &[u8], window: &Range<u64>, _: &Scratch) -> Result<(), Reason> {
         self.start = seek_target(window, self.layout.n_frames);
         Ok(())
+    }
+
+    fn seek_table(&self, bytes: &[u8], _: &Scratch) -> Option<Box<dyn SeekTable>> {
+        let table = FlacTable::new(bytes, &self.layout)?;
+        Some(Box::new(table))
     }
 
     fn may_restart(&self) -> bool {

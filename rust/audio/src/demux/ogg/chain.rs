@@ -28,18 +28,18 @@ pub(crate) struct Layout {
 
 /// One stream of a chain.
 #[derive(Clone, Debug)]
-struct Link {
+pub(super) struct Link {
     /// The number of its first frame in the recording.
     first: u64,
     n_frames: u64,
     group: Group,
     /// Its part of the list of pages.
     pages: std::ops::Range<usize>,
-    stream: Stream,
+    pub(super) stream: Stream,
 }
 
 #[derive(Clone, Debug)]
-enum Stream {
+pub(super) enum Stream {
     Vorbis(stream::Layout),
     Opus(opus::Layout),
 }
@@ -58,6 +58,16 @@ impl Stream {
             Self::Opus(s) => &s.played,
         };
         played.end - played.start
+    }
+}
+
+impl Layout {
+    /// The stream, if there is only one.
+    pub(super) fn only(&self) -> Option<&Link> {
+        match self.links.as_slice() {
+            [link] => Some(link),
+            _ => None,
+        }
     }
 }
 
@@ -217,6 +227,13 @@ pub(super) struct Place<'a, 'b> {
     sink: &'a mut Sink<'b>,
     first: u64,
     played: std::ops::Range<u64>,
+}
+
+impl<'a, 'b> Place<'a, 'b> {
+    /// The place of the only stream of a file.
+    pub(super) fn new(sink: &'a mut Sink<'b>, played: std::ops::Range<u64>) -> Self {
+        Self { sink, first: 0, played }
+    }
 }
 
 impl Place<'_, '_> {

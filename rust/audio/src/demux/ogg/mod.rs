@@ -4,6 +4,7 @@ mod chain;
 mod decode;
 mod flac;
 mod opus;
+mod opus_table;
 mod packets;
 mod page;
 mod recording;
@@ -11,7 +12,10 @@ mod salvage;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod vorbis_table;
 mod walk;
 
+pub(crate) use opus_table::{KIND as OPUS_KIND, read_table as read_opus_table};
 pub(crate) use page::PageRef;
 pub(crate) use recording::{Ogg, OggFlac};
+pub(crate) use vorbis_table::{KIND as VORBIS_KIND, read_table as read_vorbis_table};

@@ -1,6 +1,6 @@
 //! Opus in Ogg, RFC 7845. Packets tell their lengths, so all positions are known without decoding.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use super::{
     chain::Place,
@@ -21,31 +21,34 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) head: Head,
+    /// The packet that it was read from.
+    pub(super) packet: Arc<[u8]>,
     /// Where the first page with audio begins.
-    audio: usize,
+    pub(super) audio: usize,
     /// The granule of the first decoded frame.
-    origin: u64,
+    pub(super) origin: u64,
     /// The granule range that can be played.
     pub(super) played: Range<u64>,
     /// Whether any packet has SILK in it.
-    has_silk: bool,
+    pub(super) has_silk: bool,
     /// Whether this is what is left of a damaged stream.
-    is_salvaged: bool,
+    pub(super) is_salvaged: bool,
 }
 
 /// The header, behind which audio begins.
-fn begin(walk: &mut Walk<'_>) -> Result<Head, Reason> {
+fn begin(walk: &mut Walk<'_>) -> Result<(Head, Arc<[u8]>), Reason> {
     let headers = walk.headers(2)?;
-    let head = Head::read(headers.first().map_or(&[][..], |packet| packet))?;
+    let packet = headers.first().map_or(&[][..], |packet| packet);
+    let head = Head::read(packet)?;
     if !headers.get(1).is_some_and(|tags| tags.starts_with(b"OpusTags")) {
         return Err(Reason::malformed("the Opus headers are out of order"));
     }
-    Ok(head)
+    Ok((head, packet.into()))
 }
 
 /// What is left of a damaged stream.
 pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<Layout, Reason> {
-    let head = begin(walk)?;
+    let (head, packet) = begin(walk)?;
     let audio = walk.at;
     let mut intact = Intact::behind(walk);
     let found = survey(&mut intact, &mut Lengths, has_silk, ledger)?;
@@ -54,7 +57,7 @@ pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<Layout
     let start = origin + head.pre_skip;
     let played = start.min(found.end)..found.end;
     let has_silk = found.has_silk;
-    Ok(Layout { head, audio, origin, played, has_silk, is_salvaged: true })
+    Ok(Layout { head, packet, audio, origin, played, has_silk, is_salvaged: true })
 }
 
 /// Tells the lengths of packets without decoding them.
@@ -99,7 +102,7 @@ impl Packets for Salvage<'_> {
 
 /// Walks all pages of the stream; its audio pages are listed in `pages`.
 pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layout, Reason> {
-    let head = begin(walk)?;
+    let (head, packet) = begin(walk)?;
     let audio = walk.at;
     let first_page = pages.len();
     let mut time = Time::default();
@@ -140,12 +143,12 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     }
     let played = start.min(end)..end;
     let has_silk = time.has_silk;
-    Ok(Layout { head, audio, origin, played, has_silk, is_salvaged: false })
+    Ok(Layout { head, packet, audio, origin, played, has_silk, is_salvaged: false })
 }
 
 /// Adds up the lengths of packets and holds them against the granules of pages.
 #[derive(Default)]
-struct Time {
+pub(super) struct Time {
     /// Frames of the packets that have ended.
     n_frames: u64,
     /// The length of a packet that goes on to the next page.
@@ -153,13 +156,19 @@ struct Time {
     /// The granule of the first decoded frame, once a page told.
     origin: Option<u64>,
     /// The granule of the last page, if it has one.
-    last: Option<u64>,
-    has_silk: bool,
-    n_corrupt: u64,
+    pub(super) last: Option<u64>,
+    pub(super) has_silk: bool,
+    pub(super) n_corrupt: u64,
 }
 
 impl Time {
-    fn add(&mut self, page: &Page<'_>) -> Result<PageRef, Reason> {
+    /// From a page on that begins with a packet, before which `granule` lies.
+    pub(super) fn from(origin: u64, granule: u64) -> Self {
+        let n_frames = granule.saturating_sub(origin);
+        Self { n_frames, origin: Some(origin), ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, page: &Page<'_>) -> Result<PageRef, Reason> {
         let mut begins = None;
         for (i, (piece, ends)) in page.pieces().enumerate() {
             if !(i == 0 && page.is_continued()) {
@@ -214,7 +223,7 @@ impl Time {
     }
 
     /// The granule behind the last packet.
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.origin.unwrap_or(0) + self.n_frames
     }
 }

@@ -161,6 +161,13 @@ pub(crate) struct PageRef {
     pub(super) is_entry: bool,
 }
 
+impl PageRef {
+    /// Whether the page begins with a packet, and not with what is left of one.
+    pub(super) fn begins_packet(&self, bytes: &[u8]) -> bool {
+        Page::read(bytes, self.offset).is_ok_and(|page| !page.is_continued())
+    }
+}
+
 /// The offset of the next `OggS` after `offset`.
 pub(super) fn find_capture(bytes: &[u8], offset: usize) -> Option<usize> {
     let rest = from(bytes, offset + 1);

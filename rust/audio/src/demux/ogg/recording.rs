@@ -5,7 +5,9 @@ use std::ops::Range;
 use super::{
     chain::{self, Entry, Layout},
     flac::{FlacLayout, decode_flac, find_flac, open_flac},
+    opus_table::OpusTable,
     page::n_broken_pages,
+    vorbis_table::VorbisTable,
 };
 use crate::{
     cancel::Cancel,
@@ -14,6 +16,7 @@ use crate::{
     demux::{Container, Input, Recording, Scratch, seek_target},
     error::Reason,
     report::Ledger,
+    seek::SeekTable,
     sink::Sink,
 };
 
@@ -56,6 +59,14 @@ impl Recording for Opened {
         let start = seek_target(window, self.layout.n_frames);
         self.entry = Entry::find(&self.layout, &scratch.pages, start);
         Ok(())
+    }
+
+    fn seek_table(&self, bytes: &[u8], scratch: &Scratch) -> Option<Box<dyn SeekTable>> {
+        let link = self.layout.only()?;
+        Some(match self.layout.codec {
+            Codec::Opus => Box::new(OpusTable::new(bytes, link, &scratch.pages)?),
+            _ => Box::new(VorbisTable::new(bytes, link, &scratch.pages)?),
+        })
     }
 
     fn may_restart(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Vorbis in Ogg: headers, timeline, and where decoding can begin.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use super::{
     chain::Place,
@@ -22,7 +22,7 @@ pub(super) struct Layout {
     pub(super) ident: Ident,
     pub(super) modes: Option<Modes>,
     /// Identification and setup header, one after the other: what the decoder is made from.
-    pub(super) headers: Box<[u8]>,
+    pub(super) headers: Arc<[u8]>,
     /// Where the first page with audio begins.
     pub(super) audio: usize,
     /// The granule of the first decoded frame, below 0 if the encoder added some.
@@ -55,13 +55,8 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
                 let n_ended = page.n_packets();
                 n_packets += n_ended as u64;
                 is_open = page.granule.is_none() && (is_open || n_ended > 0);
-                if let Some(granule) = page.granule {
-                    is_monotonic &= granule >= end;
-                    end = granule;
-                }
-                let fresh = n_ended > usize::from(page.is_continued());
-                let is_entry = page.granule.is_some() && fresh && !page.is_last();
-                memory::push(pages, PageRef { offset: page.offset, end, is_entry })?;
+                is_monotonic &= page.granule.is_none_or(|granule| granule >= end);
+                memory::push(pages, page_ref(&page, &mut end))?;
                 if page.is_last() {
                     break true;
                 }
@@ -92,6 +87,14 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     }
     (layout.origin, layout.played) = (origin, start.min(end)..end);
     Ok(layout)
+}
+
+/// What is kept of a page. `end`: the last granule up to and including it.
+pub(super) fn page_ref(page: &Page<'_>, end: &mut u64) -> PageRef {
+    *end = page.granule.unwrap_or(*end);
+    let fresh = page.n_packets() > usize::from(page.is_continued());
+    let is_entry = page.granule.is_some() && fresh && !page.is_last();
+    PageRef { offset: page.offset, end: *end, is_entry }
 }
 
 /// Frames behind the last granule, of pages at the end that have none; `None` if that is unknown.
