@@ -5,6 +5,8 @@
 
 #[path = "seek/make.rs"]
 mod make;
+#[path = "seek/mp4.rs"]
+mod mp4;
 #[path = "seek/ogg.rs"]
 mod ogg;
 
@@ -104,6 +106,9 @@ fn recordings() -> Vec<(&'static str, Vec<u8>)> {
         ("flac", make::flac(100)),
         ("vorbis", ogg::vorbis(6, 7)),
         ("opus", ogg::opus(20, 96_000, Application::Audio)),
+        ("aac", mp4::mp4("aac-stereo", 5, 1024, 1024)),
+        ("adts", mp4::adts(5)),
+        ("alac", mp4::mp4("alac-mono", 4, 4096, 0)),
         ("opus, speech", ogg::opus(60, 28_000, Application::Voip)),
     ]
 }

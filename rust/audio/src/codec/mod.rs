@@ -116,6 +116,12 @@ pub(crate) trait Coding: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// What a coding like this is made from again, for packets of seek tables; `None` where parts of a
+    /// recording do not do.
+    fn seek_header(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// A decoder that begins with the first packet that it is given.
     fn decoder<'a>(
         &'a self,

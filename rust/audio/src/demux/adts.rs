@@ -11,9 +11,10 @@ use crate::{
             raw::FRAME_LEN,
         },
     },
+    decoder::plan::AudioInfo,
     demux::{
         Container, Input, Recording, Scratch,
-        packets::{Layout, List, Listed, Packet},
+        packets::{Framing, Layout, List, Listed, Packet},
         probe::id3v2_size,
     },
     error::Reason,
@@ -81,7 +82,7 @@ impl Container for Adts {
         ledger: &mut Ledger,
     ) -> Result<Box<dyn Recording>, Reason> {
         let layout = open(input.bytes, input.at, &mut scratch.packets, ledger)?;
-        Ok(Box::new(Listed::from(layout)))
+        Ok(Box::new(Listed::framed(layout, Some(Framing::Adts))))
     }
 }
 
@@ -182,6 +183,40 @@ fn open(
         delay: 0,
         coding: Box::new(Coded),
     })
+}
+
+/// Where the header of the packet at `body` begins.
+pub(crate) fn header_of(bytes: &[u8], body: usize) -> Option<usize> {
+    [7, 9].into_iter().find_map(|len| {
+        let at = body.checked_sub(len)?;
+        (Header::read(bytes, at)?.body == len).then_some(at)
+    })
+}
+
+/// Lists up to `n` packets of a stream like `info` that follow each other from the first byte on. Where
+/// the last one ends.
+pub(crate) fn list(
+    bytes: &[u8],
+    info: &AudioInfo,
+    n: usize,
+    list: &mut List<'_>,
+) -> Result<usize, Reason> {
+    let first = Header::read(bytes, 0).filter(|first| {
+        let rate_hz = RATES_HZ.get(first.rate_index as usize);
+        first.object == 2
+            && rate_hz == Some(&info.rate_hz)
+            && first.channels == info.n_channels.into()
+    });
+    let mut at = 0;
+    for _ in 0..n {
+        let is_next = |header: &Header| {
+            header.n_blocks == 1 && first.is_some_and(|first| header.agrees_with(&first))
+        };
+        let Some(header) = Header::read(bytes, at).filter(is_next) else { break };
+        list.push(at + header.body, header.len - header.body, FRAME_LEN)?;
+        at += header.len;
+    }
+    Ok(at)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A new container is a folder that implements [`Container`], and a line in one of the tables here. If
 //! it lists packets or stores PCM, [`packets`](crate::demux::packets) or [`pcm`](crate::demux::pcm) does the rest.
 
-mod adts;
+pub(crate) mod adts;
 mod aiff;
 mod caf;
 pub(crate) mod flac;

@@ -5,7 +5,7 @@ use std::{fmt, ops::Range};
 use super::wire::Reader;
 use crate::{
     decoder::plan::AudioInfo,
-    demux::{Recording, flac, mpeg, ogg, pcm},
+    demux::{Recording, flac, mpeg, ogg, packets, pcm},
     error::Reason,
 };
 
@@ -61,10 +61,11 @@ pub(crate) fn unexpected() -> Reason {
 type Read = fn(&mut Reader<'_>, &[u8], &About) -> Option<Box<dyn SeekTable>>;
 
 /// The kinds of tables, by the numbers that entries have for them. They never change.
-pub(crate) const KINDS: [(u8, Read); 5] = [
+pub(crate) const KINDS: [(u8, Read); 6] = [
     (pcm::KIND, pcm::read_table),
     (mpeg::KIND, mpeg::read_table),
     (flac::KIND, flac::read_table),
     (ogg::VORBIS_KIND, ogg::read_vorbis_table),
     (ogg::OPUS_KIND, ogg::read_opus_table),
+    (packets::KIND, packets::read_table),
 ];

@@ -5,6 +5,4 @@ pub(crate) mod packets;
 pub(crate) mod raw;
 mod sbr;
 
-#[cfg(test)]
-pub(crate) use packets::Coded;
-pub(crate) use packets::InPackets;
+pub(crate) use packets::{Coded, InPackets};

@@ -72,6 +72,11 @@ impl Coding for Coded {
         refuse_sbr(bytes, packets, rate_hz)
     }
 
+    /// There is only one.
+    fn seek_header(&self) -> Option<Vec<u8>> {
+        Some(Vec::new())
+    }
+
     /// A new one for each row: the state of its noise generator outlives a reset.
     fn decoder<'a>(
         &'a self,

@@ -65,6 +65,19 @@ impl Config {
     }
 }
 
+impl Config {
+    /// A cookie that says the same.
+    pub(super) fn cookie(&self) -> Vec<u8> {
+        let Self { rate_hz, n_channels, frame_len, bits, mean, pace, max_k } = *self;
+        let mut cookie = frame_len.to_be_bytes().to_vec();
+        cookie.push(0);
+        cookie.extend([bits, pace, mean, max_k, n_channels.into()].map(|n: u32| n as u8));
+        cookie.extend([0; 10]); // lengths and rates of packets, which play no part
+        cookie.extend(rate_hz.to_be_bytes());
+        cookie
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

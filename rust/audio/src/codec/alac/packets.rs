@@ -58,6 +58,10 @@ impl Coding for Config {
         Ok(Box::new(move |packet| Ok(config.packet_len(packet).unwrap_or(frame_len))))
     }
 
+    fn seek_header(&self) -> Option<Vec<u8>> {
+        Some(self.cookie())
+    }
+
     fn decoder<'a>(
         &'a self,
         _: Shape,

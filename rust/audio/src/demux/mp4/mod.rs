@@ -20,7 +20,7 @@ use crate::{
     codec::{Codec, opus},
     demux::{
         Container, Input, Recording, Scratch,
-        packets::{self, Layout, List, Listed, Packet},
+        packets::{self, Framing, Layout, List, Listed, Packet},
     },
     error::Reason,
     report::{Damage, Ledger},
@@ -44,8 +44,8 @@ impl Container for Mp4 {
         scratch: &mut Scratch,
         ledger: &mut Ledger,
     ) -> Result<Box<dyn Recording>, Reason> {
-        let layout = open(input.bytes, &mut scratch.packets, ledger)?;
-        Ok(Box::new(Listed::from(layout)))
+        let (layout, sizes) = open(input.bytes, &mut scratch.packets, ledger)?;
+        Ok(Box::new(Listed::framed(layout, sizes.map(Framing::Sizes))))
     }
 }
 
@@ -68,8 +68,13 @@ struct Track<'a> {
     edits: Option<Edit>,
 }
 
-/// Lists the packets of the first audio track.
-fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<Layout, Reason> {
+/// Lists the packets of the first audio track. Also gives where their sizes stand in the file, if no
+/// fragments follow them.
+fn open(
+    bytes: &[u8],
+    listed: &mut Vec<Packet>,
+    ledger: &mut Ledger,
+) -> Result<(Layout, Option<u64>), Reason> {
     let mut is_cut = false;
     let mut moov = None;
     let mut is_fragmented = false;
@@ -150,7 +155,8 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<L
     let (delay, n_frames) = timeline.playable(edit.as_ref(), gapless.as_ref());
     let packets::Track { codec, rate_hz, n_channels, mut coding, .. } = entry;
     coding.settle(bytes, listed, rate_hz)?;
-    Ok(Layout { codec, rate_hz, n_channels, n_frames, delay, coding })
+    let sizes = if is_fragmented { None } else { tables::sizes_at(bytes, track.stbl) };
+    Ok((Layout { codec, rate_hz, n_channels, n_frames, delay, coding }, sizes))
 }
 
 impl<'a> Track<'a> {

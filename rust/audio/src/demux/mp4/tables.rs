@@ -77,6 +77,15 @@ impl<'a> Sizes<'a> {
     }
 }
 
+/// Where the sizes of all packets stand in the file, if each has one of its own.
+pub(super) fn sizes_at(bytes: &[u8], stbl: &[u8]) -> Option<u64> {
+    let Sizes { all, each, count } = Sizes::read(stbl)?;
+    let each = each.get(..count.checked_mul(4)?).filter(|_| all == 0)?;
+    // They are part of the file.
+    let at = each.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
+    (bytes.get(at..at.checked_add(each.len())?)? == each).then_some(at as u64)
+}
+
 /// The `stco` or `co64` box: where runs of packets begin.
 struct Chunks<'a> {
     offsets: &'a [u8],

@@ -65,7 +65,7 @@ const STTS: [u32; 4] = [0, 1, N_PACKETS, 1024];
 const STSZ: [u32; 3] = [0, PACKET, N_PACKETS];
 
 fn open(bytes: &[u8]) -> Result<Layout, Reason> {
-    super::open(bytes, &mut Vec::new(), &mut Ledger::default())
+    super::open(bytes, &mut Vec::new(), &mut Ledger::default()).map(|(layout, _)| layout)
 }
 
 fn shape(bytes: &[u8]) -> (u64, u64) {

@@ -5,6 +5,7 @@
 
 mod decode;
 mod recording;
+mod table;
 mod track;
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
 
 pub(crate) use decode::{Decode, Outcome, PacketSink, Tally};
 pub(crate) use recording::{Layout, Listed};
+pub(crate) use table::{Framing, KIND, read_table};
 pub(crate) use track::{Track, limited};
 
 /// Where a packet lies and what it decodes to.

@@ -5,14 +5,16 @@ use std::ops::Range;
 use super::{
     Packet,
     decode::{PacketSink, Tally},
+    table::{Framing, PacketTable},
 };
 use crate::{
     cancel::Cancel,
-    codec::{Codec, Coding, Shape, WarmUp},
+    codec::{Codec, Coding, Shape, WarmUp, vorbis},
     decoder::plan::AudioInfo,
     demux::{Recording, Scratch},
     error::Reason,
     memory,
+    seek::SeekTable,
     sink::Sink,
 };
 
@@ -34,24 +36,44 @@ pub(crate) struct Layout {
 pub(crate) struct Listed {
     layout: Layout,
     entry: Entry,
+    framing: Option<Framing>,
 }
 
 impl From<Layout> for Listed {
     fn from(layout: Layout) -> Self {
-        Self { layout, entry: Entry::default() }
+        Self { layout, entry: Entry::default(), framing: None }
+    }
+}
+
+impl Listed {
+    /// A recording whose packets can be told apart in a part of it.
+    pub(crate) fn framed(layout: Layout, framing: Option<Framing>) -> Self {
+        Self { framing, ..layout.into() }
+    }
+}
+
+impl Layout {
+    /// What the headers say.
+    pub(super) fn info(&self) -> AudioInfo {
+        let Self { codec, rate_hz, n_channels, n_frames, .. } = *self;
+        AudioInfo { codec, rate_hz, n_channels, n_frames }
     }
 }
 
 impl Recording for Listed {
     fn info(&self) -> AudioInfo {
-        let Layout { codec, rate_hz, n_channels, n_frames, .. } = self.layout;
-        AudioInfo { codec, rate_hz, n_channels, n_frames }
+        self.layout.info()
     }
 
     fn seek(&mut self, _: &[u8], window: &Range<u64>, scratch: &Scratch) -> Result<(), Reason> {
         let len = window.end - window.start;
         self.entry = Entry::find(&self.layout, &scratch.packets, window.start, len)?;
         Ok(())
+    }
+
+    fn seek_table(&self, bytes: &[u8], scratch: &Scratch) -> Option<Box<dyn SeekTable>> {
+        let table = PacketTable::new(bytes, &self.layout, self.framing?, &scratch.packets)?;
+        Some(Box::new(table))
     }
 
     fn decode(
@@ -62,30 +84,41 @@ impl Recording for Listed {
         sink: &mut Sink<'_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        let Self { layout, entry } = self;
-        let Layout { rate_hz, n_channels, .. } = *layout;
-        let shape = Shape { rate_hz, n_channels };
-        let mut decoder = layout.coding.decoder(shape, &mut scratch.vorbis)?;
-        let mut tally = Tally::default();
-        let mut end = None;
-        for (i, packet) in entry.packets.iter().enumerate() {
-            if sink.is_full() {
-                break;
-            }
-            cancel.check()?;
-            if end.replace(packet.end()).is_some_and(|end| end != packet.start) {
-                decoder.lose();
-            }
-            let pts = packet.start as i64 - layout.delay as i64;
-            let n_frames = packet.n_frames;
-            let mut out = PacketSink { sink: &mut *sink, cancel, pts, n_frames, n_channels };
-            let outcome = decoder.decode(packet.data(bytes).unwrap_or_default(), &mut out)?;
-            if i >= entry.n_unheard {
-                tally.add(outcome);
-            }
-        }
-        tally.finish(sink)
+        decode(bytes, &self.layout, &self.entry, &mut scratch.vorbis, sink, cancel)
     }
+}
+
+/// Decodes the packets of `entry` until the sink is full.
+pub(super) fn decode(
+    bytes: &[u8],
+    layout: &Layout,
+    entry: &Entry,
+    cache: &mut vorbis::Cache,
+    sink: &mut Sink<'_>,
+    cancel: &Cancel,
+) -> Result<(), Reason> {
+    let Layout { rate_hz, n_channels, .. } = *layout;
+    let shape = Shape { rate_hz, n_channels };
+    let mut decoder = layout.coding.decoder(shape, cache)?;
+    let mut tally = Tally::default();
+    let mut end = None;
+    for (i, packet) in entry.packets.iter().enumerate() {
+        if sink.is_full() {
+            break;
+        }
+        cancel.check()?;
+        if end.replace(packet.end()).is_some_and(|end| end != packet.start) {
+            decoder.lose();
+        }
+        let pts = packet.start as i64 - layout.delay as i64;
+        let n_frames = packet.n_frames;
+        let mut out = PacketSink { sink: &mut *sink, cancel, pts, n_frames, n_channels };
+        let outcome = decoder.decode(packet.data(bytes).unwrap_or_default(), &mut out)?;
+        if i >= entry.n_unheard {
+            tally.add(outcome);
+        }
+    }
+    tally.finish(sink)
 }
 
 /// The packets that a window needs.
