@@ -10,9 +10,11 @@ mod mp4;
 #[path = "seek/ogg.rs"]
 mod ogg;
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
-use gristmill_audio::{AudioSpec, Channels, Crop, Decoder, Entry, Pad, Resampler, SampleType};
+use gristmill_audio::{
+    AudioSpec, Channels, Codec, Crop, Decoder, Entry, Pad, Resampler, SampleType,
+};
 use opus_pure::Application;
 use proptest::prelude::*;
 
@@ -115,8 +117,8 @@ fn recordings() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn parts_give_the_same_samples_and_reports() {
-    for (name, bytes) in recordings() {
-        check_crops(name, &bytes, 60);
+    for (name, bytes) in files() {
+        check_crops(name, bytes, 60);
     }
 }
 
@@ -202,19 +204,32 @@ fn damaged_recordings_have_no_entry() {
     assert!(plan.info().n_frames == 80_000 && entry.is_none());
 }
 
+/// Recordings that are made once.
+fn files() -> &'static [(&'static str, Vec<u8>)] {
+    static FILES: std::sync::OnceLock<Vec<(&'static str, Vec<u8>)>> = std::sync::OnceLock::new();
+    FILES.get_or_init(recordings)
+}
+
+/// Changes to bytes: where, and to what.
+fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
+    prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Bytes of an entry that anything was done to are no entry, or give the same.
     #[test]
     fn mutated_entries_give_the_same_or_nothing(
         kind in any::<prop::sample::Index>(),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        changes in changes(),
         draw: u64,
     ) {
-        static FILES: std::sync::OnceLock<Vec<(&'static str, Vec<u8>)>> = std::sync::OnceLock::new();
-        let files = FILES.get_or_init(recordings);
-        let (name, bytes) = &files[kind.index(files.len())];
+        let (name, bytes) = kind.get(files());
         let entry = entry_of(bytes).unwrap();
         let mut mutated = entry.to_bytes();
         for (at, value) in changes {
@@ -224,6 +239,72 @@ proptest! {
         if let Some(entry) = Entry::from_bytes(&mutated, entry.headers()) {
             let spec = AudioSpec { crop: Crop::Random { seconds: 0.3 }, ..WHOLE };
             check(name, &mut Decoder::default(), bytes, &entry, &spec, draw);
+        }
+    }
+
+    /// An entry that lies and has the right checksum asks for bytes within the recording, and ends in samples
+    /// or in nothing.
+    #[test]
+    fn lying_entries_end_in_samples_or_nothing(
+        kind in any::<prop::sample::Index>(),
+        changes in changes(),
+        less in 0usize..8,
+        draw: u64,
+    ) {
+        let (_, bytes) = kind.get(files());
+        let entry = entry_of(bytes).unwrap();
+        let mut lie = entry.to_bytes();
+        lie.truncate(lie.len() - 4 - less / 4);
+        for (at, value) in changes {
+            let at = at.index(lie.len());
+            lie[at] = value;
+        }
+        lie.extend(make::checksum(&[&lie, entry.headers()].concat()));
+        let Some(entry) = Entry::from_bytes(&lie, entry.headers()) else { return Ok(()) };
+        prop_assume!(entry.n_bytes() == bytes.len() as u64);
+        let mut decoder = Decoder::default();
+        for spec in [WHOLE, AudioSpec { rate_hz: Some(16_000), strict: false, ..WHOLE }] {
+            let spec = AudioSpec { crop: Crop::Random { seconds: 0.3 }, ..spec };
+            let Some(part) = decoder.plan_part(&entry, &spec, draw) else { continue };
+            let range = |range: &Range<u64>| bytes.get(range.start as usize..range.end as usize);
+            let parts: Option<Vec<&[u8]>> = part.ranges().iter().map(range).collect();
+            let parts = parts.expect("within the recording");
+            let mut out = vec![0; part.plan().n_bytes() / 4];
+            let out = bytemuck::cast_slice_mut::<u32, u8>(&mut out);
+            prop_assert!(decoder.render_part(&parts, &part, out).is_ok());
+        }
+    }
+
+    /// A part that anything was done to ends in samples or in nothing; where the codec has checksums, in the
+    /// same samples or in nothing.
+    #[test]
+    fn mutated_parts_end_in_samples_or_nothing(
+        kind in any::<prop::sample::Index>(),
+        changes in changes(),
+        draw: u64,
+    ) {
+        let (name, bytes) = kind.get(files());
+        let entry = entry_of(bytes).unwrap();
+        let mut decoder = Decoder::default();
+        let spec = AudioSpec { crop: Crop::Random { seconds: 0.3 }, ..WHOLE };
+        let part = decoder.plan_part(&entry, &spec, draw).expect("long enough");
+        let mut mutated = bytes.clone();
+        for (at, value) in changes {
+            let range = &part.ranges()[at.index(part.ranges().len())];
+            mutated[range.start as usize + at.index((range.end - range.start) as usize)] = value;
+        }
+        let parts: Vec<&[u8]> = part
+            .ranges()
+            .iter()
+            .map(|range| &mutated[range.start as usize..range.end as usize])
+            .collect();
+        let mut out = vec![0f32; part.plan().n_samples()];
+        let came = decoder.render_part(&parts, &part, bytemuck::cast_slice_mut(&mut out)).unwrap();
+        if matches!(entry.info().codec, Codec::Flac | Codec::Vorbis | Codec::Opus) && came.is_some() {
+            let plan = decoder.plan(bytes, &spec, draw).unwrap();
+            let mut whole = vec![0f32; plan.n_samples()];
+            decoder.render(bytes, &plan, &mut whole).unwrap();
+            prop_assert!(out == whole, "{name}");
         }
     }
 }

@@ -103,3 +103,13 @@ fn crc(bytes: &[u8], n_bits: u32, polynomial: u16) -> u16 {
     });
     sum >> (16 - n_bits)
 }
+
+/// The checksum of Ogg pages and of entries, bit by bit.
+pub(crate) fn checksum(bytes: &[u8]) -> [u8; 4] {
+    let sum = bytes.iter().fold(0u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte) << 24, |crc, _| {
+            if crc >> 31 == 1 { crc << 1 ^ 0x04C1_1DB7 } else { crc << 1 }
+        })
+    });
+    sum.to_le_bytes()
+}

@@ -2,7 +2,7 @@
 
 use opus_pure::{Application, OggOpusWriter, OpusEncoder, OpusHead};
 
-use super::make::recording;
+use super::make::{checksum, recording};
 
 /// Chirps in packets of 20 ms.
 pub(crate) fn opus(seconds: usize, bits_per_s: i32, application: Application) -> Vec<u8> {
@@ -78,11 +78,7 @@ fn page(sequence: u32, flags: u8, granule: u64, packets: &[Vec<u8>]) -> Vec<u8> 
     page.push(lacing.len().try_into().expect("few packets"));
     page.extend(lacing);
     page.extend(packets.concat());
-    let crc = page.iter().fold(0u32, |crc, &byte| {
-        (0..8).fold(crc ^ u32::from(byte) << 24, |crc, _| {
-            if crc >> 31 == 1 { crc << 1 ^ 0x04C1_1DB7 } else { crc << 1 }
-        })
-    });
-    page[22..26].copy_from_slice(&crc.to_le_bytes());
+    let sum = checksum(&page);
+    page[22..26].copy_from_slice(&sum);
     page
 }
