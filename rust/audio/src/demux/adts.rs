@@ -82,7 +82,7 @@ impl Container for Adts {
         ledger: &mut Ledger,
     ) -> Result<Box<dyn Recording>, Reason> {
         let layout = open(input.bytes, input.at, &mut scratch.packets, ledger)?;
-        Ok(Box::new(Listed::framed(layout, Some(Framing::Adts))))
+        Ok(Box::new(Listed::framed(layout, Some(Framing::Adts), Vec::new())))
     }
 }
 

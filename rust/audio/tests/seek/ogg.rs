@@ -50,7 +50,7 @@ pub(crate) fn vorbis(n_times: usize, per_page: usize) -> Vec<u8> {
 }
 
 /// All packets of a file of one stream.
-fn packets(bytes: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn packets(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (mut at, mut found, mut open) = (0, Vec::new(), Vec::new());
     while at < bytes.len() {
         let n = usize::from(bytes[at + 26]);

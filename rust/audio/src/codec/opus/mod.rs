@@ -10,7 +10,7 @@ mod packets;
 
 pub(crate) use decode::{PLANES, PacketDecoder};
 pub(crate) use head::{Head, packet_len};
-pub(crate) use packets::InPackets;
+pub(crate) use packets::{InPackets, from_seek_header};
 
 /// Opus always decodes to this rate, whatever was recorded.
 pub(crate) const RATE_HZ: u32 = 48_000;

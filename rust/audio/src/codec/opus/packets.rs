@@ -17,8 +17,9 @@ pub(crate) struct InPackets;
 impl Carriage for InPackets {
     fn in_mp4(&self, entry: &SampleEntry<'_>) -> Option<Result<Track, Reason>> {
         entry.is(*b"Opus").then(|| {
-            let head = Head::read_specific(entry.child(*b"dOps"))?;
-            Ok(Track { delay: Some(head.pre_skip), ..track(head) })
+            let specific = entry.child(*b"dOps");
+            let head = Head::read_specific(specific)?;
+            Ok(Track { delay: Some(head.pre_skip), ..track(head, specific) })
         })
     }
 
@@ -26,14 +27,14 @@ impl Carriage for InPackets {
         (entry.codec_id() == "A_OPUS").then(|| {
             let head = Head::read(entry.private)?;
             let delay = (entry.delay_ns == 0).then_some(head.pre_skip);
-            Ok(Track { delay, ..track(head) })
+            Ok(Track { delay, ..track(head, entry.private) })
         })
     }
 }
 
-fn track(head: Head) -> Track {
+fn track(head: Head, header: &[u8]) -> Track {
     let n_channels = head.n_channels;
-    let stream = Stream { head, has_silk: true };
+    let stream = Stream { head, header: header.into(), has_silk: true };
     Track { frame_len: FRAME_LEN, ..Track::new(Codec::Opus, RATE_HZ, n_channels, stream) }
 }
 
@@ -41,11 +42,27 @@ fn track(head: Head) -> Track {
 #[derive(Clone, Debug)]
 struct Stream {
     head: Head,
+    /// What it was read from.
+    header: Box<[u8]>,
     /// Whether a packet may have SILK in it.
     has_silk: bool,
 }
 
+/// The coding that [`Coding::seek_header`] stands for, if it has so many channels.
+pub(crate) fn from_seek_header(header: &[u8], n_channels: u16) -> Option<Box<dyn Coding>> {
+    let (&silk, header) = header.split_first()?;
+    // The box of MP4 begins with its version, which is 0.
+    let is_packet = header.first() == Some(&b'O');
+    let head = if is_packet { Head::read(header) } else { Head::read_specific(header) };
+    let head = head.ok().filter(|head| head.n_channels == n_channels)?;
+    Some(Box::new(Stream { head, header: header.into(), has_silk: silk != 0 }))
+}
+
 impl Coding for Stream {
+    fn seek_header(&self) -> Option<Vec<u8>> {
+        Some([&[u8::from(self.has_silk)], &self.header[..]].concat())
+    }
+
     fn warm_up(&self) -> WarmUp {
         WarmUp::Frames(pre_roll(&self.head, self.has_silk))
     }

@@ -6,23 +6,26 @@
 mod block;
 mod ebml;
 mod gaps;
+mod part;
 mod track;
 
 use block::Block;
 use ebml::{Element, float, int, uint};
 use gaps::{Clock, Timed};
 
+pub(crate) use part::packets;
 pub(crate) use track::TrackEntry;
 
 use crate::{
     codec::{Codec, Counter},
     demux::{
         Container, Input, Recording, Scratch,
-        packets::{Layout, List, Listed, Packet, Track},
+        packets::{Framing, Layout, List, Listed, Packet, Track},
     },
     error::Reason,
     memory,
     report::{Damage, Ledger},
+    seek::Point,
 };
 
 /// Matroska and `WebM`.
@@ -43,8 +46,8 @@ impl Container for Matroska {
         scratch: &mut Scratch,
         ledger: &mut Ledger,
     ) -> Result<Box<dyn Recording>, Reason> {
-        let layout = open(input.bytes, &mut scratch.packets, ledger)?;
-        Ok(Box::new(Listed::from(layout)))
+        let Opened { layout, track, places } = open(input.bytes, &mut scratch.packets, ledger)?;
+        Ok(Box::new(Listed::framed(layout, Some(Framing::Blocks(track)), places)))
     }
 }
 
@@ -95,7 +98,7 @@ const ENTERED: [u32; 9] = [
 ///
 /// Where elements do not parse, the walk goes on with the next block or cluster. The times of blocks then
 /// tell how many packets are lost between two.
-fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<Layout, Reason> {
+fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<Opened, Reason> {
     let mut walk = Walk::new(List::new(listed, bytes), ledger);
     let is_cut = walk.run(bytes)?;
     let Some(stream) = walk.stream else {
@@ -105,7 +108,7 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<L
             Reason::malformed("there is no audio track")
         });
     };
-    let (mut list, ledger) = (walk.list, walk.ledger);
+    let (mut list, ledger, places) = (walk.list, walk.ledger, walk.places);
     let rate_hz = stream.track.rate_hz;
     let frames = |ns: u64| {
         let frames = (u128::from(ns) * u128::from(rate_hz) + 500_000_000) / 1_000_000_000;
@@ -151,7 +154,18 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<L
     let delay = delay.min(n_coded);
     let n_frames = (n_coded - delay).saturating_sub(frames(walk.discard_ns));
     coding.settle(bytes, listed, rate_hz)?;
-    Ok(Layout { codec, rate_hz, n_channels, n_frames, delay, coding })
+    let layout = Layout { codec, rate_hz, n_channels, n_frames, delay, coding };
+    Ok(Opened { layout, track: stream.number, places })
+}
+
+/// What the walk found.
+#[derive(Debug)]
+struct Opened {
+    layout: Layout,
+    /// The number of the track.
+    track: u64,
+    /// Where its blocks begin, and the frames before each.
+    places: Vec<Point>,
 }
 
 /// The audio track that is read.
@@ -173,6 +187,10 @@ struct Walk<'a, 'l> {
     cluster_time: i64,
     /// When the blocks of the track say that they begin.
     blocks: Vec<Timed>,
+    /// Where they begin, and the frames before each.
+    places: Vec<Point>,
+    /// Where the element begins that is looked at.
+    at: usize,
     /// Frames at the end of the last block that are not meant to be heard.
     discard_ns: u64,
     /// In how many places something else than an element lies, and where the first of it begins.
@@ -191,6 +209,8 @@ impl<'a, 'l> Walk<'a, 'l> {
             stream: None,
             cluster_time: 0,
             blocks: Vec::new(),
+            places: Vec::new(),
+            at: 0,
             discard_ns: 0,
             junk: None,
         }
@@ -231,6 +251,7 @@ impl<'a, 'l> Walk<'a, 'l> {
                 }
                 return Ok(true);
             };
+            self.at = at;
             match self.element(bytes, &element) {
                 Err(reason) if reason.is_damage() => {
                     self.ledger.note(Damage::CorruptPackets, 1, reason)?;
@@ -361,6 +382,7 @@ impl<'a, 'l> Walk<'a, 'l> {
         }
         let own = packets.iter().map(|&(.., n_frames)| u64::from(n_frames)).sum::<u64>();
         memory::push(&mut self.blocks, Timed { time, before, own })?;
+        memory::push(&mut self.places, Point { unit: before, byte: self.at as u64 })?;
         for (at, len, n_frames) in packets {
             self.list.push(at, len, n_frames)?;
         }

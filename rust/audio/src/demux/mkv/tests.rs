@@ -50,7 +50,7 @@ fn good() -> Vec<u8> {
 }
 
 fn open(bytes: &[u8]) -> Result<Layout, Reason> {
-    super::open(bytes, &mut Vec::new(), &mut Ledger::default())
+    super::open(bytes, &mut Vec::new(), &mut Ledger::default()).map(|opened| opened.layout)
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Container for Mp4 {
         ledger: &mut Ledger,
     ) -> Result<Box<dyn Recording>, Reason> {
         let (layout, sizes) = open(input.bytes, &mut scratch.packets, ledger)?;
-        Ok(Box::new(Listed::framed(layout, sizes.map(Framing::Sizes))))
+        Ok(Box::new(Listed::framed(layout, sizes.map(Framing::Sizes), Vec::new())))
     }
 }
 

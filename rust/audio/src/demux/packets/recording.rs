@@ -14,7 +14,7 @@ use crate::{
     demux::{Recording, Scratch},
     error::Reason,
     memory,
-    seek::SeekTable,
+    seek::{Point, SeekTable},
     sink::Sink,
 };
 
@@ -37,18 +37,20 @@ pub(crate) struct Listed {
     layout: Layout,
     entry: Entry,
     framing: Option<Framing>,
+    /// Where blocks of packets begin, for [`Framing::Blocks`].
+    places: Vec<Point>,
 }
 
 impl From<Layout> for Listed {
     fn from(layout: Layout) -> Self {
-        Self { layout, entry: Entry::default(), framing: None }
+        Self { layout, entry: Entry::default(), framing: None, places: Vec::new() }
     }
 }
 
 impl Listed {
     /// A recording whose packets can be told apart in a part of it.
-    pub(crate) fn framed(layout: Layout, framing: Option<Framing>) -> Self {
-        Self { framing, ..layout.into() }
+    pub(crate) fn framed(layout: Layout, framing: Option<Framing>, places: Vec<Point>) -> Self {
+        Self { framing, places, ..layout.into() }
     }
 }
 
@@ -72,7 +74,8 @@ impl Recording for Listed {
     }
 
     fn seek_table(&self, bytes: &[u8], scratch: &Scratch) -> Option<Box<dyn SeekTable>> {
-        let table = PacketTable::new(bytes, &self.layout, self.framing?, &scratch.packets)?;
+        let Self { layout, places, .. } = self;
+        let table = PacketTable::new(bytes, layout, self.framing?, places, &scratch.packets)?;
         Some(Box::new(table))
     }
 

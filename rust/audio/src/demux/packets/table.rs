@@ -1,5 +1,5 @@
-//! The seek table of packets that lie one behind the other, with headers between them or a table of sizes
-//! elsewhere: where one packet in every second or two lies.
+//! The seek table of packets that lie one behind the other: where one in every second or two lies. They are
+//! told apart by headers between them, by a table of sizes elsewhere, or by the elements that hold them.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,9 +10,9 @@ use super::{
 use crate::{
     bytes::be_u32,
     cancel::Cancel,
-    codec::{Codec, Coding, WarmUp, aac, alac},
+    codec::{Codec, Coding, ToldBy, WarmUp, aac, alac, opus},
     decoder::plan::AudioInfo,
-    demux::{Recording, Scratch, adts},
+    demux::{Recording, Scratch, adts, mkv},
     error::Reason,
     seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
     sink::Sink,
@@ -28,6 +28,8 @@ pub(crate) enum Framing {
     Adts,
     /// Their sizes are numbers of 32 bits from this byte on, and nothing is between them.
     Sizes(u64),
+    /// They are those of the blocks of this track, in Matroska.
+    Blocks(u64),
 }
 
 /// Points count packets.
@@ -48,27 +50,43 @@ impl PacketTable {
         bytes: &[u8],
         layout: &Layout,
         framing: Framing,
+        places: &[Point],
         packets: &[Packet],
     ) -> Option<Self> {
-        let frame_len = packets.first()?.n_frames;
+        let (first, last) = (packets.first()?, packets.last()?);
+        let frame_len = first.n_frames;
         let is_even = |(i, packet): (usize, &Packet)| {
             packet.start == i as u64 * u64::from(frame_len)
                 && (packet.n_frames == frame_len || i + 1 == packets.len())
         };
-        let begin = |packet: &Packet| match framing {
-            Framing::Adts => adts::header_of(bytes, packet.offset),
-            Framing::Sizes(_) => Some(packet.offset),
-        };
-        let mut next = begin(packets.first()?)?;
-        let mut places = Vec::new();
-        for (i, packet) in packets.iter().enumerate() {
-            if !is_even((i, packet)) || begin(packet) != Some(next) {
-                return None;
-            }
-            places.push(Point { unit: i as u64, byte: next as u64 });
-            next = packet.offset + packet.len as usize;
+        if last.n_frames > frame_len || !packets.iter().enumerate().all(is_even) {
+            return None;
         }
-        let end = Point { unit: packets.len() as u64, byte: next as u64 };
+        let behind = |packet: &Packet| packet.offset + packet.len as usize;
+        // What lies between packets is a header of one of two lengths, or nothing.
+        let gaps: &[usize] = if framing == Framing::Adts { &[7, 9] } else { &[0] };
+        let is_next = |pair: &[Packet]| match pair {
+            [a, b] => gaps.iter().any(|gap| behind(a) + gap == b.offset),
+            _ => false,
+        };
+        let places: Vec<Point> = match framing {
+            Framing::Blocks(_) => {
+                let unit = |frames: u64| frames / u64::from(frame_len.max(1));
+                places.iter().map(|p| Point { unit: unit(p.unit), ..*p }).collect()
+            }
+            _ if !packets.windows(2).all(is_next) => return None,
+            Framing::Sizes(_) => {
+                let places = packets.iter().zip(0..);
+                places.map(|(packet, unit)| Point { unit, byte: packet.offset as u64 }).collect()
+            }
+            Framing::Adts => {
+                let first = adts::header_of(bytes, first.offset)?;
+                let starts = [first].into_iter().chain(packets.iter().map(behind));
+                let places = starts.zip(0..).take(packets.len());
+                places.map(|(start, unit)| Point { unit, byte: start as u64 }).collect()
+            }
+        };
+        let end = Point { unit: packets.len() as u64, byte: behind(last) as u64 };
         let units_per_s = f64::from(layout.rate_hz) / f64::from(frame_len.max(1));
         let points = Points::choose(places, end, units_per_s)?;
         let header = layout.coding.seek_header()?.into();
@@ -80,6 +98,9 @@ impl PacketTable {
 /// The coding of packets, from its codec and what [`Coding::seek_header`] gave.
 fn coding(codec: Codec, header: &[u8], info: &AudioInfo) -> Option<Box<dyn Coding>> {
     match codec {
+        Codec::Opus if info.rate_hz == opus::RATE_HZ => {
+            opus::from_seek_header(header, info.n_channels)
+        }
         Codec::Aac => header.is_empty().then(|| Box::new(aac::Coded) as _),
         Codec::Alac => {
             let config = alac::Config::read(header).ok()?;
@@ -99,6 +120,7 @@ pub(crate) fn read_table(
     let framing = match reader.byte()? {
         0 => Framing::Adts,
         1 => Framing::Sizes(reader.number()?),
+        2 => Framing::Blocks(reader.number()?),
         _ => return None,
     };
     let delay = reader.number()?;
@@ -110,6 +132,7 @@ pub(crate) fn read_table(
     let n_coded = end.unit.checked_mul(u64::from(frame_len))?;
     let is_within = match framing {
         Framing::Adts => info.codec == Codec::Aac && frame_len == aac::raw::FRAME_LEN,
+        Framing::Blocks(_) => true,
         Framing::Sizes(at) => {
             let behind = at.checked_add(end.unit.checked_mul(4)?)?;
             behind <= start.byte || end.byte <= at && behind <= about.n_bytes
@@ -133,6 +156,10 @@ impl SeekTable for PacketTable {
                 out.push(1);
                 put_number(out, at);
             }
+            Framing::Blocks(track) => {
+                out.push(2);
+                put_number(out, track);
+            }
         }
         put_number(out, self.delay);
         put_number(out, self.frame_len.into());
@@ -146,13 +173,17 @@ impl SeekTable for PacketTable {
     fn part(&self, about: &About, window: &Range<u64>) -> Option<Part> {
         let frame_len = u64::from(self.frame_len);
         let coding = coding(self.codec, &self.header, &about.info)?;
-        let WarmUp::Packets(n_warm_up) = coding.warm_up() else { return None };
-        let first = (window.start + self.delay) / frame_len;
-        let from = self.points.before(first.saturating_sub(n_warm_up as u64));
+        let from = window.start + self.delay;
+        let first = match coding.warm_up() {
+            WarmUp::Packets(n) => (from / frame_len).saturating_sub(n as u64),
+            WarmUp::Frames(n) => from.saturating_sub(n) / frame_len,
+            WarmUp::All => return None,
+        };
+        let from = self.points.before(first);
         let to = self.points.behind((window.end + self.delay).div_ceil(frame_len));
         let audio = from.byte..to.byte;
         let ranges = match self.framing {
-            Framing::Adts => std::iter::once(audio).collect(),
+            Framing::Adts | Framing::Blocks(_) => std::iter::once(audio).collect(),
             Framing::Sizes(at) => vec![at + 4 * from.unit..at + 4 * to.unit, audio],
         };
         let AudioInfo { codec, rate_hz, n_channels, n_frames } = about.info;
@@ -191,6 +222,9 @@ impl PacketPart {
         let n_packets = usize::try_from(self.to.unit - self.from.unit).map_err(|_| unexpected())?;
         let end = match self.framing {
             Framing::Adts => adts::list(bytes, &self.layout.info(), n_packets, &mut list)?,
+            Framing::Blocks(track) => {
+                mkv::packets(bytes, track, |at, len| list.push(at, len, self.frame_len))?
+            }
             Framing::Sizes(_) => {
                 // The sizes come first.
                 let mut at = n_packets.checked_mul(4).ok_or_else(unexpected)?;
@@ -206,10 +240,15 @@ impl PacketPart {
         if end != bytes.len() || n_listed != n_packets || packets.len() != n_packets {
             return Err(unexpected());
         }
+        let coding = &self.layout.coding;
+        let len = |packet: &Packet| packet.data(bytes).and_then(|data| coding.packet_len(data));
+        let n_equal = if self.is_last { n_packets.saturating_sub(1) } else { n_packets };
+        let is_equal = |packet: &Packet| len(packet) == Some(self.frame_len);
+        if coding.told_by() == ToldBy::Each && !packets.iter().take(n_equal).all(is_equal) {
+            return Err(unexpected());
+        }
         if let Some(last) = packets.last_mut().filter(|_| self.is_last) {
-            let coding = &self.layout.coding;
-            let n_frames = last.data(bytes).and_then(|data| coding.packet_len(data));
-            last.n_frames = n_frames.unwrap_or(self.frame_len).min(self.frame_len);
+            last.n_frames = len(last).unwrap_or(self.frame_len).min(self.frame_len);
         }
         Ok(())
     }
