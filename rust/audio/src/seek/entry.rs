@@ -11,7 +11,7 @@ use crate::{
     spec::{MAX_CHANNELS, RATES_HZ},
 };
 
-/// The first byte of an entry. Another one is another format.
+/// The first byte of an entry. Another one is another format, or means other lengths of recordings.
 const VERSION: u8 = 1;
 
 /// The kind of an entry that has no table.

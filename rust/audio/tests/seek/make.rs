@@ -74,6 +74,13 @@ pub(crate) fn mp3(n_times: usize) -> Vec<u8> {
     recording("mp3-stereo").split_off(417).repeat(n_times)
 }
 
+/// The same behind a tag; its last frame is not all there.
+pub(crate) fn odd_mp3(n_times: usize) -> Vec<u8> {
+    let mut bytes = [&b"ID3\x04\0\0\0\0\0\x64"[..], &[0; 100], &mp3(n_times)].concat();
+    bytes.truncate(bytes.len() - 100);
+    bytes
+}
+
 /// Noise in blocks of 4096 frames, one channel of 16 bits, stored as it is; 128 blocks at most.
 pub(crate) fn flac(n_blocks: u8) -> Vec<u8> {
     let mut bytes = b"fLaC\x80\0\0\x22\x10\0\x10\0\0\0\0\0\0\0".to_vec();
