@@ -21,7 +21,7 @@ FEWER = 4
 
 @pytest.fixture(scope="module")
 def shards(data: Path, size: Any) -> Callable[..., dict[str, Path]]:
-    return lambda *layouts: parquet_peers.crop_shards(data, size(400, 400, 6), layouts)
+    return lambda *layouts: parquet_peers.crop_shards(data, size(400, 200, 6), layouts)
 
 
 @pytest.mark.parametrize("rows", ["crops", "bytes"])
@@ -57,7 +57,7 @@ def test_snappy(
         fresh(parquet_peers.check_same, paths["arrow"], path)
         fresh(parquet_peers.check_rows, full, path)
         n = n_rows if name == "in windows" else n_rows // FEWER
-        return lambda _: fresh(parquet_peers.measure, full, path, n, size(400, 400, 6))
+        return lambda _: fresh(parquet_peers.measure, full, path, n, size(400, 200, 6))
 
     mark = None if job == "in windows" or rows == "bytes" else PEER
     turns(prepare, rounds=size(5, 3, 1), than="in windows", at_least=mark)

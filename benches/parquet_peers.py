@@ -11,6 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,19 @@ Batches = Iterator[dict[str, Any]]
 def crop_shards(data: Path, n_rows: int, layouts: Iterable[str]) -> dict[str, Path]:
     """One table as Arrow and in these layouts, under one name, so that crops are the same."""
     name = f"crops-{n_rows}.shard"
-    seconds = np.random.default_rng(5).uniform(10, 60, min(n_rows, 16)).tolist()
-    recordings = [
-        material.encode(material.field_like(s, peers.RATE, 1, k), peers.RATE, "OGG", "VORBIS")
-        for k, s in enumerate(seconds)
-        if not (data / "parquet-arrow" / name).exists()
-    ]
-    rows = [recordings[k % len(recordings)] for k in range(n_rows)] if recordings else [b""]
-    arrow = material.audio_shard(data / "parquet-arrow" / name, rows, 100)
+    arrow = data / "parquet-arrow" / name
+
+    def recording(k: int) -> bytes:
+        seconds = np.random.default_rng([5, k]).uniform(10, 30)
+        return material.encode(
+            material.field_like(seconds, peers.RATE, 1, k), peers.RATE, "OGG", "VORBIS"
+        )
+
+    if not arrow.exists():
+        # No two alike: a dictionary would have one of them.
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            rows = list(pool.map(recording, range(n_rows)))
+        material.audio_shard(arrow, rows, 100)
 
     def write(layout: str) -> Path:
         options = {**LAYOUTS[layout], "row_group_size": 100}
