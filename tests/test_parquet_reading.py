@@ -106,6 +106,27 @@ def test_one_row_reads_its_pages(tmp_path: Path, codec: str) -> None:
     assert n_bytes <= 2.5 * MIB, "a page or two of 1 MiB, of 8.5 MB"
 
 
+def test_a_dictionary_is_read_where_pages_refer_to_it(tmp_path: Path) -> None:
+    options = {
+        "compression": "SNAPPY",
+        "write_page_index": True,
+        "write_batch_size": 1,
+        "data_page_size": 100_000,
+        "dictionary_pagesize_limit": 4 * MIB,
+    }
+    path, data = recordings(tmp_path, 100, 80_000, **options)
+    rows, _, _ = drain(path, None, 100, shuffle=gm.Shuffle(1))
+    assert rows == data
+    n_bytes = {}
+    for wanted in (3, 40, 90):
+        exclude = [(0, row) for row in range(100) if row != wanted]
+        (row,), _, n_bytes[wanted] = drain(path, None, 1, exclude=exclude)
+        assert row == data[wanted]
+    assert n_bytes[3] > 4 * MIB
+    assert n_bytes[40] > 4 * MIB
+    assert n_bytes[90] <= 2.5 * MIB, "its pages have the values themselves"
+
+
 def test_lying_sidecars(tmp_path: Path) -> None:
     """With the right checksum: the rows, other bytes of the column, or a typed error."""
     path, data = recordings(tmp_path, 12, 5_000, **{**pf.PLAIN, "row_group_size": 5})

@@ -25,15 +25,26 @@ impl Fetched {
         reader: &RangeReader,
         ranges: impl Iterator<Item = Range<u64>>,
     ) -> Result<Self> {
-        let mut extents = Vec::new();
+        let mut fetched = Self { extents: Vec::new(), file_len: reader.len() };
+        fetched.add(reader, ranges)?;
+        Ok(fetched)
+    }
+
+    /// Reads more ranges, outside of those that were read.
+    pub(super) fn add(
+        &mut self,
+        reader: &RangeReader,
+        ranges: impl Iterator<Item = Range<u64>>,
+    ) -> Result<()> {
         for range in coalesced(ranges) {
             reader.check_range(&range)?;
             let mut data =
                 reader.store().buffers().take((range.end - range.start) as usize, None)?;
             reader.read_exact_at(range.start, data.as_bytes_mut())?;
-            extents.push((range.start, Bytes::from_owner(data)));
+            self.extents.push((range.start, Bytes::from_owner(data)));
         }
-        Ok(Self { extents, file_len: reader.len() })
+        self.extents.sort_by_key(|(start, _)| *start);
+        Ok(())
     }
 
     /// The bytes from `start` on, as far as they were read.

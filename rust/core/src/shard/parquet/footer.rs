@@ -154,8 +154,7 @@ fn parse(source: &[u8], data_end: u64) -> Result<ParquetMetaData> {
     let metadata = guard::contain("the footer", || {
         let options = ParquetMetaDataOptions::new()
             .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
-            .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll)
-            .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
+            .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
         ParquetMetaDataReader::decode_metadata_with_options(source, Some(&options))
             .map_err(|e| refused(&e, "the footer does not decode"))
     })?;

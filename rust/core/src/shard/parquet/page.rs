@@ -14,9 +14,11 @@ pub(super) const FIRST_READ: usize = 1 << 10;
 /// Parquet's numbers of encodings.
 pub(super) mod encoding {
     pub(in super::super) const PLAIN: i32 = 0;
+    pub(in super::super) const PLAIN_DICTIONARY: i32 = 2;
     pub(in super::super) const RLE: i32 = 3;
     pub(in super::super) const DELTA_LENGTH_BYTE_ARRAY: i32 = 6;
     pub(in super::super) const DELTA_BYTE_ARRAY: i32 = 7;
+    pub(in super::super) const RLE_DICTIONARY: i32 = 8;
 }
 
 /// What a page is.

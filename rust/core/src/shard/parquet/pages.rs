@@ -20,7 +20,7 @@ impl ChunkPart<'_> {
         }
     }
 
-    /// Calls `each` with the dictionary, if there is one, and the data pages, until it returns `false`.
+    /// Calls `each` with the dictionary, if it was read, and the data pages, until it returns `false`.
     pub(super) fn for_each_page(
         &self,
         fetched: &Fetched,
@@ -35,7 +35,8 @@ impl ChunkPart<'_> {
             }
             return Ok(());
         };
-        let dictionary = Some(self.dictionary()).filter(|range| !range.is_empty());
+        let is_read = |range: &Range<u64>| !range.is_empty() && fetched.from(range.start).is_some();
+        let dictionary = Some(self.dictionary()).filter(is_read);
         for range in
             dictionary.into_iter().chain(pages.iter().map(|page: &Page| page.bytes.clone()))
         {

@@ -3,7 +3,7 @@
 use std::{cmp::min, ops::Range};
 
 use ::parquet::{
-    basic::{Compression, ConvertedType, LogicalType, Type},
+    basic::{Compression, ConvertedType, Encoding, LogicalType, Type},
     column::page::Page as CratePage,
     file::metadata::ColumnChunkMetaData,
 };
@@ -66,21 +66,55 @@ impl ChunkPart<'_> {
         chunk.start..end
     }
 
-    /// The bytes of the file that decoding needs.
+    /// The bytes of the file that decoding needs at most.
     pub(super) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        let dictionary = Some(self.dictionary()).filter(|range| !range.is_empty());
+        dictionary.into_iter().chain(self.pages_range())
+    }
+
+    /// The bytes that are read first: without the dictionary where it is likely that no page of the part
+    /// refers to it. Writers begin with references, and give them up where the dictionary is too large.
+    pub(super) fn first_ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        let encodings = self.chunk.page_encoding_stats_mask();
+        let is_mixed = encodings.is_some_and(|mask| mask.encodings().any(|one| !is_reference(one)));
+        let is_unlikely = is_mixed && self.rows.start > 0 && self.pages.is_some();
+        let dictionary = Some(self.dictionary()).filter(|range| !range.is_empty() && !is_unlikely);
+        dictionary.into_iter().chain(self.pages_range())
+    }
+
+    /// The dictionary, if it was not read and a page refers to it.
+    pub(super) fn missing_dictionary(&self, fetched: &Fetched) -> Result<Option<Range<u64>>> {
+        let dictionary = self.dictionary();
+        if dictionary.is_empty() || fetched.from(dictionary.start).is_some() {
+            return Ok(None);
+        }
+        for page in self.needed().unwrap_or_default() {
+            let encoding = match self.header(fetched, &page.bytes)?.kind {
+                PageKind::Data { encoding, .. } | PageKind::DataV2 { encoding, .. } => encoding,
+                PageKind::Dictionary { .. } | PageKind::Other => continue,
+            };
+            if encoding == encoding::PLAIN_DICTIONARY || encoding == encoding::RLE_DICTIONARY {
+                return Ok(Some(dictionary));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The bytes of the data pages.
+    fn pages_range(&self) -> Option<Range<u64>> {
         let part = match self.needed() {
             None => chunk_range(self.chunk),
             Some([]) => 0..0,
             Some([first, rest @ ..]) => first.bytes.start..rest.last().unwrap_or(first).bytes.end,
         };
-        [self.dictionary(), part].into_iter().filter(|range| !range.is_empty())
+        (!part.is_empty()).then_some(part)
     }
 
     /// Checks the pages' headers, and adds up what they decode to.
     pub(super) fn decoded_size(&self, fetched: &Fetched) -> Result<DecodedSize> {
         let mut sum = PageSum::default();
         let dictionary = self.dictionary();
-        if !dictionary.is_empty() {
+        if !dictionary.is_empty() && fetched.from(dictionary.start).is_some() {
             sum.add(&self.header(fetched, &dictionary)?);
         }
         let is_flat = self.chunk.column_descr().max_rep_level() == 0;
@@ -243,6 +277,10 @@ impl ChunkPart<'_> {
         }
         Ok(longest)
     }
+}
+
+fn is_reference(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY)
 }
 
 #[derive(Default)]

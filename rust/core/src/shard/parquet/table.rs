@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     sync::Arc,
 };
 
@@ -81,13 +82,24 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The ranges of the file that are read before the values of blobs are located.
-    pub(super) fn ranges(&self) -> Result<Vec<std::ops::Range<u64>>> {
+    /// The ranges of the file that are read first.
+    pub(super) fn ranges(&self) -> Result<Vec<Range<u64>>> {
         let mut ranges = Vec::new();
         for leaf in &self.decoded {
-            ranges.extend(self.part(*leaf)?.ranges());
+            ranges.extend(self.part(*leaf)?.first_ranges());
         }
         Ok(ranges)
+    }
+
+    /// Reads what decoding needs.
+    fn fetch(&self, reader: &RangeReader) -> Result<Fetched> {
+        let mut fetched = Fetched::read(reader, self.ranges()?.into_iter())?;
+        let mut dictionaries = Vec::new();
+        for leaf in &self.decoded {
+            dictionaries.extend(self.part(*leaf)?.missing_dictionary(&fetched)?);
+        }
+        fetched.add(reader, dictionaries.into_iter())?;
+        Ok(fetched)
     }
 
     /// The leaves of blobs that are read value by value, in the order of the projection.
@@ -95,11 +107,16 @@ impl<'a> Plan<'a> {
         self.blobs.iter().map(|(leaf, by_value)| by_value.then_some(*leaf))
     }
 
-    /// Bytes that are read, and bytes for where values are, as far as `is_known` does not have them.
+    /// Bytes that are read at most, and bytes for where values are, as far as `is_known` does not have them.
     pub(super) fn stored_bytes(&self, is_known: impl Fn(usize) -> bool) -> Result<u64> {
         let n_rows = self.run.rows.end - self.run.rows.start;
         let unknown = self.by_value().flatten().filter(|leaf| !is_known(*leaf)).count() as u64;
-        let read: u64 = self.ranges()?.iter().map(|range| range.end - range.start).sum();
+        let mut read = 0_u64;
+        for leaf in &self.decoded {
+            for range in self.part(*leaf)?.ranges() {
+                read = read.saturating_add(range.end - range.start);
+            }
+        }
         Ok(read.saturating_add(unknown.saturating_mul(n_rows.saturating_mul(values::ROW_BYTES))))
     }
 
@@ -116,7 +133,7 @@ impl<'a> Plan<'a> {
         let n_rows = (self.run.rows.end - self.run.rows.start) as usize;
         let stored = self.stored_bytes(is_known)?;
         check_limit(stored, limit)?;
-        let fetched = Fetched::read(reader, self.ranges()?.into_iter())?;
+        let fetched = self.fetch(reader)?;
         let (mut size, mut n_values) = (DecodedSize::default(), BTreeMap::new());
         for leaf in &self.decoded {
             let part = self.part(*leaf)?.decoded_size(&fetched)?;
