@@ -9,6 +9,7 @@
 //! Each format is a folder (`ipc`, `parquet`) that implements [`format::FormatReader`]; all else here is shared
 //! by the formats. Bytes come from [`crate::store`].
 
+mod audio_index;
 mod blob;
 mod class_ids;
 mod class_names;
@@ -33,6 +34,7 @@ use std::{borrow::Cow, collections::BTreeMap, ops::Range, path::Path, sync::Arc}
 
 use arrow_schema::SchemaRef;
 
+pub use audio_index::{AudioEntry, AudioIndex};
 pub use blob::{Blob, BlobBlock};
 pub(crate) use class_ids::ClassIds;
 pub use class_names::Labels;
@@ -189,6 +191,22 @@ impl Shard {
         kept::save(&self.reader, index_dir, key, words);
     }
 
+    /// What is remembered of the recordings of this version of the shard, by entries of this version;
+    /// empty where nothing is.
+    ///
+    /// Blocks for a small read. Entries are checked no further than by checksums.
+    pub fn load_audio_index(&self, version: u64) -> AudioIndex {
+        audio_index::load(&self.reader, &self.index_dir, version)
+    }
+
+    /// Adds entries to what is remembered, if that is possible, and what other processes have added to
+    /// `index`. Returns whether it is kept now.
+    ///
+    /// Blocks for a small read and a small write.
+    pub fn save_audio_index(&self, version: u64, index: &mut AudioIndex) -> bool {
+        audio_index::save(&self.reader, &self.index_dir, version, index)
+    }
+
     /// The rows of all record batches.
     pub fn n_rows(&self) -> u64 {
         self.contents.row_starts().last().copied().unwrap_or(0)
@@ -275,7 +293,7 @@ impl Shard {
     }
 
     /// Starts reading the table of one record batch into the page cache, and those blobs of one of
-    /// its rows that are `wanted`, by their index and length, where their ranges are known before
+    /// its rows that are `wanted`, by their index and range, where their ranges are known before
     /// the table is read. Returns whether all of them were.
     ///
     /// Blocks only where the file is not open. Errors are left to the reads that follow.
@@ -284,14 +302,12 @@ impl Shard {
         batch: usize,
         row: usize,
         projection: &Projection,
-        wanted: impl Fn(usize, u64) -> bool,
+        wanted: impl Fn(usize, &Range<u64>) -> bool,
     ) -> bool {
         let known = self.own(projection).and_then(|own| self.contents.readahead(batch, row, &own));
         let Ok(known) = known else { return false };
         let blobs = known.blobs.iter().enumerate();
-        let blobs = blobs.filter_map(|(k, range)| {
-            range.as_ref().filter(|range| wanted(k, range.end - range.start))
-        });
+        let blobs = blobs.filter_map(|(k, range)| range.as_ref().filter(|range| wanted(k, range)));
         known.table.iter().chain(blobs).for_each(|range| self.reader.readahead(range));
         known.has_all_blobs
     }

@@ -3,6 +3,7 @@
 // clippy.toml allows these in test functions, but not in what they call.
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod audio_index;
 mod bytes_read;
 mod common;
 mod golden;
