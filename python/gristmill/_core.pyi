@@ -216,6 +216,7 @@ class Options:
         memory_budget: int,
         prefetch_batches: int,
         index_dir: str | None,
+        audio_index: bool,
         retries: int,
         page_cache: bool,
     ) -> Options: ...

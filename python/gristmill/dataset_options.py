@@ -107,6 +107,7 @@ class DatasetOptions:
             memory_budget=self.read.memory_budget_bytes,
             prefetch_batches=self.read.prefetch_batches,
             index_dir=self.read.resolved_index_dir,
+            audio_index=self.read.audio_index,
             retries=self.read.retries,
             page_cache=self.read.page_cache,
         )

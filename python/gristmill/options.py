@@ -202,6 +202,9 @@ class ReadOptions:
             folder; `"beside"` for each shard's own folder; `"auto"` for `index` in
             `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder
             (`$XDG_CACHE_HOME` or `~/.cache`); `None` for nowhere. They may be deleted at any time.
+        audio_index: Whether the bytes of a crop are read without the rest of its recording, once
+            that was read before: where in a recording decoding may begin is kept beside the
+            sidecars, and learned from rows that are read whole. What is delivered is the same.
         retries: How often a failed request is retried where that may help (I/O errors, stale
             handles, lost connections, a mount that is gone), after 0.1 s, 0.2 s, 0.4 s and so on to
             10 s. Then `OSError` names the shard, the byte and the cause.
@@ -216,6 +219,7 @@ class ReadOptions:
     prefetch_batches: int = 4
     num_requests: int | None = None
     index_dir: str | os.PathLike[str] | None = "auto"
+    audio_index: bool = True
     retries: int = 5
     page_cache: bool = True
     log_every_seconds: float | None = None
@@ -228,6 +232,7 @@ class ReadOptions:
             prefetch_batches=checks.within(1, 2**31, "prefetch_batches=4"),
             num_requests=checks.within(1, MAX_REQUESTS, "num_requests=32", none=True),
             retries=checks.within(0, 1000, "retries=5"),
+            audio_index=checks.flag,
             page_cache=checks.flag,
             log_every_seconds=checks.above_0(math.inf, "log_every_seconds=60", none=True),
         )

@@ -162,6 +162,7 @@ fn options(written: &Written, n_threads: usize) -> Options {
         memory_budget: 1 << 30,
         prefetch_batches: 4,
         index_dir: IndexDir::Nowhere,
+        audio_index: false,
         retries: 0,
         page_cache: true,
     }

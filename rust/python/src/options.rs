@@ -63,6 +63,7 @@ pub(crate) struct Options {
     memory_budget: usize,
     prefetch_batches: usize,
     index_dir: Option<PathBuf>,
+    audio_index: bool,
     retries: u32,
     page_cache: bool,
 }
@@ -233,6 +234,7 @@ impl Options {
             memory_budget: self.memory_budget,
             prefetch_batches: self.prefetch_batches,
             index_dir: index_dir(self.index_dir.clone()),
+            audio_index: self.audio_index,
             retries: self.retries,
             page_cache: self.page_cache,
         })

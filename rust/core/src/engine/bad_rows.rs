@@ -166,6 +166,7 @@ fn substitute(
         error: Some(error),
         n_tried: n_tried + 1,
         is_padding: false,
+        is_whole: false,
     };
     let task = RowTask { index, attempt, stage: ReadStage::Table };
     Ok(Replacement::Row(Box::new(task)))

@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
-    dataset::Dataset, options::Options, part_counts::Progress, queue::Queue, row_task::StreamItems,
-    shared_queue::SharedQueue,
+    audio_index::AudioIndexes, dataset::Dataset, options::Options, part_counts::Progress,
+    queue::Queue, row_task::StreamItems, shared_queue::SharedQueue,
 };
 use crate::{memory::Account, metrics::Metrics, store::Store};
 
@@ -24,6 +24,7 @@ pub(super) struct Context {
     pub(super) account: Arc<Account>,
     pub(super) store: Arc<Store>,
     pub(super) metrics: Metrics,
+    pub(super) audio_index: AudioIndexes,
     pub(super) progress: Progress,
     pub(super) closed: Arc<AtomicBool>,
 }

@@ -70,7 +70,7 @@ impl Decoders {
                     self.assembler.finish(dataset, complete);
                 }
             }
-            Decoded::Substitute(task) => {
+            Decoded::Reads(task) => {
                 let task = ReadTask::Row(task);
                 self.context.update(|queue| queue.replace(index, task, slot));
             }

@@ -10,7 +10,7 @@ use super::{
     context::Context,
     dataset::Dataset,
     row_spec::RowSpec,
-    row_task::{EncodedRow, RawBlob, RowTask},
+    row_task::{Attempt, EncodedRow, Parts, RawBlob, ReadStage, RowTask},
 };
 use crate::{
     batch::{BadRow, BlobValue, DamagedRow, Row, RowCrop, RowOutcome},
@@ -19,7 +19,7 @@ use crate::{
     shard::Shard,
     sync::lock_std,
 };
-use gristmill_audio::{Channels, Decoder, Reason};
+use gristmill_audio::{AudioSpec, Channels, DecodeError, DecodeReport, Decoder, Plan, Reason};
 
 /// Decodes the rows of one stream, or those that are asked for, on any thread.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub(super) struct RowDecoder {
 pub(super) enum Decoded {
     /// The finished row, or its error.
     Row(Result<Row>),
-    /// Another row takes its place, once it is read.
-    Substitute(Box<RowTask>),
+    /// Another row takes its place, or this one is read whole: this must be read before.
+    Reads(Box<RowTask>),
 }
 
 /// A row's decoded audio.
@@ -73,7 +73,7 @@ impl RowDecoder {
     }
 
     /// Decodes the row at `index` of the stream, in `slot` if there is one. The slot stays with the
-    /// caller where another row takes this one's place.
+    /// caller where something else must be read for it.
     pub(super) fn decode_row(
         &self,
         dataset: &Dataset,
@@ -98,7 +98,12 @@ impl RowDecoder {
         let counts = dataset.row_counts.get(id.shard as usize);
         let account = &self.context.account;
         Decoded::Row(match decoded {
-            Ok(audio) => {
+            Ok(None) => {
+                let attempt = Attempt { is_whole: true, bad: row.bad, ..row.read.attempt };
+                let task = RowTask { index, attempt, stage: ReadStage::Table };
+                return Decoded::Reads(Box::new(task));
+            }
+            Ok(Some(audio)) => {
                 if let Some(counts) = counts {
                     counts.good(audio.damage.is_some(), took);
                 }
@@ -116,7 +121,7 @@ impl RowDecoder {
                 };
                 let error = error.in_row(id.row);
                 match self.bad_rows.replacement(dataset, index, &mut row, error) {
-                    Ok(Replacement::Row(task)) => return Decoded::Substitute(task),
+                    Ok(Replacement::Row(task)) => return Decoded::Reads(task),
                     Ok(Replacement::Zeros) => {
                         let value = masked(dataset, slot);
                         row.outcome = RowOutcome::Masked;
@@ -133,34 +138,37 @@ impl RowDecoder {
         })
     }
 
-    /// The row's audio, in `slot` if there is one. On an error the slot stays with the caller.
+    /// The row's audio, in `slot` if there is one; `None` where its recording must be read whole. Then,
+    /// and on an error, the slot stays with the caller.
     fn decode(
         &self,
         dataset: &Dataset,
         decoder: &mut Decoder,
         row: &mut DecodedRow,
         slot: &mut Option<AlignedBuf>,
-    ) -> Result<DecodedAudio> {
+    ) -> Result<Option<DecodedAudio>> {
         let step = row.read.attempt.step;
         let source = dataset.source(step.row.shard);
         let Some((k, spec)) = &source.audio else {
             let (value, crop) = (BlobValue::Null, RowCrop::default());
-            return Ok(DecodedAudio { value, crop, damage: None });
+            return Ok(Some(DecodedAudio { value, crop, damage: None }));
         };
         let id = step.row;
         let shard = dataset.shards.get(id.shard as usize);
-        let row_spec = RowSpec::new(dataset, spec, &row.read)?;
+        let of_row = (&*row.read.table, row.read.table_row);
+        let row_spec = RowSpec::new(dataset, spec, step, of_row)?;
         let spec = row_spec.spec(spec);
         let blob = row.read.blobs.get(*k);
-        let Some(bytes) = blob.and_then(RawBlob::as_slice) else {
-            let reason = match blob {
-                Some(RawBlob::Unreadable(reason)) => Some(reason.clone()),
-                Some(RawBlob::TooLong(n_bytes)) => spec.limits.check_bytes(*n_bytes).err(),
-                _ => None,
-            };
-            return Err(reason.unwrap_or(Reason::Null).of_unknown().into());
+        let whole_plan;
+        let (recording, plan) = match blob {
+            Some(RawBlob::Parts(parts)) => (Recording::Parts(parts), parts.plan.plan()),
+            blob => {
+                let bytes = blob.and_then(RawBlob::as_slice);
+                let bytes = bytes.ok_or_else(|| why_unread(spec, blob))?;
+                whole_plan = self.plan_whole(decoder, bytes, spec, row_spec.draw, &row.read)?;
+                (Recording::Whole(bytes), &whole_plan)
+            }
         };
-        let plan = decoder.plan(bytes, spec, row_spec.draw)?;
         let codec = plan.info().codec;
         let frames = plan.crop();
         let crop = RowCrop {
@@ -169,19 +177,24 @@ impl RowDecoder {
             ..row_spec.crop
         };
         let (value, report) = if let Some(slot) = slot {
-            let report = decoder.render_bytes(bytes, &plan, slot.as_bytes_mut())?;
-            (None, report)
+            (None, recording.render(decoder, plan, slot.as_bytes_mut())?)
         } else {
             let shape = match spec.channels {
                 Channels::Mono => vec![plan.n_frames()],
                 _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
             };
             let mut buf = AlignedBuf::zeroed(plan.n_bytes())?;
-            let report = decoder.render_bytes(bytes, &plan, buf.as_bytes_mut())?;
+            let report = recording.render(decoder, plan, buf.as_bytes_mut())?;
             let account = &self.context.account;
             let decoding = row.read.decoding.get_or_insert_with(|| account.take(0));
             let permit: Permit = decoding.split(plan.n_bytes());
             (Some(BlobValue::Own(Buffer::with_permit(buf, permit), shape)), report)
+        };
+        let Some(report) = report else {
+            if let Some(RawBlob::Parts(parts)) = row.read.blobs.get(*k) {
+                self.context.audio_index.forget(&self.context, id.shard, parts.start);
+            }
+            return Ok(None);
         };
         report.check_missing(codec, source.max_missing)?;
         let damage = (!report.damage.is_empty()).then(|| {
@@ -189,8 +202,59 @@ impl RowDecoder {
             Box::new(DamagedRow { shard, row: id.row, codec, report })
         });
         let in_slot = || slot.take().map_or(BlobValue::Null, BlobValue::Slot);
-        Ok(DecodedAudio { value: value.unwrap_or_else(in_slot), crop, damage })
+        Ok(Some(DecodedAudio { value: value.unwrap_or_else(in_slot), crop, damage }))
     }
+
+    /// The plan of a recording that was read whole, of which what is worth knowing is remembered.
+    fn plan_whole(
+        &self,
+        decoder: &mut Decoder,
+        bytes: &[u8],
+        spec: &AudioSpec,
+        draw: u64,
+        row: &EncodedRow,
+    ) -> Result<Plan> {
+        let Some(start) = row.learns else { return Ok(decoder.plan(bytes, spec, draw)?) };
+        let (plan, entry) = decoder.plan_and_learn(bytes, spec, draw)?;
+        let shard = row.attempt.step.row.shard;
+        self.context.audio_index.learned(&self.context, shard, start, entry.as_ref());
+        Ok(plan)
+    }
+}
+
+/// What was read of a recording.
+#[derive(Clone, Copy, Debug)]
+enum Recording<'a> {
+    Whole(&'a [u8]),
+    Parts(&'a Parts),
+}
+
+impl Recording<'_> {
+    /// Decodes what was planned of it; `None` where it must be read whole.
+    fn render(
+        self,
+        decoder: &mut Decoder,
+        plan: &Plan,
+        out: &mut [u8],
+    ) -> Result<Option<DecodeReport>> {
+        Ok(match self {
+            Self::Whole(bytes) => Some(decoder.render_bytes(bytes, plan, out)?),
+            Self::Parts(parts) => {
+                let bytes: Vec<&[u8]> = parts.bytes.iter().map(AsRef::as_ref).collect();
+                decoder.render_part(&bytes, &parts.plan, out)?
+            }
+        })
+    }
+}
+
+/// Why a row has no recording.
+fn why_unread(spec: &AudioSpec, blob: Option<&RawBlob>) -> DecodeError {
+    let reason = match blob {
+        Some(RawBlob::Unreadable(reason)) => Some(reason.clone()),
+        Some(RawBlob::TooLong(n_bytes)) => spec.limits.check_bytes(*n_bytes).err(),
+        _ => None,
+    };
+    reason.unwrap_or(Reason::Null).of_unknown()
 }
 
 /// A row that was read, and the outcome of decoding it.

@@ -10,6 +10,7 @@
 //! Python.
 
 mod assembler;
+mod audio_index;
 mod bad_rows;
 mod batch_task;
 mod block_cache;
@@ -26,6 +27,7 @@ mod joined_columns;
 mod load_cache;
 mod options;
 mod part_counts;
+mod part_reads;
 mod pool;
 mod queue;
 mod random_access;
@@ -67,6 +69,7 @@ pub use crate::threads::{parallel_for_each, usable_cpus};
 
 use self::{
     assembler::Assembler,
+    audio_index::AudioIndexes,
     block_cache::BlockCache,
     context::{Context, StreamContext},
     decode_work::Decoders,
@@ -175,6 +178,7 @@ impl Pipeline {
         let queue = Arc::new(SharedQueue::new(Arc::clone(&account)));
         queue.watch_account();
         let context = Arc::new(Context {
+            audio_index: AudioIndexes::new(&options),
             options,
             dataset: OnceLock::new(),
             account,
@@ -299,6 +303,7 @@ impl Pipeline {
         queue.close();
         queue.join();
         metrics.end();
+        context.audio_index.close(context);
         // Explicitly, since a traceback may keep the pipeline alive.
         self.readers.clear();
         self.decoders.clear();

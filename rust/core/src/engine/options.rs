@@ -44,6 +44,9 @@ pub struct Options {
     pub prefetch_batches: usize,
     /// Where the shards' sidecars are kept.
     pub index_dir: IndexDir,
+    /// Whether audio indexes beside the sidecars are used, and learned: crops are read without the rest
+    /// of their recordings.
+    pub audio_index: bool,
     /// How often a request is repeated after transient errors.
     pub retries: u32,
     /// Whether what was read stays in the operating system's page cache.

@@ -1,12 +1,13 @@
 //! Reading a row: find its table, find its blobs in it, read them.
 
-use std::{collections::VecDeque, ops::Range, sync::Arc};
+use std::{cell::Cell, collections::VecDeque, ops::Range, slice, sync::Arc};
 
 use super::{
     block_cache::{BlockCache, RowLookup},
     context::{Context, ReadEvents},
     dataset::Dataset,
     load_cache::Lookup,
+    part_reads::Found,
     queue::WaitFor,
     recording_file,
     row_task::{Attempt, BlobLocation, EncodedRow, Located, RawBlob, ReadStage, RowTask, copy_of},
@@ -118,8 +119,9 @@ impl RowReader {
     /// The row, once it is read.
     pub(super) fn finish(row: RowTask) -> Result<EncodedRow> {
         match row.stage {
-            ReadStage::Decoding(Located { table, table_row, blobs, permit, .. }) => {
-                Ok(EncodedRow { attempt: row.attempt, table, table_row, blobs, decoding: permit })
+            ReadStage::Decoding(Located { table, table_row, blobs, permit, learns, .. }) => {
+                let (attempt, decoding) = (row.attempt, permit);
+                Ok(EncodedRow { attempt, table, table_row, blobs, decoding, learns })
             }
             ReadStage::Table | ReadStage::Blobs(_) => {
                 Err(Error::internal("a row was not read to its end"))
@@ -128,7 +130,7 @@ impl RowReader {
     }
 
     /// Starts readahead for a row's table, and for its blobs as far as the shard's index has their
-    /// ranges. Small blobs are left to their blocks.
+    /// ranges. Small blobs are left to their blocks, and what may be read in parts to its plan.
     fn readahead(
         &self,
         dataset: &Dataset,
@@ -138,11 +140,17 @@ impl RowReader {
     ) {
         let source = dataset.source(shard_number);
         let has_blocks = self.blocks.is_some() && source.order.is_nearly_file_order();
-        let wanted = |k, n_bytes| {
+        let has_parts = Cell::new(false);
+        let wanted = |k, range: &Range<u64>| {
+            let n_bytes = range.end - range.start;
+            if source.decodes(k) && self.may_have_parts(shard_number, range) {
+                has_parts.set(true);
+                return false;
+            }
             (!has_blocks || n_bytes >= BlobBlock::SMALL_BLOB) && !source.is_too_long(k, n_bytes)
         };
         let has_all = shard.readahead_row(batch, table_row, &source.projection, wanted);
-        if has_all && !has_blocks && dataset.is_urgent(index) {
+        if has_all && !has_parts.get() && !has_blocks && dataset.is_urgent(index) {
             self.events.requested(index);
         }
     }
@@ -199,7 +207,7 @@ impl RowReader {
         let account = &self.context.account;
         let source = dataset.source(batch.0);
         let is_heavy = self.tables.is_heavy(&table);
-        let mut n_bytes = 0_u64;
+        let (mut n_bytes, mut learns) = (0_u64, None);
         let mut pending = VecDeque::with_capacity(dataset.blobs.len());
         for k in 0..dataset.blobs.len() {
             pending.push_back(match table.blob(k, table_row).filter(|_| !attempt.is_padding) {
@@ -227,10 +235,24 @@ impl RowReader {
                     let block = self.blocks.as_ref().and_then(|blocks| {
                         blocks.block_of(&source.order, &table, batch, place, &range, part)
                     });
-                    if !block.as_ref().is_some_and(|row| row.is_shared) {
-                        n_bytes = n_bytes.saturating_add(range.end - range.start);
+                    let recording = if source.decodes(k) {
+                        self.find_recording(dataset, attempt, (&table, table_row), &range)
+                    } else {
+                        Found::Whole { learns: None }
+                    };
+                    match (recording, block) {
+                        (Found::Parts(plan), None) => {
+                            n_bytes = n_bytes.saturating_add(plan.n_bytes());
+                            BlobLocation::Parts(plan, range)
+                        }
+                        (found, block) => {
+                            learns = found.learns();
+                            if !block.as_ref().is_some_and(|row| row.is_shared) {
+                                n_bytes = n_bytes.saturating_add(range.end - range.start);
+                            }
+                            block.map_or(BlobLocation::InFile(range), BlobLocation::InBlock)
+                        }
                     }
-                    block.map_or(BlobLocation::InFile(range), BlobLocation::InBlock)
                 }
             });
         }
@@ -246,7 +268,8 @@ impl RowReader {
         } else {
             (table, table_row)
         };
-        Ok((Located { table, table_row, pending, blobs: Vec::new(), permit: None }, wait))
+        let blobs = Vec::new();
+        Ok((Located { table, table_row, pending, blobs, permit: None, learns }, wait))
     }
 
     /// The file that a row without bytes names; `None` where it names none, or none is wanted.
@@ -279,7 +302,11 @@ impl RowReader {
             let raw = match next {
                 BlobLocation::Loaded(raw) => raw,
                 BlobLocation::InFile(range) => {
-                    RawBlob::Own(self.read_blob(dataset, shard, index, &range, own)?)
+                    self.announce(dataset, shard, index, slice::from_ref(&range));
+                    RawBlob::Own(self.read_range(shard, &range, own)?)
+                }
+                BlobLocation::Parts(plan, range) => {
+                    RawBlob::Parts(self.read_parts((dataset, shard, index), *plan, &range, own)?)
                 }
                 BlobLocation::OwnFile(file) => {
                     let account = &self.context.account;
@@ -320,21 +347,30 @@ impl RowReader {
         Ok(None)
     }
 
-    fn read_blob(
+    /// Starts reading these bytes for a row that others must not overtake.
+    pub(super) fn announce(
         &self,
         dataset: &Dataset,
         shard: &Shard,
         index: u64,
+        ranges: &[Range<u64>],
+    ) {
+        if dataset.is_urgent(index) {
+            // Before other rows may be claimed, so that this request comes before theirs.
+            ranges.iter().for_each(|range| shard.readahead(range));
+            self.events.requested(index);
+        }
+    }
+
+    /// Reads these bytes of the shard into memory of the row's permit.
+    pub(super) fn read_range(
+        &self,
+        shard: &Shard,
         range: &Range<u64>,
         own: &mut Option<Permit>,
     ) -> Result<Buffer> {
         let account = &self.context.account;
         let n_bytes = (range.end - range.start) as usize;
-        if dataset.is_urgent(index) {
-            // Before other rows may be claimed, so that this request comes before theirs.
-            shard.readahead(range);
-            self.events.requested(index);
-        }
         let permit = own.get_or_insert_with(|| account.take(0)).split(n_bytes);
         let mut bytes = account.buffer(n_bytes, permit)?;
         shard.read_blob(range, bytes.as_bytes_mut())?;
@@ -345,8 +381,11 @@ impl RowReader {
 /// The bytes that decoding takes where rows have no slots, by the recording's header.
 fn decoding_bytes(source: &Source, blobs: &[RawBlob]) -> usize {
     let Some((k, spec)) = &source.audio else { return 0 };
-    let bytes = blobs.get(*k).and_then(RawBlob::as_slice);
-    bytes.and_then(|bytes| audio::probe(bytes).ok()).map_or(0, |info| decoded_bytes(spec, &info))
+    let info = match blobs.get(*k) {
+        Some(RawBlob::Parts(parts)) => Some(*parts.plan.plan().info()),
+        blob => blob.and_then(RawBlob::as_slice).and_then(|bytes| audio::probe(bytes).ok()),
+    };
+    info.map_or(0, |info| decoded_bytes(spec, &info))
 }
 
 /// The bytes that decoding a recording takes: its samples at its own rate and at the target's as

@@ -1,11 +1,11 @@
 //! Which part of a row's recording is decoded.
 
-use super::{dataset::Dataset, options::Pick, row_task::EncodedRow};
+use super::{dataset::Dataset, options::Pick};
 use crate::{
     batch::RowCrop,
     hash::{below, extend},
     order::Step,
-    shard::Shard,
+    shard::{Shard, Table},
 };
 use gristmill_audio::{AudioSpec, Crop, DecodeError, Reason};
 
@@ -29,7 +29,7 @@ impl RowSpec {
         self.own.as_ref().unwrap_or(of_all)
     }
 
-    /// What is decoded of the row of `step`.
+    /// What is decoded of the row of `step`, which is this row of the table.
     ///
     /// # Errors
     ///
@@ -37,9 +37,9 @@ impl RowSpec {
     pub(super) fn new(
         dataset: &Dataset,
         spec: &AudioSpec,
-        row: &EncodedRow,
+        step: Step,
+        (table, table_row): (&Table, usize),
     ) -> Result<Self, DecodeError> {
-        let step = row.attempt.step;
         let draw = draw(dataset, step);
         let part = step.part.map(|part| (part.number, part.count));
         let (number, count) = part.unwrap_or_default();
@@ -52,7 +52,7 @@ impl RowSpec {
             }
             (Crop::Event(event), Some((reader, pick))) => {
                 let bad = |why: String| Reason::Event(why).of_unknown();
-                let events = reader.read(&row.table.columns, row.table_row).map_err(bad)?;
+                let events = reader.read(&table.columns, table_row).map_err(bad)?;
                 let number = match pick {
                     Pick::All => number,
                     Pick::Random => below(extend(draw, PICK), events.len() as u64),

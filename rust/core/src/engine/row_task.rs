@@ -17,7 +17,7 @@ use crate::{
     shard::Table,
     store::RangeReader,
 };
-use gristmill_audio::Reason;
+use gristmill_audio::{PartPlan, Reason};
 
 /// The types of what passes through the queue of a stream.
 #[derive(Debug)]
@@ -62,12 +62,15 @@ pub(super) struct Attempt {
     pub(super) n_tried: u64,
     /// Whether the row only fills up the last batch.
     pub(super) is_padding: bool,
+    /// Whether its recording is read whole though a part of it would do: that was not what it should be.
+    pub(super) is_whole: bool,
 }
 
 impl Attempt {
     /// The row of the order.
     pub(super) fn first(step: Step) -> Self {
-        Self { step, bad: Vec::new(), error: None, n_tried: 0, is_padding: false }
+        let (bad, error, n_tried) = (Vec::new(), None, 0);
+        Self { step, bad, error, n_tried, is_padding: false, is_whole: false }
     }
 }
 
@@ -94,6 +97,8 @@ pub(super) struct Located {
     pub(super) blobs: Vec<RawBlob>,
     /// For the pending blobs, or for decoding; `None` before it was granted.
     pub(super) permit: Option<Permit>,
+    /// Where the recording begins in the shard, if what is learned of it is worth keeping.
+    pub(super) learns: Option<u64>,
 }
 
 /// Where a blob is.
@@ -107,6 +112,8 @@ pub(super) enum BlobLocation {
     InBlock(RowInBlock),
     /// The whole of this file.
     OwnFile(Box<RangeReader>),
+    /// These parts of the recording at this range of the shard.
+    Parts(Box<PartPlan>, Range<u64>),
 }
 
 /// The bytes of one blob of a row.
@@ -124,13 +131,25 @@ pub(super) enum RawBlob {
     TooLong(u64),
     /// The row names a file that cannot be used.
     Unreadable(Reason),
+    /// The parts of the recording that the crop needs.
+    Parts(Box<Parts>),
+}
+
+/// Parts of a recording.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) plan: PartPlan,
+    /// The bytes of the plan's ranges.
+    pub(super) bytes: Vec<Buffer>,
+    /// Where the recording begins in the shard.
+    pub(super) start: u64,
 }
 
 impl RawBlob {
-    /// The bytes; `None` for null, and for a recording that was not read.
+    /// The bytes; `None` for null, and for a recording that was not read, or not as a whole.
     pub(super) fn as_slice(&self) -> Option<&[u8]> {
         match self {
-            Self::Null | Self::TooLong(_) | Self::Unreadable(_) => None,
+            Self::Null | Self::TooLong(_) | Self::Unreadable(_) | Self::Parts(_) => None,
             Self::Own(bytes) => Some(bytes.as_ref()),
             Self::Recording(recording) => Some(recording.as_slice()),
             Self::Shared(buffer) => Some(buffer.as_slice()),
@@ -141,6 +160,7 @@ impl RawBlob {
     pub(super) fn n_bytes(&self) -> Option<u64> {
         match self {
             Self::TooLong(n_bytes) => Some(*n_bytes),
+            Self::Parts(parts) => Some(parts.plan.n_bytes()),
             other => other.as_slice().map(|bytes| bytes.len() as u64),
         }
     }
@@ -148,7 +168,7 @@ impl RawBlob {
     /// The bytes in memory of their own; shared ones are copied.
     pub(super) fn into_value(self, account: &Arc<Account>) -> Result<BlobValue> {
         Ok(match self {
-            Self::Null | Self::TooLong(_) | Self::Unreadable(_) => BlobValue::Null,
+            Self::Null | Self::TooLong(_) | Self::Unreadable(_) | Self::Parts(_) => BlobValue::Null,
             Self::Own(bytes) => BlobValue::Bytes(bytes),
             Self::Recording(whole) => BlobValue::Bytes(copy_of(whole.as_slice(), account)?),
             Self::Shared(buffer) => BlobValue::Bytes(copy_of(&buffer, account)?),
@@ -172,6 +192,8 @@ pub(super) struct EncodedRow {
     pub(super) blobs: Vec<RawBlob>,
     /// For the memory that decoding takes, where rows have no slots.
     pub(super) decoding: Option<Permit>,
+    /// As in [`Located`].
+    pub(super) learns: Option<u64>,
 }
 
 impl EncodedRow {

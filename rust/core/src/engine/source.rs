@@ -152,6 +152,11 @@ impl Source {
         })
     }
 
+    /// Whether this blob is the recording that is decoded.
+    pub(super) fn decodes(&self, blob: usize) -> bool {
+        self.audio.as_ref().is_some_and(|(audio, _)| *audio == blob)
+    }
+
     /// Whether a blob of this many bytes is a recording beyond the limit.
     pub(super) fn is_too_long(&self, blob: usize, n_bytes: u64) -> bool {
         let audio = self.audio.as_ref().filter(|(audio, _)| *audio == blob);

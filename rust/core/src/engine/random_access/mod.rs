@@ -26,6 +26,7 @@ use self::{
 };
 use super::{
     Options, Runtime,
+    audio_index::AudioIndexes,
     context::Context,
     dataset::Dataset,
     decoders::RowDecoder,
@@ -98,6 +99,7 @@ impl RandomAccess {
         let max_active = options.n_readers() + READ_AHEAD * options.n_threads();
         let tables = TableCache::new(&account, budget, budget / TABLES_SHARE / max_active.max(1));
         let context = Arc::new(Context {
+            audio_index: AudioIndexes::new(&options),
             options,
             dataset: OnceLock::from(dataset),
             account,
@@ -172,6 +174,7 @@ impl RandomAccess {
         jobs.begin_close();
         context.closed.store(true, Release);
         jobs.close();
+        context.audio_index.close(context);
         reader.tables.clear();
         decoder.clear();
         context.account.close();

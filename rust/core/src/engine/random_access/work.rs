@@ -51,7 +51,14 @@ impl Shared {
             return Ok(None);
         };
         let attempt = Attempt::first(step);
-        let read = EncodedRow { attempt, table, table_row, blobs: Vec::new(), decoding: None };
+        let read = EncodedRow {
+            attempt,
+            table,
+            table_row,
+            blobs: Vec::new(),
+            decoding: None,
+            learns: None,
+        };
         let row = DecodedRow::new(read).encoded(&self.context.account);
         Ok(Some(self.element(dataset, row, Lease::default())))
     }
@@ -116,7 +123,7 @@ impl Shared {
             // What was cancelled is closed, and nothing is known about the row.
             Decoded::Row(Err(_)) if self.context.is_closed() => drop(ticket),
             Decoded::Row(row) => ticket.finish(self.element(dataset, row, lease)),
-            Decoded::Substitute(task) => self.jobs.park(task, ticket, WaitFor::Reader),
+            Decoded::Reads(task) => self.jobs.park(task, ticket, WaitFor::Reader),
         }
         Ok(())
     }

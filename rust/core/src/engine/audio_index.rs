@@ -1,0 +1,297 @@
+//! What a stream knows of its recordings before they are read: their entries in the shards' audio
+//! indexes, and those that it learns.
+//!
+//! An index is loaded with the first row of its shard. A row that is read whole leaves its entry; now
+//! and then, and when the stream is closed, what was learned is kept for the next one. Only the order of
+//! reads depends on any of this, never what is delivered.
+
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+#[cfg(feature = "shuttle")]
+use shuttle::thread::JoinHandle;
+#[cfg(not(feature = "shuttle"))]
+use std::thread::JoinHandle;
+
+use super::{context::Context, dataset::Dataset, options::Options};
+use crate::{
+    memory::{Account, Permit},
+    shard::{AudioEntry, AudioIndex, IndexDir, Shard},
+    sync::lock_std,
+    threads,
+};
+use gristmill_audio::{AudioSpec, Decoder, Entry, PartPlan};
+
+/// Entries of another version are made anew. Counts up when the decoder finds more than it did, so that
+/// recordings are looked at again.
+const VERSION: u64 = 1;
+
+/// The part of the budget that the indexes of a stream may take, as a divisor. Rows of shards whose
+/// index finds no room are read whole.
+const SHARE: usize = 16;
+
+/// An index is kept once it has this many new entries, and half as many new ones as old ones: so an
+/// entry is written about three times, however large the shard.
+const MIN_NEW: usize = 16;
+
+/// The audio indexes of a stream's shards.
+#[derive(Debug, Default)]
+pub(super) struct AudioIndexes {
+    is_on: bool,
+    limit: usize,
+    n_bytes: AtomicUsize,
+    /// By the shard's number.
+    shards: OnceLock<Vec<Mutex<ShardIndex>>>,
+    writer: Mutex<Writer>,
+    /// What plans parts, where no thread does.
+    planners: Mutex<Vec<Decoder>>,
+}
+
+/// What is known of the recordings of one shard.
+#[derive(Debug, Default)]
+struct ShardIndex {
+    state: State,
+    index: AudioIndex,
+    /// Entries that the file may lack.
+    n_new: usize,
+    /// Whether it waits for the writing thread.
+    is_due: bool,
+    permit: Option<Permit>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Not looked up yet.
+    #[default]
+    Unknown,
+    Loaded,
+    /// The shard can have none, or there is no room for it.
+    Off,
+}
+
+/// The thread that keeps indexes while the stream runs, if there is one.
+#[derive(Debug, Default)]
+struct Writer {
+    /// Shards to keep.
+    due: VecDeque<usize>,
+    is_running: bool,
+    is_closed: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What is known of a recording.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// It is to be read whole, and nothing to be learned of it.
+    Nothing,
+    /// It was not looked at: what is learned of it is worth keeping.
+    Unseen,
+    /// It was.
+    Entry(Box<Entry>),
+}
+
+impl AudioIndexes {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            is_on: options.audio_index && options.index_dir != IndexDir::Nowhere,
+            limit: options.memory_budget / SHARE,
+            ..Self::default()
+        }
+    }
+
+    /// What is known of the recording in this range of a shard.
+    ///
+    /// Blocks for a small read where it is the first of its shard.
+    pub(super) fn find(&self, context: &Context, shard: u32, range: &Range<u64>) -> Known {
+        let Some(mut of) = self.shard(context, shard) else { return Known::Nothing };
+        if of.state == State::Off {
+            return Known::Nothing;
+        }
+        let Some(AudioEntry { bytes, headers }) = of.index.get(range.start) else {
+            return Known::Unseen;
+        };
+        if bytes.is_empty() {
+            return Known::Nothing;
+        }
+        match Entry::from_bytes(bytes, headers) {
+            Some(entry) if entry.n_bytes() == range.end - range.start => {
+                Known::Entry(Box::new(entry))
+            }
+            _ => {
+                of.index.remove(range.start);
+                Known::Unseen
+            }
+        }
+    }
+
+    /// Whether a part of the recording in this range of a shard may be read instead of all of it.
+    pub(super) fn may_have_parts(&self, context: &Context, shard: u32, range: &Range<u64>) -> bool {
+        let of = self.shard(context, shard);
+        let entry = of.as_ref().and_then(|of| of.index.get(range.start));
+        entry.is_some_and(|entry| !entry.bytes.is_empty())
+    }
+
+    /// Which bytes of a recording a row needs; `None` where it is read whole.
+    pub(super) fn plan(&self, entry: &Entry, spec: &AudioSpec, draw: u64) -> Option<PartPlan> {
+        let mut planner = lock_std(&self.planners).pop().unwrap_or_default();
+        let plan = planner.plan_part(entry, spec, draw);
+        lock_std(&self.planners).push(planner);
+        plan
+    }
+
+    /// Adds what was learned of the recording that begins at this byte of a shard; `None` where it
+    /// can only be read whole.
+    pub(super) fn learned(
+        &self,
+        context: &Arc<Context>,
+        shard: u32,
+        start: u64,
+        entry: Option<&Entry>,
+    ) {
+        let Some(mut of) = self.shard(context, shard).filter(|of| of.state == State::Loaded) else {
+            return;
+        };
+        let bytes = entry.map(Entry::to_bytes).unwrap_or_default();
+        let headers = entry.map_or(&[][..], Entry::headers);
+        let before = of.index.n_bytes();
+        if self.n_bytes.load(Relaxed) > self.limit
+            || !of.index.add(start, AudioEntry { bytes: &bytes, headers })
+        {
+            return;
+        }
+        self.n_bytes.fetch_add(of.index.n_bytes() - before, Relaxed);
+        of.count_bytes(&context.account);
+        of.n_new += 1;
+        // A third of all is half of the others.
+        if of.n_new >= MIN_NEW.max(of.index.len() / 3) && !of.is_due {
+            of.is_due = true;
+            drop(of);
+            self.keep_soon(context, shard as usize);
+        }
+    }
+
+    /// Forgets an entry whose part was not what it should be: the recording is read whole from now on.
+    pub(super) fn forget(&self, context: &Context, shard: u32, start: u64) {
+        if let Some(mut of) = self.shard(context, shard).filter(|of| of.state == State::Loaded) {
+            of.index.remove(start);
+            of.index.add(start, AudioEntry { bytes: &[], headers: &[] });
+            of.n_new += 1;
+        }
+    }
+
+    /// The index of a shard, loaded; `None` where there are none.
+    fn shard<'a>(
+        &'a self,
+        context: &Context,
+        number: u32,
+    ) -> Option<std::sync::MutexGuard<'a, ShardIndex>> {
+        let dataset = context.dataset.get().filter(|_| self.is_on)?;
+        let shards =
+            self.shards.get_or_init(|| dataset.shards.iter().map(|_| Mutex::default()).collect());
+        let mut of = lock_std(shards.get(number as usize)?);
+        if of.state == State::Unknown {
+            self.load(&mut of, dataset.shards.get(number as usize)?, &context.account);
+        }
+        Some(of)
+    }
+
+    fn load(&self, of: &mut ShardIndex, shard: &Shard, account: &Arc<Account>) {
+        of.state = State::Off;
+        // One that may still change is known by nothing that would change with it.
+        if shard.version_key().is_none() {
+            return;
+        }
+        let index = shard.load_audio_index(VERSION);
+        let n_bytes = self.n_bytes.fetch_add(index.n_bytes(), Relaxed) + index.n_bytes();
+        if n_bytes > self.limit {
+            self.n_bytes.fetch_sub(index.n_bytes(), Relaxed);
+            return;
+        }
+        (of.state, of.index) = (State::Loaded, index);
+        of.count_bytes(account);
+    }
+
+    /// Has a thread keep the index of this shard.
+    fn keep_soon(&self, context: &Arc<Context>, shard: usize) {
+        let mut writer = lock_std(&self.writer);
+        if writer.is_closed {
+            return;
+        }
+        writer.due.push_back(shard);
+        if writer.is_running {
+            return;
+        }
+        let context = Arc::clone(context);
+        // If it cannot be started, the index is kept when the stream is closed.
+        if let Ok(thread) = threads::spawn("gristmill-index", move || {
+            context.audio_index.keep_due(&context);
+        }) {
+            (writer.thread, writer.is_running) = (Some(thread), true);
+        }
+    }
+
+    /// What the writing thread does.
+    fn keep_due(&self, context: &Context) {
+        loop {
+            let mut writer = lock_std(&self.writer);
+            let Some(shard) = writer.due.pop_front().filter(|_| !writer.is_closed) else {
+                writer.is_running = false;
+                return;
+            };
+            drop(writer);
+            if let Some(dataset) = context.dataset.get() {
+                self.keep(dataset, shard);
+            }
+        }
+    }
+
+    /// Keeps the index of a shard, if that is possible.
+    fn keep(&self, dataset: &Dataset, number: usize) {
+        let of = self.shards.get().and_then(|shards| shards.get(number));
+        let Some((of, shard)) = of.zip(dataset.shards.get(number)) else { return };
+        let mut locked = lock_std(of);
+        (locked.n_new, locked.is_due) = (0, false);
+        let mut index = locked.index.clone();
+        drop(locked);
+        // Without the lock, since rows may need the index while it is written.
+        shard.save_audio_index(VERSION, &mut index);
+    }
+
+    /// Keeps what was learned, and frees the indexes. Nothing is learned after that.
+    ///
+    /// Blocks for a small read and a small write for each shard of which something was learned.
+    pub(super) fn close(&self, context: &Context) {
+        let thread = {
+            let mut writer = lock_std(&self.writer);
+            writer.is_closed = true;
+            writer.thread.take()
+        };
+        if let Some(thread) = thread {
+            // A panic in it is no reason for another.
+            let _ = thread.join();
+        }
+        let (Some(dataset), Some(shards)) = (context.dataset.get(), self.shards.get()) else {
+            return;
+        };
+        let news = shards.iter().enumerate().filter(|(_, of)| lock_std(of).n_new > 0);
+        let news = news.map(|(number, _)| number).collect();
+        let n_threads = context.options.n_openers();
+        threads::parallel_for_each("gristmill-index", news, n_threads, |k| self.keep(dataset, k));
+        for of in shards {
+            *lock_std(of) = ShardIndex { state: State::Off, ..ShardIndex::default() };
+        }
+    }
+}
+
+impl ShardIndex {
+    fn count_bytes(&mut self, account: &Arc<Account>) {
+        let n_bytes = self.index.n_bytes();
+        self.permit.get_or_insert_with(|| account.take(0)).set(n_bytes);
+    }
+}

@@ -1,0 +1,91 @@
+//! Rows of which those bytes alone are read that their crop needs, as the audio index of the shard tells
+//! them.
+
+use std::ops::Range;
+
+use super::{
+    audio_index::Known,
+    dataset::Dataset,
+    row_reader::RowReader,
+    row_spec::RowSpec,
+    row_task::{Attempt, Parts},
+};
+use crate::{
+    error::Result,
+    memory::Permit,
+    shard::{Shard, Table},
+};
+use gristmill_audio::PartPlan;
+
+/// How a recording is read.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// Whole. `learns` is where it begins in the shard, if it was not looked at before.
+    Whole { learns: Option<u64> },
+    /// These parts of it.
+    Parts(Box<PartPlan>),
+}
+
+impl Found {
+    pub(super) fn learns(self) -> Option<u64> {
+        match self {
+            Self::Whole { learns } => learns,
+            Self::Parts(_) => None,
+        }
+    }
+}
+
+impl RowReader {
+    /// Whether the recording in this range of a shard may be read in parts.
+    pub(super) fn may_have_parts(&self, shard: u32, range: &Range<u64>) -> bool {
+        self.context.audio_index.may_have_parts(&self.context, shard, range)
+    }
+
+    /// How the recording in this range of its shard is read.
+    pub(super) fn find_recording(
+        &self,
+        dataset: &Dataset,
+        attempt: &Attempt,
+        row: (&Table, usize),
+        range: &Range<u64>,
+    ) -> Found {
+        let whole = Found::Whole { learns: None };
+        let shard = attempt.step.row.shard;
+        let Some((_, spec)) = dataset.source(shard).audio.as_ref().filter(|_| !attempt.is_whole)
+        else {
+            return whole;
+        };
+        let index = &self.context.audio_index;
+        match index.find(&self.context, shard, range) {
+            Known::Nothing => whole,
+            Known::Unseen => Found::Whole { learns: Some(range.start) },
+            Known::Entry(entry) => {
+                // What is wrong with the row is told when it is decoded.
+                let of_row = RowSpec::new(dataset, spec, attempt.step, row).ok();
+                let plan = of_row.and_then(|row| index.plan(&entry, row.spec(spec), row.draw));
+                plan.map_or(whole, |plan| Found::Parts(Box::new(plan)))
+            }
+        }
+    }
+
+    /// Reads what is planned of the recording in the range `whole` of its shard.
+    pub(super) fn read_parts(
+        &self,
+        (dataset, shard, index): (&Dataset, &Shard, u64),
+        plan: PartPlan,
+        whole: &Range<u64>,
+        own: &mut Option<Permit>,
+    ) -> Result<Box<Parts>> {
+        let at = |offset: u64| whole.start.saturating_add(offset).min(whole.end);
+        let ranges = plan.ranges().iter().map(|range| at(range.start)..at(range.end));
+        let ranges: Vec<Range<u64>> = ranges.collect();
+        if ranges.len() > 1 {
+            // All at once, and not one after the other.
+            ranges.iter().for_each(|range| shard.readahead(range));
+        }
+        self.announce(dataset, shard, index, &ranges);
+        let bytes = ranges.iter().map(|range| self.read_range(shard, range, own));
+        let bytes = bytes.collect::<Result<_>>()?;
+        Ok(Box::new(Parts { plan, bytes, start: whole.start }))
+    }
+}
