@@ -262,7 +262,8 @@ mod tests {
                     r#"{{"info": {{"features": {{"c": {{"names": {names}, "_type": "ClassLabel"}}}}}}}}"#
                 )
             });
-            let metadata = json.map(|json| (KEY.to_owned(), json)).into_iter().collect();
+            let metadata: HashMap<_, _> =
+                json.map(|json| (KEY.to_owned(), json)).into_iter().collect();
             let schema =
                 Schema::new_with_metadata(vec![Field::new("c", of.clone(), true)], metadata);
             (Arc::from(format!("{k}.arrow")), Arc::new(schema))
