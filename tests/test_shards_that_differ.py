@@ -16,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gristmill as gm
+from gristmill.tools.inspect import inspect
+from gristmill.tools.inspection import page_of
 from signals import RATE, encode, synthetic
 
 
@@ -306,3 +308,12 @@ def test_features_of_the_first_shard_that_has_them_name_the_audio(tmp_path: Path
         first = next(iter(gm.ArrowIterDataset(order)))
         assert isinstance(first["audio"], np.ndarray)
         assert isinstance(first["other"], dict)
+
+
+def test_inspect_shows_the_columns_of_all_shards(tmp_path: Path) -> None:
+    write(tmp_path / "a.arrow", pa.table({"x": pa.array([1], pa.int8()), "y": ["a"]}))
+    write(tmp_path / "b.arrow", pa.table({"more": [True], "x": pa.array([1], pa.int64())}))
+    page = str(page_of(inspect(tmp_path)))
+    assert "Int8 or Int64\n" in page
+    assert "Utf8  (in 1 of 2 shards)" in page
+    assert "Boolean  (in 1 of 2 shards)" in page

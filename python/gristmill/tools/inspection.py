@@ -139,16 +139,22 @@ def _shards(found: Inspection, page: Page) -> None:
 
 
 def _columns(found: Inspection) -> list[tuple[str, str]]:
-    first = found.shards[0]
-    known = features(first)
+    known = features(found.shards[0])
+    # Shards may differ: the types of all of them, in the order in which they first appear.
+    kinds: dict[str, list[str]] = {}
+    for name, kind in (column for shard in found.shards for column in shard.columns):
+        kinds.setdefault(name, []).append(kind)
     table: list[tuple[str, str]] = []
-    for name, kind in first.columns:
+    for name, all_kinds in kinds.items():
+        kind = " or ".join(dict.fromkeys(all_kinds))
         feature: Any = known.get(name)
         is_dict = isinstance(feature, dict)
         mark: object = cast("dict[str, Any]", feature).get("_type") if is_dict else None
         marks = [] if mark in (None, "Value") else [str(mark)]
         if name == found.audio_column and "Audio" not in marks:
             marks.append("audio")
+        if len(all_kinds) < len(found.shards):
+            marks.append(f"in {len(all_kinds):,} of {len(found.shards):,} shards")
         table.append((name, kind + (f"  ({', '.join(marks)})" if marks else "")))
     return table
 
