@@ -8,16 +8,24 @@ from typing import Any
 
 import grain
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import audio_index_runs
 import gristmill as gm
+import parquet_files as pf
 import shards
 from audio_index_runs import Run, long, run, write
 from damaged_files import MAKERS, damages
 
 # Formats of which parts can be read.
-IN_PARTS = ["WAV", "AIFF", "CAF"]
+IN_PARTS = set(MAKERS) - {
+    "FLAC in Ogg",
+    "Opus in MP4",
+    "AAC in fragments",
+    "FLAC in MP4",
+    "FLAC in Matroska",
+}
 CROP = gm.RandomCrop(2)
 
 
@@ -95,6 +103,21 @@ def test_threads_and_memory_change_nothing(
     crops_with_and_without(paths, tmp_path, audio, shuffle=gm.Shuffle(2), epochs=4, read=read)
 
 
+def test_parquet_rows_that_are_ranges(tmp_path: Path) -> None:
+    audio = pa.array([{"bytes": long(n), "path": None} for n in ("WAV", "CAF")], shards.AUDIO)
+    table = pa.table({"audio": audio}, shards.schema({"audio": shards.AUDIO}))
+    for name, options in (
+        ("ranges", {"use_dictionary": False, "compression": "none"}),
+        ("compressed", {"compression": "zstd"}),
+    ):
+        path = audio_index_runs.settled(pf.write(tmp_path / f"{name}.parquet", table, **options))
+        found = crops_with_and_without(
+            path, tmp_path / "own", gm.Audio(crop=CROP), epochs=10, shuffle=gm.Shuffle(1)
+        )
+        if name == "ranges":
+            assert found.n_bytes < 0.2 * 10 * path.stat().st_size
+
+
 def test_event_crops(tmp_path: Path) -> None:
     of = pa_schema_with_events()
     rows = [
@@ -112,8 +135,6 @@ def test_event_crops(tmp_path: Path) -> None:
 
 
 def pa_schema_with_events() -> Any:
-    import pyarrow as pa
-
     times = pa.list_(pa.float64())
     return pa.schema([("audio", shards.AUDIO), ("begin", times), ("end", times)])
 

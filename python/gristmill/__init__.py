@@ -39,6 +39,7 @@ from gristmill.report import AudioInfo, DecodeReport
 from gristmill.sampling import Balanced, Weighted
 from gristmill.selection import Split
 from gristmill.source import ArrowDataSource
+from gristmill.tools.audio_index import AudioCoverage
 from gristmill.tools.bench import BenchReport, bench
 from gristmill.tools.doctor.conclude import Conclusion
 from gristmill.tools.doctor.report import Diagnosis
@@ -61,6 +62,7 @@ __all__ = [
     "ArrowIterDataset",
     "ArrowIterator",
     "Audio",
+    "AudioCoverage",
     "AudioInfo",
     "AudioSample",
     "BadFile",

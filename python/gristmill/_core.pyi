@@ -429,6 +429,9 @@ def check(
 def path_kinds(paths: list[str]) -> list[Literal["folder", "file"] | None]:
     """What lies at each path, asked all at once; `None` where it is neither."""
 
+def audio_coverage(path: str, *, index_dir: str | None, retries: int) -> tuple[int, int]:
+    """Recordings that a shard's audio index knows, and those of which parts can be read."""
+
 def read_header(path: str, *, index_dir: str | None, retries: int, complete: bool) -> ShardHeader:
     """The headers of one shard; its sidecar is written if it had none.
 

@@ -38,6 +38,16 @@ root_option = click.option(
 )
 
 
+def read_part(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, int]:
+    """`3/16`."""
+    number, slash, count = value.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal()):
+        raise click.BadParameter(f"{value!r} is not like 3/16")
+    if not 1 <= int(number) <= int(count):
+        raise click.BadParameter(f"a part is 1 to n of n, not {value}")
+    return int(number), int(count)
+
+
 threads_option = click.option(
     "--threads",
     type=click.IntRange(min=1),

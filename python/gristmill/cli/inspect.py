@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -12,10 +13,12 @@ from gristmill.cli.common import (
     FINDINGS,
     column_option,
     paths_argument,
+    read_part,
     root_option,
+    threads_option,
     with_console,
 )
-from gristmill.cli.console import Console
+from gristmill.cli.console import Console, Progress
 from gristmill.options import ReadOptions
 from gristmill.tools import index as indexing
 from gristmill.tools import inspection
@@ -44,23 +47,58 @@ def inspect(console: Console, paths: tuple[str, ...], **options: Any) -> None:
         sys.exit(FINDINGS)
 
 
-@click.command(short_help="Writes row indexes ahead of time.")
+@click.command(short_help="Writes row and audio indexes ahead of time.")
 @paths_argument
 @click.option(
     "--index-dir",
     show_default="as a data set finds them by itself",
     help='The folder for the indexes, or "beside" for each shard\'s own folder.',
 )
+@click.option(
+    "--audio",
+    is_flag=True,
+    help="Audio indexes too: each recording is read once, and its crops alone from then on.",
+)
+@column_option
+@click.option(
+    "--part",
+    metavar="I/N",
+    callback=read_part,
+    default="1/1",
+    help="The indexes of each n-th shard, as a job of an array makes them.",
+)
+@threads_option
 @with_console
-def index(console: Console, paths: tuple[str, ...], index_dir: str | None) -> None:
-    """Writes row indexes ahead of time, so that training starts at once.
+def index(
+    console: Console,
+    paths: tuple[str, ...],
+    index_dir: str | None,
+    threads: int | None,
+    **options: Any,
+) -> None:
+    """Writes indexes ahead of time, so that training starts at once.
 
     Exit status 1 says that a shard is broken.
     """
-    read = ReadOptions(index_dir=index_dir or "auto")
-    with console.progress("index", 0, "shards") as progress:
+    read = ReadOptions(index_dir=index_dir or "auto", num_threads=threads)
+    with contextlib.ExitStack() as bars:
+        headers = bars.enter_context(console.progress("index", 0, "shards"))
+        rows: Progress | None = None
+
+        def on_rows(done: int, total: int) -> None:
+            nonlocal rows
+            if rows is None:
+                headers.close()
+                rows = bars.enter_context(console.progress("audio", total, "rows"))
+            rows.reach(done)
+
         report = indexing.build_indexes(
-            paths, read=read, on_shards=progress.expect, on_shard=progress.advance
+            paths,
+            read=read,
+            on_shards=headers.expect,
+            on_shard=headers.advance,
+            on_rows=on_rows,
+            **options,
         )
     console.show(indexing.page_of(report), report.to_dict())
     if report.not_written:

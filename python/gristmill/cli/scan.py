@@ -11,6 +11,7 @@ import click
 from gristmill.cli.common import (
     FINDINGS,
     column_option,
+    read_part,
     root_option,
     threads_option,
     with_console,
@@ -21,16 +22,6 @@ from gristmill.tools.page import MOST_LISTED
 from gristmill.tools.scan.merge import merge_scans
 from gristmill.tools.scan.report import ScanReport, finding_line, page_of
 from gristmill.tools.scan.run import Scan
-
-
-def _part(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, int]:
-    """`3/16`."""
-    number, slash, count = value.partition("/")
-    if not (slash and number.isdecimal() and count.isdecimal()):
-        raise click.BadParameter(f"{value!r} is not like 3/16")
-    if not 1 <= int(number) <= int(count):
-        raise click.BadParameter(f"a part is 1 to n of n, not {value}")
-    return int(number), int(count)
 
 
 @click.command()
@@ -47,7 +38,7 @@ def _part(_context: click.Context, _option: click.Parameter, value: str) -> tupl
 @click.option(
     "--part",
     metavar="I/N",
-    callback=_part,
+    callback=read_part,
     default="1/1",
     help="Scan one of n equal parts, as a job of an array does.",
 )

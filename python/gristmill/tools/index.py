@@ -1,4 +1,4 @@
-"""`gristmill index`: sidecars written ahead of time."""
+"""`gristmill index`: sidecars, and audio indexes, written ahead of time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gristmill import _core
+from gristmill import _core, checks
 from gristmill.options import ReadOptions, read_options
-from gristmill.paths import Paths
+from gristmill.paths import Paths, as_list, resolve
+from gristmill.tools.audio_index import AudioCoverage, OnRows, learn
 from gristmill.tools.headers import OnShard, OnShards, read_headers
 from gristmill.tools.inspection import list_unreadable
 from gristmill.tools.page import Page
+from gristmill.tools.parts import checked_part
 from gristmill.tools.shards import UnreadableShard
 
 _PROBE_BYTES = 1 << 16
@@ -33,6 +35,7 @@ class IndexReport:
         index_dir: Where the sidecars are: a folder, or `"beside"`.
         unreadable: Shards that are not valid Arrow IPC or Parquet.
         why_not_written: Why the system refuses to write there, if it does.
+        audio: What the audio indexes know now, where they were asked for.
     """
 
     shards: int
@@ -43,6 +46,7 @@ class IndexReport:
     index_dir: str
     unreadable: tuple[UnreadableShard, ...] = ()
     why_not_written: str = ""
+    audio: AudioCoverage | None = None
 
     def __str__(self) -> str:
         page = page_of(self)
@@ -66,8 +70,22 @@ def page_of(report: IndexReport) -> Page:
     if report.written or n_there:
         is_beside = report.index_dir == "beside"
         page.say(f"They are {'beside the shards.' if is_beside else f'in {report.index_dir}'}")
+    if report.audio is not None:
+        _say_audio(report.audio, page)
     list_unreadable(report.unreadable, page)
     return page
+
+
+def _say_audio(audio: AudioCoverage, page: Page) -> None:
+    page.say(
+        f"{audio.known:,} of {audio.rows:,} recordings are known; crops of {audio.in_parts:,} are "
+        "read without the rest"
+    )
+    if audio.compressed:
+        page.say(
+            f"{audio.compressed:,} rows lie in compressed shards, which are read as a whole; write "
+            "them again without compression"
+        )
 
 
 def not_written(report: IndexReport) -> str:
@@ -83,6 +101,10 @@ def build_indexes(
     read: ReadOptions | None = None,
     on_shards: OnShards | None = None,
     on_shard: OnShard | None = None,
+    audio: bool = False,
+    column: str | None = None,
+    part: tuple[int, int] = (1, 1),
+    on_rows: OnRows | None = None,
 ) -> IndexReport:
     """Reads the headers of all shards and keeps them in sidecars, which later runs find.
 
@@ -96,16 +118,30 @@ def build_indexes(
         read: `index_dir` says where to, `retries` how often to try.
         on_shards: Is told the number of shards first.
         on_shard: Is called after each of them.
+        audio: Whether to make audio indexes too: each recording that they do not know is read once.
+            It goes on where it was stopped.
+        column: The audio column; `None` takes the one that the Hugging Face features call audio.
+        part: `(i, n)`: of the shards, each n-th from the i-th on, counted from 1, as a job of an
+            array does. Parts need not know of each other.
+        on_rows: Is called with the rows done and all rows, while recordings are read.
 
     Raises:
-        ValueError: `index_dir` is `None`, or there is no home to keep a cache in.
+        ValueError: `index_dir` is `None`, there is no home to keep a cache in, or no such part.
         OSError: A shard cannot be read.
+        SchemaError: There is no such column.
     """
     options = read_options(read)
+    checks.flag("audio", audio)
+    column = checks.text("column", column, write='column="audio"', none=True)
+    checks.function("on_rows", on_rows)
+    number, count = checked_part(part)
     index_dir = options.resolved_index_dir
     if index_dir is None:
         raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")
-    headers, unreadable = read_headers(paths, options, on_shards, on_shard, complete=True)
+    mine = resolve(as_list(paths))[number - 1 :: count]
+    if not mine:
+        return IndexReport(0, 0, 0, 0, 0, index_dir)
+    headers, unreadable = read_headers(mine, options, on_shards, on_shard, complete=True)
     if any(not header.is_indexed and _is_new(header.path) for header in headers):
         time.sleep(_SETTLED_SECONDS)
         waiting = [header.path for header in headers if not header.is_indexed]
@@ -122,6 +158,7 @@ def build_indexes(
         index_dir=index_dir,
         unreadable=tuple(unreadable),
         why_not_written=_refusal(index_dir, not_written[0]) if not_written else "",
+        audio=learn(headers, column, options, on_rows) if audio and headers else None,
     )
 
 

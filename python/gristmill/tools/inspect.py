@@ -13,6 +13,7 @@ from gristmill import checks
 from gristmill.dataset import ArrowIterDataset
 from gristmill.options import ReadOptions, check_root, read_options
 from gristmill.paths import Paths
+from gristmill.tools.audio_index import audio_coverage
 from gristmill.tools.headers import OnShard, OnShards, read_headers
 from gristmill.tools.inspection import Inspection
 from gristmill.tools.sample import draw
@@ -63,6 +64,7 @@ def inspect(
         class_names=names,
         class_counts=_count_classes(headers, names, options),
         sample=None if audio is None else draw(headers, audio, sample, options, folder)[0],
+        audio_index=None if audio is None else audio_coverage(headers, options),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from gristmill.metrics.text import bytes_text, plural, time_text
+from gristmill.tools.audio_index import AudioCoverage
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 from gristmill.tools.sample import AudioSample
 from gristmill.tools.shards import ShardHeader, UnreadableShard, features
@@ -24,6 +25,7 @@ class Inspection:
         class_names: By column, for those that the Hugging Face features call `ClassLabel`.
         class_counts: Rows of each class, in the order of the names, where counting is cheap.
         sample: A sample of the audio; `None` without an audio column.
+        audio_index: What the shards' audio indexes know; `None` without an audio column.
     """
 
     shards: tuple[ShardHeader, ...]
@@ -32,6 +34,7 @@ class Inspection:
     class_names: Mapping[str, list[str]]
     class_counts: Mapping[str, list[int]]
     sample: AudioSample | None
+    audio_index: AudioCoverage | None = None
 
     @property
     def rows(self) -> int:
@@ -78,6 +81,7 @@ class Inspection:
             "class_names": dict(self.class_names),
             "class_counts": dict(self.class_counts),
             "sample": sample,
+            "audio_index": None if self.audio_index is None else asdict(self.audio_index),
             "shards": shards,
             "unreadable": [asdict(shard) for shard in self.unreadable],
         }
@@ -128,14 +132,16 @@ def _shards(found: Inspection, page: Page) -> None:
     formats = sorted({FORMAT_NAMES[shard.format] for shard in found.shards})
     kinds = sorted({shard.compression or "not compressed" for shard in found.shards})
     per_batch = found.rows / max(found.record_batches, 1)
-    page.table(
-        "Shards",
-        [
-            ("format", f"{' and '.join(formats)}, {' and '.join(kinds)}"),
-            ("rows in a shard", f"{min(rows):,} to {max(rows):,}"),
-            ("rows in a record batch", f"{per_batch:,.1f} on average"),
-        ],
-    )
+    table = [
+        ("format", f"{' and '.join(formats)}, {' and '.join(kinds)}"),
+        ("rows in a shard", f"{min(rows):,} to {max(rows):,}"),
+        ("rows in a record batch", f"{per_batch:,.1f} on average"),
+    ]
+    known = found.audio_index
+    if known is not None and known.known:
+        text = f"of {known.known:,} recordings, crops of {known.in_parts:,} are read alone"
+        table.append(("audio index", text))
+    page.table("Shards", table)
 
 
 def _columns(found: Inspection) -> list[tuple[str, str]]:

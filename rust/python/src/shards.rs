@@ -7,6 +7,7 @@ use std::{
 };
 
 use gristmill_core::{
+    engine,
     shard::{Labels, Shard, audio_columns, open_all},
     store::{self, PathKind, Store},
 };
@@ -29,6 +30,23 @@ pub(crate) fn path_kinds(
         PathKind::File => "file",
     };
     Ok(kinds.into_iter().map(|kind| kind.map(name)).collect())
+}
+
+/// How many recordings of a shard its audio index knows, and of how many it knows parts.
+#[pyfunction]
+#[pyo3(signature = (path, *, index_dir, retries))]
+pub(crate) fn audio_coverage(
+    py: Python<'_>,
+    path: PathBuf,
+    index_dir: Option<PathBuf>,
+    retries: u32,
+) -> PyResult<(u64, u64)> {
+    let runtime = runtime::of_this_process(py);
+    let index_dir = options::index_dir(index_dir);
+    py.detach_core(move || {
+        let store = Arc::new(Store::new(runtime.descriptors()).with_retries(retries));
+        Ok(engine::audio_coverage(&Shard::open(&store, &index_dir, &path)?))
+    })
 }
 
 /// What the headers of a shard say, as `gristmill.ShardHeader`.

@@ -112,7 +112,9 @@ def diagnose(
                 workers.append(lab.decode(processes, n, unit, reads=True))
     if on_step:
         on_step(_NAMES["pipeline"], len(plan), len(plan) + 1)
-    crops = take(headers, audio, _BATCH_SIZE, ReadOptions(page_cache=False), 2 * unit)
+    # Whole rows, as the first epoch reads them.
+    options = ReadOptions(page_cache=False, audio_index=False)
+    crops = take(headers, audio, _BATCH_SIZE, options, 2 * unit)
     measured = Measured(
         machine=here,
         row_bytes=sample.row_bytes,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from gristmill import _core, checks
 from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
@@ -25,6 +25,7 @@ from gristmill.options import (
 )
 from gristmill.paths import Paths, as_list
 from gristmill.tools.headers import OnShard, OnShards, read_headers
+from gristmill.tools.parts import checked_part
 from gristmill.tools.scan.log import SUFFIX, Checkpoint, ScanLog
 from gristmill.tools.scan.report import Finding, ScanReport
 from gristmill.tools.scan.workers import Job, RowOutcome, Workers
@@ -75,7 +76,7 @@ class Scan:
     ) -> None:
         self._paths = as_list(paths)
         self._column = checks.text("column", column, write='column="audio"', none=True)
-        self._part = _checked_part(part)
+        self._part = checked_part(part)
         self._fast = checks.flag("fast", fast)
         self._limits = check_limits(limits)
         self._read = read_options(read)
@@ -343,14 +344,6 @@ def scan(
         root=root,
     )
     return one.run(on_rows)
-
-
-def _checked_part(part: Any) -> tuple[int, int]:
-    pair = cast("tuple[object, ...]", part) if isinstance(part, (tuple, list)) else ()
-    number, count = map(checks.as_int, pair) if len(pair) == 2 else (None, None)
-    if number is None or count is None or not 1 <= number <= count:
-        raise ValueError(f"a part is (i, n), with i from 1 to n, not {checks.shown(part)}")
-    return number, count
 
 
 def part_path(quarantine: str | os.PathLike[str], part: tuple[int, int]) -> str:

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range};
 use super::{Entry, Part};
 use crate::{
     DecodeError, Decoder, Reason,
-    decoder::plan::{Outline, Plan},
+    decoder::plan::{AudioInfo, Outline, Plan},
     memory,
     report::DecodeReport,
     spec::AudioSpec,
@@ -39,6 +39,17 @@ impl PartPlan {
     /// How many bytes that are.
     pub fn n_bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
+    }
+}
+
+impl Entry {
+    /// What [`Decoder::length`] would say of the recording; `None` where only the recording tells.
+    pub fn length(&self, spec: &AudioSpec) -> Option<AudioInfo> {
+        let limits = spec.limits.of_file();
+        let whole = AudioSpec { limits, strict: spec.strict, ..AudioSpec::WHOLE };
+        limits.check_bytes(self.about.n_bytes).ok()?;
+        let outline = Outline::new(self.about.info, self.about.n_bytes, &whole, 0);
+        outline.ok().map(|outline| outline.info)
     }
 }
 

@@ -119,11 +119,9 @@ impl AudioIndexes {
         if bytes.is_empty() {
             return Known::Nothing;
         }
-        match Entry::from_bytes(bytes, headers) {
-            Some(entry) if entry.n_bytes() == range.end - range.start => {
-                Known::Entry(Box::new(entry))
-            }
-            _ => {
+        match sound(AudioEntry { bytes, headers }, range) {
+            Some(entry) => Known::Entry(Box::new(entry)),
+            None => {
                 of.index.remove(range.start);
                 Known::Unseen
             }
@@ -207,7 +205,7 @@ impl AudioIndexes {
         if shard.version_key().is_none() {
             return;
         }
-        let index = shard.load_audio_index(VERSION);
+        let index = load(shard);
         let n_bytes = self.n_bytes.fetch_add(index.n_bytes(), Relaxed) + index.n_bytes();
         if n_bytes > self.limit {
             self.n_bytes.fetch_sub(index.n_bytes(), Relaxed);
@@ -287,6 +285,34 @@ impl AudioIndexes {
             *lock_std(of) = ShardIndex { state: State::Off, ..ShardIndex::default() };
         }
     }
+}
+
+/// How much is known of a shard's recordings: how many were looked at, and of how many parts can be
+/// read.
+///
+/// Blocks for a small read.
+pub fn audio_coverage(shard: &Shard) -> (u64, u64) {
+    let index = load(shard);
+    let has_parts = |entry: AudioEntry<'_>| {
+        Entry::from_bytes(entry.bytes, entry.headers).is_some_and(|entry| entry.has_table())
+    };
+    let in_parts = index.iter().filter(|(_, entry)| has_parts(*entry)).count();
+    (index.len() as u64, in_parts as u64)
+}
+
+/// What is kept of a shard's recordings.
+pub(super) fn load(shard: &Shard) -> AudioIndex {
+    shard.load_audio_index(VERSION)
+}
+
+/// The entry of the recording in this range of the index's shard, if there is a sound one.
+pub(super) fn entry(index: &AudioIndex, range: &Range<u64>) -> Option<Entry> {
+    sound(index.get(range.start)?, range)
+}
+
+fn sound(AudioEntry { bytes, headers }: AudioEntry<'_>, range: &Range<u64>) -> Option<Entry> {
+    let entry = Entry::from_bytes(bytes, headers)?;
+    (entry.n_bytes() == range.end - range.start).then_some(entry)
 }
 
 impl ShardIndex {

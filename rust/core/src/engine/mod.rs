@@ -51,6 +51,7 @@ use std::{
     time::Duration,
 };
 
+pub use audio_index::audio_coverage;
 pub use dataset::open_order;
 #[cfg(feature = "bench")]
 pub use drive::pass_rows;

@@ -1,25 +1,29 @@
 //! How many parts each row has: windows of its recording, or events in it.
 //!
-//! The number of a recording's windows follows from its length, which its headers tell. They are read
-//! once, in a pass over all rows, and what they tell is kept beside the shards' sidecars.
+//! The number of a recording's windows follows from its length, which the shard's audio index or the
+//! recording's headers tell. They are read once, in a pass over all rows, and what they tell is kept beside
+//! the shards' sidecars.
 
 use std::{
     ops::Range,
     panic::{self, AssertUnwindSafe},
     sync::{
-        Mutex, MutexGuard,
+        Mutex, MutexGuard, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
-use super::options::{EventOptions, Options, Pick, SourceOptions};
+use super::{
+    audio_index,
+    options::{EventOptions, Options, Pick, SourceOptions},
+};
 use crate::{
     batch::EventReader,
     error::{Error, ErrorKind, Result},
     hash::{fnv1a, hash},
     memory::AlignedBuf,
     order::{PartCounts, Rows},
-    shard::{Blob, Projection, Shard},
+    shard::{AudioIndex, Blob, Projection, Shard},
     sync::lock_std,
     threads,
 };
@@ -162,7 +166,14 @@ impl Pass<'_> {
             limits.max_seconds.to_bits(),
             limits.max_frames_per_byte,
         ]);
-        let learn = |shard: &Shard, batch: usize| {
+        let indexes: Vec<OnceLock<AudioIndex>> =
+            self.shards.iter().map(|_| OnceLock::new()).collect();
+        let index_of = |number: usize, shard: &Shard| {
+            let index = indexes.get(number).filter(|_| self.options.audio_index)?;
+            Some(index.get_or_init(|| audio_index::load(shard)))
+        };
+        let learn = |number: usize, shard: &Shard, batch: usize| {
+            let index = index_of(number, shard);
             let alone = self.alone_if_large_table(shard, batch, &projection)?;
             let table = self.table(shard, batch, &projection)?;
             let mut decoder = Decoder::default();
@@ -172,9 +183,15 @@ impl Pass<'_> {
                     None => Ok(None),
                     Some(Blob::Bytes(bytes)) => length(&mut decoder, &bytes, spec),
                     Some(Blob::Range(range)) => {
-                        let n_bytes = range.end - range.start;
-                        let _alone = alone.is_none().then(|| self.alone_if_large(n_bytes));
-                        length_in(shard, &range, &mut decoder, spec)
+                        let known = index.and_then(|index| audio_index::entry(index, &range));
+                        match known.and_then(|entry| entry.length(spec)) {
+                            Some(info) => Ok(Some(info)),
+                            None => {
+                                let n_bytes = range.end - range.start;
+                                let _alone = alone.is_none().then(|| self.alone_if_large(n_bytes));
+                                length_in(shard, &range, &mut decoder, spec)
+                            }
+                        }
                     }
                 };
                 words.extend(info?.map_or([0, 0], |i| [u64::from(i.rate_hz), i.n_frames]));
@@ -195,7 +212,7 @@ impl Pass<'_> {
         let reader = EventReader::new(&projection.small_schema(), &events.columns)?;
         let named = columns.iter().map(|name| fnv1a(name.as_bytes()));
         let key = hash(&std::iter::once(2).chain(named).collect::<Vec<_>>());
-        self.words(key, 1, |shard, batch| {
+        self.words(key, 1, |_, shard, batch| {
             let _alone = self.alone_if_large_table(shard, batch, &projection)?;
             let table = self.table(shard, batch, &projection)?;
             let count = |row| reader.read(&table.columns, row).map_or(1, |all| all.len() as u64);
@@ -210,12 +227,12 @@ impl Pass<'_> {
     }
 
     /// `per_row` numbers for each row of each shard: those that are kept under `key`, or else what
-    /// `learn` says of each record batch, which is kept then.
+    /// `learn` says of each record batch of the shard of this number, which is kept then.
     fn words(
         &self,
         key: u64,
         per_row: u64,
-        learn: impl Fn(&Shard, usize) -> Result<Vec<u64>> + Sync,
+        learn: impl Fn(usize, &Shard, usize) -> Result<Vec<u64>> + Sync,
     ) -> Result<Vec<Vec<u64>>> {
         let dir = &self.options.index_dir;
         let kept: Vec<Mutex<Learnt>> = self.shards.iter().map(|_| Mutex::default()).collect();
@@ -231,16 +248,16 @@ impl Pass<'_> {
             },
         );
         let mut jobs = Vec::new();
-        for (shard, of) in self.shards.iter().zip(&kept) {
+        for (number, (shard, of)) in self.shards.iter().zip(&kept).enumerate() {
             let mut learnt = lock_std(of);
             if learnt.whole.is_none() {
                 learnt.batches = (0..shard.n_batches()).map(|_| None).collect();
                 self.progress.total.fetch_add(shard.n_rows(), Relaxed);
-                jobs.extend((0..shard.n_batches()).map(|batch| (shard, of, batch)));
+                jobs.extend((0..shard.n_batches()).map(|batch| (number, shard, of, batch)));
             }
         }
-        let learnt = |(shard, of, batch): (&Shard, &Mutex<Learnt>, usize)| {
-            let work = AssertUnwindSafe(|| learn(shard, batch));
+        let learnt = |(number, shard, of, batch): (usize, &Shard, &Mutex<Learnt>, usize)| {
+            let work = AssertUnwindSafe(|| learn(number, shard, batch));
             let words = panic::catch_unwind(work).unwrap_or_else(|payload| {
                 let message = threads::panic_message(&*payload);
                 Err(Error::new(ErrorKind::WorkerPanicked(message)))

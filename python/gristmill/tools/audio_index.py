@@ -1,0 +1,101 @@
+"""`gristmill index --audio`: audio indexes made ahead of time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from gristmill import _core
+from gristmill.crops import StartCrop
+from gristmill.dataset import ArrowIterDataset
+from gristmill.options import Audio, ReadOptions
+from gristmill.tools.shards import ShardHeader, audio_column
+
+OnRows = Callable[[int, int], None]
+"""Called with the number of rows done and of all rows, now and then and at the end."""
+
+_READERS = 16
+_BATCH_SIZE = 32
+_CROP_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class AudioCoverage:
+    """How much audio indexes know of a data set.
+
+    Attributes:
+        rows: In all shards; rows without a recording are among them.
+        known: Recordings that were looked at.
+        in_parts: Those among them of which a crop can be read without the rest.
+        compressed: Rows of shards that are compressed, which are read as a whole in any case.
+    """
+
+    rows: int
+    known: int
+    in_parts: int
+    compressed: int
+
+
+def audio_coverage(headers: Sequence[ShardHeader], read: ReadOptions) -> AudioCoverage:
+    """How much the audio indexes of these shards know."""
+    known = _known(headers, read)
+    return AudioCoverage(
+        rows=sum(header.rows for header in headers),
+        known=sum(n for n, _ in known),
+        in_parts=sum(n for _, n in known),
+        compressed=sum(header.rows for header in headers if header.compression),
+    )
+
+
+def learn(
+    headers: Sequence[ShardHeader],
+    column: str | None,
+    read: ReadOptions,
+    on_rows: OnRows | None = None,
+) -> AudioCoverage:
+    """Reads the recordings that the audio indexes of these shards do not know, and keeps theirs.
+
+    Shards that are known as a whole are passed over, and of others a few bytes of what is known are
+    read, so that it goes on where it was stopped.
+
+    Raises:
+        SchemaError: There is no such column.
+        OSError: A shard cannot be read.
+    """
+    known = zip(headers, _known(headers, read), strict=True)
+    todo = [header for header, (n, _) in known if n < header.rows and header.compression is None]
+    total, done = sum(header.rows for header in todo), 0
+    if todo:
+        dataset = ArrowIterDataset(
+            [header.path for header in todo],
+            columns=[],
+            # A crop of next to nothing: to find it the recording is walked, and little is decoded.
+            audio=Audio(
+                audio_column(headers, column),
+                sample_rate=None,
+                crop=StartCrop(_CROP_SECONDS),
+                strict=False,
+            ),
+            on_error="mask",
+            batch_size=_BATCH_SIZE,
+            with_row_id=True,
+            read=replace(read, audio_index=True),
+        )
+        with contextlib.closing(iter(dataset)) as batches:
+            for batch in batches:
+                done += len(batch["row"])
+                if on_rows:
+                    on_rows(done, total)
+    return audio_coverage(headers, read)
+
+
+def _known(headers: Sequence[ShardHeader], read: ReadOptions) -> list[tuple[int, int]]:
+    def of_shard(header: ShardHeader) -> tuple[int, int]:
+        return _core.audio_coverage(
+            header.path, index_dir=read.resolved_index_dir, retries=read.retries
+        )
+
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="gristmill-headers") as pool:
+        return list(pool.map(of_shard, headers))
