@@ -206,7 +206,7 @@ def measure(name: str, path: Path, n_rows: int, n_warm: int) -> dict[str, float]
     def take(n_wanted: int) -> int:
         n = 0
         for batch in batches:
-            n += len(next(iter(batch.values())))
+            n += len(batch["label" if "label" in batch else "tokens"])
             if n >= n_wanted:
                 break
         return n
