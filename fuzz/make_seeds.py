@@ -339,6 +339,17 @@ def parquet_seeds(wav: bytes) -> dict[str, bytes]:
     return seeds
 
 
+def seek_seeds() -> dict[str, bytes]:
+    """Each recording's true entry, and one with three of its bytes changed: where, and to what."""
+    rng = np.random.default_rng(0)
+    seeds = {}
+    for number, name in enumerate(("wav", "mp3", "flac", "opus", "adts", "mp4")):
+        seeds[name] = bytes([number])
+        changes = [(0, rng.integers(3, 40), rng.integers(256)) for _ in range(3)]
+        seeds[f"{name}-lies"] = bytes([number, *(int(n) for change in changes for n in change)])
+    return seeds
+
+
 def main() -> int:
     """Writes what is not there yet, or everything with --again."""
     audio = audio_seeds()
@@ -349,6 +360,7 @@ def main() -> int:
         "probe": probe_seeds(audio),
         "resample_lengths": lengths,
         "order": order,
+        "seek": seek_seeds(),
         "shard": shard_seeds(audio["wav"]["pcm_16-1"]),
         "parquet": parquet_seeds(audio["wav"]["pcm_16-1"]),
     }

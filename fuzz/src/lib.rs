@@ -23,6 +23,7 @@ mod repair;
 #[cfg(test)]
 mod replay;
 mod resample;
+mod seek;
 mod shard;
 mod vorbis;
 
@@ -34,6 +35,7 @@ pub use audio::{
 };
 pub use order::order;
 pub use resample::resample_lengths;
+pub use seek::seek;
 pub use shard::{parquet, parquet_as_arrow, shard, shard_as_arrow};
 
 #[global_allocator]
@@ -63,7 +65,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     Target { name: "probe", holds: probe, max_memory: 8 << 20 },
     Target { name: "wav", holds: wav, max_memory: AUDIO_MEMORY },
     Target { name: "flac", holds: flac, max_memory: AUDIO_MEMORY },
@@ -80,6 +82,7 @@ pub const TARGETS: [Target; 19] = [
     Target { name: "adts", holds: adts, max_memory: AUDIO_MEMORY },
     Target { name: "matroska", holds: matroska, max_memory: AUDIO_MEMORY },
     Target { name: "resample_lengths", holds: resample_lengths, max_memory: AUDIO_MEMORY },
+    Target { name: "seek", holds: seek, max_memory: AUDIO_MEMORY },
     Target { name: "shard", holds: shard, max_memory: 64 << 20 },
     Target { name: "parquet", holds: parquet, max_memory: 128 << 20 },
     Target { name: "order", holds: order, max_memory: 4 << 20 },

@@ -13,10 +13,15 @@ pub(crate) fn ogg(bytes: &mut [u8]) {
         let end = body + lacing.iter().map(|&n| usize::from(n)).sum::<usize>();
         let Some(page) = bytes.get_mut(found..end) else { continue };
         page[22..26].fill(0);
-        let crc = crc::<32>(0x04C1_1DB7, page) as u32;
-        page[22..26].copy_from_slice(&crc.to_le_bytes());
+        let sum = checksum(page);
+        page[22..26].copy_from_slice(&sum);
         at = end;
     }
+}
+
+/// The checksum of an Ogg page, and of an entry of a seek table.
+pub(crate) fn checksum(bytes: &[u8]) -> [u8; 4] {
+    (crc::<32>(0x04C1_1DB7, bytes) as u32).to_le_bytes()
 }
 
 /// Corrects the two CRCs of every FLAC frame, which ends where the next one begins.
