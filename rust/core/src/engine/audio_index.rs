@@ -119,13 +119,11 @@ impl AudioIndexes {
         if bytes.is_empty() {
             return Known::Nothing;
         }
-        match sound(AudioEntry { bytes, headers }, range) {
-            Some(entry) => Known::Entry(Box::new(entry)),
-            None => {
-                of.index.remove(range.start);
-                Known::Unseen
-            }
+        if let Some(entry) = sound(AudioEntry { bytes, headers }, range) {
+            return Known::Entry(Box::new(entry));
         }
+        of.index.remove(range.start);
+        Known::Unseen
     }
 
     /// Whether a part of the recording in this range of a shard may be read instead of all of it.

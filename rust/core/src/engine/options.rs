@@ -14,6 +14,7 @@ use crate::{
 use gristmill_audio::{AudioSpec, Crop};
 
 /// All options of a pipeline. Plain data: making one opens nothing.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own, named in Python")]
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The data set, or several that are mixed.

@@ -184,13 +184,12 @@ impl Pass<'_> {
                     Some(Blob::Bytes(bytes)) => length(&mut decoder, &bytes, spec),
                     Some(Blob::Range(range)) => {
                         let known = index.and_then(|index| audio_index::entry(index, &range));
-                        match known.and_then(|entry| entry.length(spec)) {
-                            Some(info) => Ok(Some(info)),
-                            None => {
-                                let n_bytes = range.end - range.start;
-                                let _alone = alone.is_none().then(|| self.alone_if_large(n_bytes));
-                                length_in(shard, &range, &mut decoder, spec)
-                            }
+                        if let Some(info) = known.and_then(|entry| entry.length(spec)) {
+                            Ok(Some(info))
+                        } else {
+                            let n_bytes = range.end - range.start;
+                            let _alone = alone.is_none().then(|| self.alone_if_large(n_bytes));
+                            length_in(shard, &range, &mut decoder, spec)
                         }
                     }
                 };

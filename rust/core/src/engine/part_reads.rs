@@ -81,7 +81,9 @@ impl RowReader {
         let ranges: Vec<Range<u64>> = ranges.collect();
         if ranges.len() > 1 {
             // All at once, and not one after the other.
-            ranges.iter().for_each(|range| shard.readahead(range));
+            for range in &ranges {
+                shard.readahead(range);
+            }
         }
         self.announce(dataset, shard, index, &ranges);
         let bytes = ranges.iter().map(|range| self.read_range(shard, range, own));

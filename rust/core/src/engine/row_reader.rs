@@ -357,7 +357,9 @@ impl RowReader {
     ) {
         if dataset.is_urgent(index) {
             // Before other rows may be claimed, so that this request comes before theirs.
-            ranges.iter().for_each(|range| shard.readahead(range));
+            for range in ranges {
+                shard.readahead(range);
+            }
             self.events.requested(index);
         }
     }

@@ -59,7 +59,9 @@ mod tests {
 
     fn written(payloads: &[Vec<u8>]) -> Vec<u8> {
         let mut out = Vec::new();
-        payloads.iter().for_each(|payload| write(&mut out, payload));
+        for payload in payloads {
+            write(&mut out, payload);
+        }
         out
     }
 

@@ -38,7 +38,9 @@ mod tests {
         fn numbers_come_back(numbers in prop::collection::vec(any::<u64>(), 0..20), shift in 0..64) {
             let mut out = Vec::new();
             let numbers: Vec<u64> = numbers.into_iter().map(|number| number >> shift).collect();
-            numbers.iter().for_each(|number| write(&mut out, *number));
+            for number in &numbers {
+                write(&mut out, *number);
+            }
             let mut left = out.as_slice();
             let read: Vec<Option<u64>> = numbers.iter().map(|_| read(&mut left)).collect();
             prop_assert!(read.iter().copied().eq(numbers.into_iter().map(Some)));
