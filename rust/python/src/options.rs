@@ -3,6 +3,11 @@
 //! They are classes and no keyword arguments, so that the stub names each field with its type, and
 //! `stubtest` and the type checker hold both sides against it. Python has checked the values where
 //! users give them; a wrong value here is a bug of ours.
+#![expect(
+    clippy::struct_excessive_bools,
+    clippy::fn_params_excessive_bools,
+    reason = "each is an option of its own, named in Python"
+)]
 #![expect(clippy::too_many_arguments, reason = "one a field, and all of them by name")]
 
 use std::{
