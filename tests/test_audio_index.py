@@ -21,7 +21,6 @@ from damaged_files import MAKERS, damages
 # Formats of which parts can be read.
 IN_PARTS = set(MAKERS) - {
     "FLAC in Ogg",
-    "Opus in MP4",
     "AAC in fragments",
     "FLAC in MP4",
     "FLAC in Matroska",
