@@ -27,7 +27,8 @@ def dataset(paths: list[Path], read: dict[str, Any] | None = None, **options: An
 
 @pytest.fixture
 def ended(mixed_rates: list[Path]) -> Iterator[gm.Stats]:
-    it = iter(dataset(mixed_rates, epochs=3))
+    # Without an audio index, which would read less in later epochs.
+    it = iter(dataset(mixed_rates, read={"audio_index": False}, epochs=3))
     list(it)
     yield it.stats()
     it.close()
@@ -183,8 +184,8 @@ def test_a_loop_that_takes_runs_has_pauses(numbered: list[Path], run: int) -> No
     for _ in range(20):
         next(it)
     after = it.stats().pauses
-    assert after.count > before.count
-    assert after.seconds - before.seconds >= 0.2 * 15 / 16
+    # Not by its count: a longer mean may take a shorter one from it.
+    assert after.seconds >= 4 * 0.2 * 15 / 16
     it.close()
 
 
