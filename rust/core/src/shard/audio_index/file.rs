@@ -86,8 +86,17 @@ fn identity(reader: &RangeReader, dir: &IndexDir, version: u64) -> Option<Vec<u8
 fn encode(index: &AudioIndex, identity: &[u8]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     blocks::write(&mut out, identity);
+    // Headers are numbered anew, by the first entry that needs them. So the file does not depend on the
+    // order in which its recordings were read.
+    let (mut headers, mut numbers) = (Vec::new(), HashMap::new());
+    for old in index.entries.values().filter_map(|stored| stored.header) {
+        numbers.entry(old).or_insert_with(|| {
+            headers.extend(index.headers.get(old as usize));
+            headers.len() as u64
+        });
+    }
     let mut block = Block::new(HEADERS);
-    for (number, headers) in index.headers.iter().enumerate() {
+    for (number, headers) in headers.into_iter().enumerate() {
         if block.is_new {
             varint::write(&mut block.payload, number as u64);
         }
@@ -99,7 +108,8 @@ fn encode(index: &AudioIndex, identity: &[u8]) -> Vec<u8> {
     for (start, stored) in &index.entries {
         let before = if block.is_new { 0 } else { last };
         varint::write(&mut block.payload, start - before);
-        varint::write(&mut block.payload, stored.header.map_or(0, |number| u64::from(number) + 1));
+        let number = stored.header.and_then(|old| numbers.get(&old));
+        varint::write(&mut block.payload, number.copied().unwrap_or(0));
         put(&mut block.payload, &stored.bytes);
         last = *start;
         block.end_item(&mut out);
@@ -233,6 +243,16 @@ mod tests {
             let back = decode(&encode(&index, IDENTITY), IDENTITY).unwrap();
             prop_assert!(back.iter().eq(index.iter()));
             prop_assert_eq!(back.n_bytes(), index.n_bytes());
+        }
+
+        #[test]
+        fn the_order_in_which_entries_are_found_does_not_matter(
+            entries in prop::collection::btree_map(any::<u64>(), 0..5_u8, 0..50),
+        ) {
+            let mut found: Vec<_> = entries.iter().map(|(at, kind)| (*at, vec![*kind], *kind)).collect();
+            let bytes = encode(&index(&found), IDENTITY);
+            found.reverse();
+            prop_assert_eq!(bytes, encode(&index(&found), IDENTITY));
         }
 
         #[test]
