@@ -432,6 +432,9 @@ def path_kinds(paths: list[str]) -> list[Literal["folder", "file"] | None]:
 def audio_coverage(path: str, *, index_dir: str | None, retries: int) -> tuple[int, int]:
     """Recordings that a shard's audio index knows, and those of which parts can be read."""
 
+def shown_path(path: str) -> str:
+    """A path for messages: of a URL without the user's name, password and query."""
+
 def read_header(path: str, *, index_dir: str | None, retries: int, complete: bool) -> ShardHeader:
     """The headers of one shard; its sidecar is written if it had none.
 

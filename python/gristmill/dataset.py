@@ -35,6 +35,7 @@ from gristmill.options import Audio, ReadOptions, Shuffle
 from gristmill.sampling import Balanced, Weighted, checked_sampling
 from gristmill.selection import Rows, Split, checked_rows
 from gristmill.signature import call_text, paths_text, short
+from gristmill.urls import shown_path
 
 _WRITE_SPLIT = 'split=gm.Split("train", {"train": 0.9, "valid": 0.1})'
 
@@ -57,10 +58,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     Args:
         paths: Shards, in IPC stream or file format or Parquet: a path, a glob pattern or a
             directory (its `*.arrow` and `*.parquet` files), or several of these. Patterns and
-            directories are sorted by name. Or a `datasets.Dataset`: its rows, in its order, are
-            read from the files behind it. Entries of its `cache_files` are paths too. Shards may
-            have other schemas: columns are joined by name, and types of one family become the
-            widest; `docs/columns.md` has the rules.
+            directories are sorted by name. `https://` and `http://` URLs are paths too
+            (`docs/remote.md`), and so are entries of the `cache_files` of a `datasets.Dataset`. Or
+            a `datasets.Dataset` itself: its rows, in its order, are read from the files behind it.
+            Shards may have other schemas: columns are joined by name, and types of one family
+            become the widest; `docs/columns.md` has the rules.
         columns: The columns wanted, which all shards have; `None` for all. Elements have them in
             the first shard's order.
         audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
@@ -242,7 +244,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         paths = self._options.table or self._options.paths
         if isinstance(paths, DatasetsTable):
             return f"ArrowIterDataset({paths!r})"
-        return f"ArrowIterDataset({paths[0] if len(paths) == 1 else f'{len(paths)} paths'})"
+        text = shown_path(paths[0]) if len(paths) == 1 else f"{len(paths)} paths"
+        return f"ArrowIterDataset({text})"
 
     def __repr__(self) -> str:
         options = self._options
@@ -342,7 +345,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         given = dict(self._options.multi_hot).get(column)
         if isinstance(given, tuple):
             return given
-        return class_names(self._features(column), column, self._options.paths[0])
+        return class_names(self._features(column), column, shown_path(self._options.paths[0]))
 
     def _features(self, column: str | None) -> Features:
         """The features of all shards; refuses a column that they do not have in common."""

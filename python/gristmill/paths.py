@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
+from gristmill import urls
 from gristmill._core import path_kinds
 from gristmill.checks import is_path, items, shown
 from gristmill.found import what_is_in
@@ -66,7 +67,7 @@ def _of_cache_file(path: object) -> object:
 
 
 def _local(path: str) -> str:
-    """A path without `file://` and `~`; `./~` is a folder of that name."""
+    """A URL, or a path without `file://` and `~`; `./~` is a folder of that name."""
     if path.startswith("file://"):
         url = urlsplit(path)
         if url.netloc not in ("", "localhost") or url.query or url.fragment:
@@ -76,7 +77,7 @@ def _local(path: str) -> str:
             )
         return unquote(url.path)
     if "://" in path:
-        raise ValueError(f"{path}: gristmill reads local paths only, not URLs")
+        return urls.check(path)
     return os.path.expanduser(path)
 
 
@@ -84,10 +85,10 @@ def resolve(paths: Iterable[str]) -> list[str]:
     """The shards that the paths stand for.
 
     A directory stands for the `*.arrow` and `*.parquet` files in it and a glob pattern for its
-    matches, both sorted by name; a file stands for itself, also if its name looks like a pattern. A
-    directory that Hugging Face `datasets` has written stands for the data set alone: cached results
-    of `map` are left out. Anything but a file with such a name in a directory, or one that matches
-    a pattern, is left out and logged once.
+    matches, both sorted by name; a URL stands for itself, and so does a file, also if its name
+    looks like a pattern. A directory that Hugging Face `datasets` has written stands for the data
+    set alone: cached results of `map` are left out. Anything but a file with such a name in a
+    directory, or one that matches a pattern, is left out and logged once.
 
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or a directory has no
@@ -97,9 +98,15 @@ def resolve(paths: Iterable[str]) -> list[str]:
     """
     shards: list[str] = []
     given = list(paths)
-    # Asked all at once, since on remote storage each is a round trip.
-    for path, kind in zip(given, path_kinds(given), strict=True):
-        if kind == "folder":
+    local = [path for path in given if not urls.is_url(path)]
+    # Asked all at once, since on network storage each is a round trip.
+    kind_of = dict(zip(local, path_kinds(local), strict=True))
+    for path in given:
+        kind = kind_of.get(path)
+        if urls.is_url(path):
+            urls.refuse_many(path)
+            shards.append(path)
+        elif kind == "folder":
             names = _shards_in(path)
             if not names:
                 what = f"No .arrow or .parquet shards in this directory{what_is_in(path)}"

@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from gristmill.options import ReadOptions
+from gristmill.urls import shown_path
 
 _LONGEST_PATHS = 200
 
@@ -30,8 +31,9 @@ def call_text(
 
 def paths_text(paths: Sequence[str]) -> str:
     """The paths, of many only the first."""
-    text = repr(paths[0] if len(paths) == 1 else list(paths))
-    return text if len(text) <= _LONGEST_PATHS else f"[{paths[0]!r}, ... {len(paths)} paths]"
+    shown = [shown_path(path) for path in paths]
+    text = repr(shown[0] if len(shown) == 1 else shown)
+    return text if len(text) <= _LONGEST_PATHS else f"[{shown[0]!r}, ... {len(shown)} paths]"
 
 
 def short(value: Any) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple, TypeAlias, cast
 
-from gristmill.bad_rows.quarantine import base_name, read_fields
+from gristmill.bad_rows.quarantine import read_fields
 from gristmill.checks import as_int, is_path, items, shown
+from gristmill.urls import base_name
 
 Pair: TypeAlias = tuple[int | str | os.PathLike[str], int]
 File: TypeAlias = str | os.PathLike[str]
@@ -59,7 +59,7 @@ def resolve(exclude: Iterable[Item], shards: Sequence[str]) -> Exclusions:
         return found
     by_name: dict[str, list[int]] = {}
     for number, shard in enumerate(shards):
-        for name in {shard, Path(shard).name}:
+        for name in {shard, base_name(shard)}:
             by_name.setdefault(name, []).append(number)
     for item in items:
         if isinstance(item, tuple):

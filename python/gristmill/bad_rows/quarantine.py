@@ -23,6 +23,7 @@ from typing import Any, cast
 from gristmill.bad_rows.line_file import LineFile, open_regular
 from gristmill.bad_rows.rows import BadRow
 from gristmill.checks import file_path, items, wrong
+from gristmill.urls import base_name
 
 VERSION = 1
 _MARK = "gristmill_quarantine"
@@ -201,11 +202,6 @@ def _bad_row(fields: dict[str, Any]) -> BadRow:
         bytes=fields.get("bytes"),
         shard_rows=fields["rows"],
     )
-
-
-def base_name(shard: str) -> str:
-    """The name of a shard in a quarantine file."""
-    return shard.rsplit("/", 1)[-1]
 
 
 def _wrong(path: str, number: int, name: str, value: object) -> ValueError:

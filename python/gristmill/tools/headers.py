@@ -10,6 +10,7 @@ from gristmill import _core, checks, paths
 from gristmill.errors import CorruptShardError, LimitError, SchemaError
 from gristmill.options import ReadOptions, read_options
 from gristmill.tools.shards import ShardHeader, UnreadableShard
+from gristmill.urls import shown_path
 
 OnShards = Callable[[int], None]
 """Called once, with the number of shards."""
@@ -64,7 +65,7 @@ def read_headers(
                 complete=complete,
             )
         except (CorruptShardError, LimitError, SchemaError) as error:
-            broken[number] = UnreadableShard(shard, 0, str(error))
+            broken[number] = UnreadableShard(shown_path(shard), 0, str(error))
 
     with ThreadPoolExecutor(_READERS, thread_name_prefix="gristmill-headers") as pool:
         jobs = [pool.submit(read_one, number, shard) for number, shard in enumerate(found)]

@@ -17,6 +17,7 @@ from gristmill.tools.inspection import list_unreadable
 from gristmill.tools.page import Page
 from gristmill.tools.parts import checked_part
 from gristmill.tools.shards import UnreadableShard
+from gristmill.urls import is_url
 
 _PROBE_BYTES = 1 << 16
 _SETTLED_SECONDS = _core.SETTLED_SECONDS + 0.1
@@ -164,6 +165,8 @@ def build_indexes(
 
 def _refusal(index_dir: str, shard: str) -> str:
     """Why nothing can be written there; empty where it can now."""
+    if index_dir == "beside" and is_url(shard):
+        return "shards behind a URL have no folder of their own here; name one: --index-dir FOLDER"
     folder = Path(shard).parent if index_dir == "beside" else Path(index_dir)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -175,4 +178,5 @@ def _refusal(index_dir: str, shard: str) -> str:
 
 
 def _is_new(shard: str) -> bool:
-    return time.time() - Path(shard).stat().st_mtime < _SETTLED_SECONDS
+    # When a server says that a file was modified is not known here.
+    return is_url(shard) or time.time() - Path(shard).stat().st_mtime < _SETTLED_SECONDS

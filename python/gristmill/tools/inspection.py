@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 from gristmill.metrics.text import bytes_text, plural, time_text
@@ -12,6 +11,7 @@ from gristmill.tools.audio_index import AudioCoverage
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 from gristmill.tools.sample import AudioSample
 from gristmill.tools.shards import ShardHeader, UnreadableShard, features
+from gristmill.urls import base_name
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def list_unreadable(shards: Sequence[UnreadableShard], page: Page) -> None:
         # The message begins with the path.
         what = shard.message.removeprefix(shard.shard)
         what = what if what != shard.message else f": {what}"
-        page.paragraph(f"{Path(shard.shard).name}{since}{what}", "  ", "    ")
+        page.paragraph(f"{base_name(shard.shard)}{since}{what}", "  ", "    ")
     if len(shards) > MOST_LISTED:
         page.say(f"  and {len(shards) - MOST_LISTED} more")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from gristmill.errors import SchemaError
+from gristmill.urls import shown_path
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def audio_column(headers: Sequence[ShardHeader], column: str | None) -> str:
         if column not in names:
             have = ", ".join(names)
             raise SchemaError(
-                f"{first.path} has no column {column!r}; it has {have}", column=column
+                f"{shown_path(first.path)} has no column {column!r}; it has {have}", column=column
             )
         return column
     if len(first.audio_columns) == 1:
@@ -84,7 +85,7 @@ def audio_column(headers: Sequence[ShardHeader], column: str | None) -> str:
         what = "no column is marked as audio in the schema's Hugging Face features"
     else:
         what = f"several columns are audio ({', '.join(first.audio_columns)})"
-    raise SchemaError(f"{first.path}: {what}; name one (--column, column=)", column="")
+    raise SchemaError(f"{shown_path(first.path)}: {what}; name one (--column, column=)", column="")
 
 
 def features(header: ShardHeader) -> dict[str, Any]:

@@ -10,7 +10,7 @@ use gristmill_audio::{
 use gristmill_core::{
     Error,
     memory::{AlignedBuf, Buffer},
-    store::path_text,
+    store::shown_path,
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyDict};
 
@@ -123,7 +123,7 @@ pub(crate) fn check(
     shard: Option<PathBuf>,
     row: Option<u64>,
 ) -> PyResult<Checked> {
-    let (limits, shard) = (limits.parse()?, shard.as_deref().map(path_text));
+    let (limits, shard) = (limits.parse()?, shard.as_deref().map(shown_path));
     let depth = if decode { Depth::Decode } else { Depth::Checksums };
     let place = |error: DecodeError| {
         let error = match row {

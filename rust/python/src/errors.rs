@@ -3,7 +3,7 @@
 use std::io;
 
 use gristmill_audio::{DecodeError, Reason};
-use gristmill_core::{Error, ErrorKind};
+use gristmill_core::{Error, ErrorKind, store::errno_of};
 use pyo3::{
     exceptions::{PyMemoryError, PyOSError, PyValueError},
     prelude::*,
@@ -29,7 +29,7 @@ pub(crate) fn into_py_err(py: Python<'_>, error: &Error) -> PyErr {
 
 /// `OSError` picks its subclass (`FileNotFoundError` and so on) by the number.
 fn os_error(py: Python<'_>, e: &io::Error, error: &Error) -> PyResult<PyErr> {
-    Ok(match (e.raw_os_error(), &error.at().shard) {
+    Ok(match (errno_of(e), &error.at().shard) {
         (Some(code), Some(shard)) => {
             // The number and the path are shown by `OSError` itself.
             let reason = e.to_string();

@@ -53,7 +53,9 @@ mod _core {
     #[pymodule_export]
     use super::selection::{Sampling, Selection};
     #[pymodule_export]
-    use super::shards::{audio_coverage, path_kinds, read_header, read_joint_header};
+    use super::shards::{
+        audio_coverage, path_kinds, read_header, read_joint_header, shown_path,
+    };
     use gristmill_core::shard::SETTLED;
     use pyo3::prelude::*;
 

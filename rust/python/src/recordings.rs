@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use gristmill_core::{engine, store::path_text};
+use gristmill_core::{engine, store::shown_path};
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{detach::Detach, options::Limits, runtime};
@@ -39,7 +39,7 @@ impl Recordings {
         let bytes = py.detach_core(|| {
             self.inner.read(path, &limits).map_err(|error| {
                 let error = match &shard {
-                    Some(shard) => error.in_shard(&path_text(shard)),
+                    Some(shard) => error.in_shard(&shown_path(shard)),
                     None => error,
                 };
                 match row {

@@ -13,7 +13,7 @@ use gristmill_core::{
 };
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyTuple},
+    types::{PyDict, PyString, PyTuple},
 };
 
 use crate::{classes::make, detach::Detach, options, runtime, text::text};
@@ -49,6 +49,13 @@ pub(crate) fn audio_coverage(
     })
 }
 
+/// A path for messages: of a URL without the user's name, password and query.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it converts")]
+pub(crate) fn shown_path(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyString>> {
+    text(py, &store::shown_path(&path))
+}
+
 /// What the headers of a shard say, as `gristmill.ShardHeader`.
 #[pyfunction]
 #[pyo3(signature = (path, *, index_dir, retries, complete))]
@@ -60,6 +67,8 @@ pub(crate) fn read_header(
     complete: bool,
 ) -> PyResult<Bound<'_, PyAny>> {
     let runtime = runtime::of_this_process(py);
+    // As it was given: it is opened again by it.
+    let given = path.as_os_str().to_owned();
     let index_dir = options::index_dir(index_dir);
     let (shard, compression) = py.detach_core(move || {
         let store = Arc::new(Store::new(runtime.descriptors()).with_retries(retries));
@@ -82,7 +91,7 @@ pub(crate) fn read_header(
     let audio = audio_columns(schema).into_iter().map(|(name, _)| name);
     make!(SHARD_HEADER {
         py,
-        path: text(py, shard.name())?,
+        path: given,
         rows: shard.n_rows(),
         record_batches: shard.n_batches(),
         bytes: shard.n_bytes(),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from gristmill import checks
 from gristmill.errors import SchemaError
 from gristmill.options import ReadOptions
-from gristmill.paths import Paths
+from gristmill.paths import Paths, as_list
 from gristmill.report import AudioInfo
 from gristmill.tools.crops import CropJob, take
 from gristmill.tools.doctor import machine
@@ -20,6 +20,7 @@ from gristmill.tools.doctor.report import Diagnosis
 from gristmill.tools.headers import read_headers
 from gristmill.tools.sample import draw
 from gristmill.tools.shards import audio_column
+from gristmill.urls import is_url
 
 _READERS = (1, 2, 4, 8)
 _SAMPLE_ROWS = 48
@@ -67,7 +68,7 @@ def diagnose(
     Raises:
         OSError: A shard cannot be read.
         SchemaError: There is no audio column, or nothing in it can be decoded.
-        ValueError: A number is out of range.
+        ValueError: A number is out of range, or shards are behind URLs.
     """
     job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds, root)
     step_seconds = checks.number(
@@ -75,7 +76,13 @@ def diagnose(
     )
     checks.function("on_step", on_step)
     began = time.monotonic()
-    headers, _ = read_headers(paths)
+    given = as_list(paths)
+    if any(map(is_url, given)):
+        raise ValueError(
+            "doctor measures mounted storage, and no servers yet; the verdict of a run over URLs "
+            "says what limits it (gristmill bench prints one)"
+        )
+    headers, _ = read_headers(given)
     name = audio_column(headers, job.column)
     sample, rows = draw(headers, name, _SAMPLE_ROWS, ReadOptions(), job.root)
     if not rows:

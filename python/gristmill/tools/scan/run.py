@@ -30,6 +30,7 @@ from gristmill.tools.scan.log import SUFFIX, Checkpoint, ScanLog
 from gristmill.tools.scan.report import Finding, ScanReport
 from gristmill.tools.scan.workers import Job, RowOutcome, Workers
 from gristmill.tools.shards import ShardHeader, UnreadableShard, audio_column
+from gristmill.urls import base_name, shown_path
 
 OnRows = Callable[[int, int, int], None]
 """Called with the number of rows done, of rows in this part, and of bad ones: at the start, about
@@ -188,7 +189,7 @@ class Scan:
 
     def _known_in(self, path: str) -> set[tuple[str, int]]:
         """The rows in the quarantine file, also of shards that are not scanned here."""
-        counts = {Path(header.path).name: header.rows for header in self._headers}
+        counts = {base_name(header.path): header.rows for header in self._headers}
         known = read_quarantine(path)
         for row in known:
             if counts.get(row.shard, row.shard_rows) != row.shard_rows:
@@ -240,7 +241,7 @@ class Scan:
         done.marked += outcome.is_marked
 
     def _quarantine(self, finding: Finding, quarantine: QuarantineFile | None) -> None:
-        key = (Path(finding.row.shard).name, finding.row.row)
+        key = (base_name(finding.row.shard), finding.row.row)
         if quarantine is not None and key not in self._known:
             quarantine.append([finding.row])
             self._known.add(key)
@@ -254,9 +255,9 @@ class Scan:
             first += header.rows
         else:
             raise error
-        if error.shard != header.path:
+        if error.shard != shown_path(header.path):
             raise error
-        shard = UnreadableShard(header.path, position - first, str(error))
+        shard = UnreadableShard(shown_path(header.path), position - first, str(error))
         self._unreadable.append(shard)
         if self._log:
             self._log.unreadable(shard)
@@ -358,7 +359,7 @@ def part_path(quarantine: str | os.PathLike[str], part: tuple[int, int]) -> str:
 def _signature(headers: Sequence[ShardHeader], broken: Sequence[UnreadableShard]) -> str:
     """A hash of the names, sizes and row counts of all shards."""
     names: list[Any] = [
-        *((Path(header.path).name, header.rows, header.bytes) for header in headers),
-        *(Path(shard.shard).name for shard in broken),
+        *((base_name(header.path), header.rows, header.bytes) for header in headers),
+        *(base_name(shard.shard) for shard in broken),
     ]
     return hashlib.blake2b(repr(names).encode(), digest_size=8).hexdigest()

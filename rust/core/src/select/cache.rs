@@ -3,11 +3,12 @@
 //! Such a file lies with the sidecars and is trusted as little: it holds all that its answer depends
 //! on, and where any of that differs it is ignored.
 
-use std::{os::unix::ffi::OsStrExt, path};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::{
     hash::fnv1a,
     shard::{IndexDir, Shard, read_derived, save_derived},
+    store::identity,
 };
 
 /// The last byte is the version.
@@ -58,7 +59,7 @@ impl<'a> Cache<'a> {
         let mut key = format!("{}\n{question}\n", env!("CARGO_PKG_VERSION")).into_bytes();
         for shard in self.shards {
             let (shard, version) = shard.version_key()?;
-            key.extend(path::absolute(shard).ok()?.as_os_str().as_bytes());
+            key.extend(identity(shard)?.as_os_str().as_bytes());
             key.push(0);
             key.extend(version.iter().flat_map(|word| word.to_le_bytes()));
         }

@@ -55,7 +55,7 @@ use self::{
 use crate::{
     Error, Result, hash,
     metrics::{ShardReads, ShardRows},
-    store::{RangeReader, Store, WindowReader},
+    store::{RangeReader, Store, WindowReader, base_name},
 };
 
 /// One shard, opened by its metadata.
@@ -96,8 +96,7 @@ impl Shard {
             let is_saved = sidecar::save(&reader, index_dir, contents.as_ref());
             (contents, is_saved)
         };
-        let base_name = reader.path().file_name().unwrap_or_default();
-        let key = hash::fnv1a(base_name.as_encoded_bytes());
+        let key = hash::fnv1a(base_name(reader.path()).as_encoded_bytes());
         let index_dir = index_dir.clone();
         let (joint, is_other, new_ids) = (None, false, NewIds::new());
         Ok(Self { reader, key, contents, index_dir, has_sidecar, joint, is_other, new_ids })

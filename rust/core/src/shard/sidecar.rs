@@ -7,8 +7,9 @@
 //!
 //! The bytes, version 1: all numbers are little-endian `u64`; bytes follow their length. A sidecar
 //! is a prefix of eight bytes that names the format and its version, the FNV-1a hash of what
-//! follows, the shard (its path, length, and modification time in seconds and nanoseconds), the id
-//! of its [`Format`](super::format::Format), and what that format writes.
+//! follows, the shard (its path or URL, length, and modification time in seconds and nanoseconds, or
+//! in seconds and a hash of its `ETag`), the id of its [`Format`](super::format::Format), and what
+//! that format writes.
 //!
 //! FNV-1a maps each byte one to one, so that no single changed byte leaves the hash as it was. What
 //! passes it is checked like the shard's own bytes.
@@ -20,7 +21,7 @@ use std::{
         ffi::OsStrExt,
         fs::{DirBuilderExt, OpenOptionsExt},
     },
-    path::{self, Path, PathBuf},
+    path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -29,7 +30,7 @@ use std::{
 use super::format::{FORMATS, FormatReader};
 use crate::{
     hash,
-    store::{FileVersion, RangeReader},
+    store::{FileVersion, RangeReader, base_name, identity, is_remote},
 };
 
 /// The last byte is the version.
@@ -51,9 +52,10 @@ pub enum IndexDir {
     /// Nowhere: metadata is read at every opening.
     #[default]
     Nowhere,
-    /// In each shard's own folder, as `<name>.gmindex`.
+    /// In each shard's own folder, as `<name>.gmindex`; nowhere for shards behind URLs.
     Beside,
-    /// In this folder, under the shard's base name and a hash of its absolute path. It is made
+    /// In this folder, under the shard's base name and a hash of its absolute path, or of its URL
+    /// without what is secret in it. It is made
     /// when it is missing, for this user alone.
     Folder(PathBuf),
 }
@@ -61,16 +63,17 @@ pub enum IndexDir {
 impl IndexDir {
     /// The path of this shard's sidecar; `None` where it has none.
     pub(super) fn path(&self, shard: &Path) -> Option<PathBuf> {
-        let name = shard.file_name()?;
+        let name = base_name(shard);
         match self {
             Self::Nowhere => None,
+            Self::Beside if is_remote(shard) => None,
             Self::Beside => {
-                let mut name = name.to_owned();
+                let mut name = name.into_owned();
                 name.push(EXTENSION);
                 Some(shard.with_file_name(name))
             }
             Self::Folder(folder) => {
-                let path = path::absolute(shard).ok()?;
+                let path = identity(shard)?;
                 let key = hash::fnv1a(path.as_os_str().as_bytes());
                 // Shortened, since a file's name has at most 255 bytes.
                 let name: String = name.to_string_lossy().chars().take(40).collect();
@@ -83,7 +86,7 @@ impl IndexDir {
     fn derived_path(&self, first: &Path, name: &str) -> Option<PathBuf> {
         match self {
             Self::Nowhere => None,
-            Self::Beside => Some(first.with_file_name(name)),
+            Self::Beside => (!is_remote(first)).then(|| first.with_file_name(name)),
             Self::Folder(folder) => Some(folder.join(name)),
         }
     }
@@ -102,7 +105,7 @@ impl IndexDir {
         match self {
             Self::Nowhere => None,
             Self::Beside => Some(PathBuf::from(shard.file_name()?)),
-            Self::Folder(_) => path::absolute(shard).ok(),
+            Self::Folder(_) => identity(shard),
         }
     }
 }

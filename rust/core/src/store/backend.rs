@@ -7,10 +7,17 @@ use std::{fmt::Debug, io, path::Path};
 pub(crate) struct FileVersion {
     /// Length in bytes.
     pub(crate) len: u64,
-    /// The file's number in its file system.
-    pub(crate) inode: u64,
-    /// Modification time: seconds and nanoseconds since 1970.
+    /// The file's number in its file system; of a remote file a hash of its `ETag`, 0 without one.
+    pub(crate) id: u64,
+    /// Modification time: seconds and nanoseconds since 1970. Of a remote file the second number is
+    /// `id` again, since servers tell no parts of seconds.
     pub(crate) modified: (i64, i64),
+}
+
+impl FileVersion {
+    /// The seconds of a file of which nothing tells when it was modified: it may always have been
+    /// now.
+    pub(crate) const NEVER_SETTLED: i64 = i64::MAX;
 }
 
 /// A place where files lie.
@@ -19,8 +26,8 @@ pub(super) trait Backend: Debug + Send + Sync {
     /// writer.
     fn version(&self, path: &Path) -> io::Result<FileVersion>;
 
-    /// Opens a file for reading.
-    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadAt>>;
+    /// Opens a file for reading, which had this version before.
+    fn open(&self, path: &Path, version: &FileVersion) -> io::Result<Box<dyn ReadAt>>;
 }
 
 /// An open file.

@@ -15,6 +15,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{
     backend::{Backend, FileVersion, ReadAt},
+    remote::Connections,
     retry::CANCEL_CHECK,
 };
 use crate::{Error, ErrorKind, Result, sync::lock_std};
@@ -33,13 +34,13 @@ pub(super) fn is_out_of_descriptors(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(EMFILE | ENFILE))
 }
 
-/// A least-recently-used cache of open files, which all pipelines of a process share. Clones are the
+/// A least-recently-used cache of open files, and the connections to servers, which all pipelines of a process share. Clones are the
 /// same cache.
 ///
 /// Pipelines that read the same shards share their descriptors. No lock is held while a file is
 /// opened, read or closed.
 #[derive(Clone, Debug)]
-pub struct DescriptorCache(Arc<Shared>);
+pub struct DescriptorCache(Arc<Shared>, Connections);
 
 #[derive(Debug)]
 struct Shared {
@@ -67,7 +68,7 @@ pub(super) struct FileKey {
 impl Hash for FileKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // These tell files apart, and hashing the path with every request would cost more.
-        (self.version.inode, self.version.len).hash(state);
+        (self.version.id, self.version.len).hash(state);
     }
 }
 
@@ -75,11 +76,17 @@ impl Hash for FileKey {
 #[derive(Debug)]
 pub(super) struct OpenFile {
     file: Box<dyn ReadAt>,
-    /// The last field: the file is closed before the permit is given back.
-    _permit: DescriptorPermit,
+    /// The last field: the file is closed before the permit is given back. Remote files have no
+    /// descriptor.
+    _permit: Option<DescriptorPermit>,
 }
 
 impl OpenFile {
+    /// A file that takes no descriptor.
+    pub(super) fn without_descriptor(file: Box<dyn ReadAt>) -> Self {
+        Self { file, _permit: None }
+    }
+
     pub(super) fn file(&self) -> &dyn ReadAt {
         self.file.as_ref()
     }
@@ -110,7 +117,12 @@ impl DescriptorCache {
     pub fn new(max: usize) -> Self {
         let state = State { files: LruCache::unbounded(), n_open: 0 };
         let (state, closed) = (Mutex::new(state), Condvar::new());
-        Self(Arc::new(Shared { max: max.max(1), state, closed }))
+        Self(Arc::new(Shared { max: max.max(1), state, closed }), Connections::default())
+    }
+
+    /// The connections to servers, which are shared likewise.
+    pub(super) fn connections(&self) -> &Connections {
+        &self.1
     }
 
     /// How many files are open.
@@ -132,15 +144,16 @@ impl DescriptorCache {
         cancel: &AtomicBool,
     ) -> Result<Arc<OpenFile>> {
         let permit = self.permit(cancel)?;
-        let file = match backend.open(&key.path) {
+        let open = || backend.open(&key.path, &key.version);
+        let file = match open() {
             Err(e) if is_out_of_descriptors(&e) => {
                 let idle = lock_std(&self.0.state).remove_idle();
                 drop(idle);
-                backend.open(&key.path)
+                open()
             }
             other => other,
         };
-        Ok(Arc::new(OpenFile { file: file?, _permit: permit }))
+        Ok(Arc::new(OpenFile { file: file?, _permit: Some(permit) }))
     }
 
     /// Adds an open file.
@@ -157,7 +170,7 @@ impl DescriptorCache {
 
     /// Waits until one more file may be open, and evicts another for it.
     fn permit(&self, cancel: &AtomicBool) -> Result<DescriptorPermit> {
-        let Self(shared) = self;
+        let Self(shared, _) = self;
         let mut state = lock_std(&shared.state);
         let mut has_evicted = false;
         while state.n_open >= shared.max {

@@ -31,7 +31,7 @@ fn version_of(stat: &Stat) -> io::Result<FileVersion> {
     }
     Ok(FileVersion {
         len: stat.st_size.max(0) as u64,
-        inode: stat.st_ino,
+        id: stat.st_ino,
         modified: (stat.st_mtime, stat.st_mtime_nsec as i64),
     })
 }
@@ -41,7 +41,7 @@ impl Backend for LocalFiles {
         version_of(&stat(path)?)
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadAt>> {
+    fn open(&self, path: &Path, _: &FileVersion) -> io::Result<Box<dyn ReadAt>> {
         // Where a pipe has come in the file's place, opening it does not wait for its writer.
         let flags = OFlags::NONBLOCK.bits() as i32;
         Ok(Box::new(OpenOptions::new().read(true).custom_flags(flags).open(path)?))

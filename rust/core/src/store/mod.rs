@@ -1,6 +1,6 @@
 //! Bytes by range, wherever they lie. Nothing here knows what the bytes mean.
 //!
-//! A [`Store`] is how one pipeline reads: from which backend, how often a failed request is
+//! A [`Store`] is how one pipeline reads: local files and those behind URLs, how often a failed request is
 //! repeated, and when reading is cancelled. A [`RangeReader`] reads one file of it. Descriptors are
 //! shared by all pipelines of a process ([`DescriptorCache`]).
 
@@ -10,6 +10,7 @@ mod local;
 mod path_kind;
 mod path_text;
 mod reader;
+mod remote;
 mod retry;
 mod root;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use std::{
 pub(crate) use self::{
     backend::FileVersion,
     reader::RangeReader,
+    remote::{base_name, identity},
     root::{MAX_PATH_BYTES, is_of_path},
     window::WindowReader,
 };
@@ -34,6 +36,7 @@ pub use self::{
     descriptors::DescriptorCache,
     path_kind::{PathKind, path_kinds},
     path_text::{path_bytes, path_text},
+    remote::{errno_of, is_remote, shown_path},
     root::{RefusedPath, Root},
 };
 
@@ -41,6 +44,7 @@ use self::{
     backend::Backend,
     descriptors::{FileKey, OpenFile},
     local::LocalFiles,
+    remote::RemoteFiles,
     retry::Retry,
 };
 use crate::{
@@ -68,7 +72,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Reads local files through these descriptors, without retries.
+    /// Reads files through these descriptors and connections, without retries.
     pub fn new(descriptors: &DescriptorCache) -> Self {
         Self {
             backend: Arc::new(LocalFiles),
@@ -138,6 +142,12 @@ impl Store {
         for key in lock_std(&self.keys).iter().filter_map(Weak::upgrade) {
             self.descriptors.remove(&key);
         }
+    }
+
+    /// What reads files at URLs.
+    fn remote(&self) -> RemoteFiles {
+        let connections = self.descriptors.connections().clone();
+        RemoteFiles { connections, cancel: Arc::clone(&self.cancel) }
     }
 
     fn check_cancelled(&self) -> Result<()> {

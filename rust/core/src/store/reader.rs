@@ -14,9 +14,9 @@ use std::{
 
 use super::{
     Store,
-    backend::{FileVersion, ReadAt},
+    backend::{Backend, FileVersion, ReadAt},
     descriptors::{FileKey, OpenFile},
-    path_text::path_text,
+    remote::{is_remote, shown_path},
 };
 use crate::{Error, Result, metrics::FileMetrics, sync::lock_std};
 
@@ -30,6 +30,8 @@ pub(crate) struct RangeReader {
     key: Arc<FileKey>,
     name: Arc<str>,
     metrics: FileMetrics,
+    /// A file behind a URL: it takes no descriptor, and belongs to its store.
+    remote: Option<Arc<OpenFile>>,
     /// Held while the file is opened: threads that come at once wait for one descriptor.
     opening: Mutex<()>,
 }
@@ -37,11 +39,16 @@ pub(crate) struct RangeReader {
 impl RangeReader {
     /// Looks up the file's version. The first read opens it.
     pub(crate) fn new(store: &Arc<Store>, path: &Path) -> Result<Self> {
-        let name = path_text(path);
+        let name = shown_path(path);
         store.check_cancelled()?;
+        let remote = is_remote(path).then(|| store.remote());
+        let backend: &dyn Backend = match &remote {
+            Some(remote) => remote,
+            None => store.backend.as_ref(),
+        };
         let mut retry = store.retry();
         let version = loop {
-            match store.backend.version(path) {
+            match backend.version(path) {
                 Ok(version) => break version,
                 // A path that was never there is a wrong path.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -49,12 +56,16 @@ impl RangeReader {
                 }
                 Err(e) => retry.after(e.into()).map_err(|e| e.in_shard(&name))?,
             }
+            store.check_cancelled()?;
         };
+        let remote = remote.map(|remote| remote.open(path, &version)).transpose();
+        let remote = remote.map_err(|e| Error::from(e).in_shard(&name))?;
         Ok(Self {
             key: store.register(FileKey { path: path.to_owned(), version }),
             store: Arc::clone(store),
             name,
             metrics: FileMetrics::default(),
+            remote: remote.map(|file| Arc::new(OpenFile::without_descriptor(file))),
             opening: Mutex::default(),
         })
     }
@@ -88,6 +99,9 @@ impl RangeReader {
     }
 
     fn file(&self) -> Result<Arc<OpenFile>> {
+        if let Some(remote) = &self.remote {
+            return Ok(Arc::clone(remote));
+        }
         let cached = || self.store.descriptors.get(&self.key);
         if let Some(file) = cached() {
             return Ok(file);
@@ -131,7 +145,7 @@ impl RangeReader {
             return Ok(());
         }
         self.close();
-        Err(Error::corrupt(if now.inode == was.inode && now.len < was.len {
+        Err(Error::corrupt(if now.id == was.id && now.len < was.len {
             format!(
                 "the file had {} bytes when it was opened and now has {}: it was shortened while \
                  it was read; write it again",
@@ -156,6 +170,7 @@ impl RangeReader {
             let mut done = 0;
             let mut retry = self.store.retry();
             while let Err(error) = self.read_block(at, block, &mut done) {
+                self.store.check_cancelled()?;
                 // The next attempt opens the file again, which cures a stale handle.
                 self.close();
                 let failed_at = at + done as u64;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::descriptors::is_out_of_descriptors;
+use super::{descriptors::is_out_of_descriptors, remote::RequestError};
 use crate::{Error, ErrorKind, Result};
 
 /// Waited before the first retry; each further one waits twice as long as the one before.
@@ -15,6 +15,9 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 /// No retry waits longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// No server is left alone for longer, whatever it asks for.
+const LONGEST_ASKED_WAIT: Duration = Duration::from_secs(120);
 
 /// How often a waiting thread checks for cancellation.
 pub(super) const CANCEL_CHECK: Duration = Duration::from_millis(10);
@@ -38,7 +41,7 @@ impl<'a> Retry<'a> {
         Self { left: retries, wait: FIRST_WAIT, cancel }
     }
 
-    /// Waits before the next attempt.
+    /// Waits before the next attempt; longer where a server asks for that.
     ///
     /// # Errors
     ///
@@ -50,7 +53,11 @@ impl<'a> Retry<'a> {
             return Err(error);
         };
         self.left = left;
-        let mut wait = self.wait;
+        let asked = match error.kind() {
+            ErrorKind::Io(e) => RequestError::of(e).and_then(|e| e.retry_after),
+            _ => None,
+        };
+        let mut wait = self.wait.max(asked.unwrap_or_default().min(LONGEST_ASKED_WAIT));
         while !wait.is_zero() {
             if self.cancel.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Closed));
@@ -71,6 +78,10 @@ impl<'a> Retry<'a> {
 /// of descriptors.
 fn is_transient(e: &io::Error) -> bool {
     use io::ErrorKind as K;
+
+    if let Some(request) = RequestError::of(e) {
+        return request.is_transient;
+    }
     matches!(
         e.kind(),
         K::StaleNetworkFileHandle

@@ -58,7 +58,7 @@ impl Backend for FaultyBackend {
         Ok(*self.0.version.lock().unwrap())
     }
 
-    fn open(&self, _: &Path) -> io::Result<Box<dyn ReadAt>> {
+    fn open(&self, _: &Path, _: &FileVersion) -> io::Result<Box<dyn ReadAt>> {
         thread::sleep(OPENS_IN);
         match self.0.opening.lock().unwrap().take() {
             Some(code) => Err(io::Error::from_raw_os_error(code)),
@@ -109,7 +109,7 @@ struct Setup {
 /// A reader whose requests meet `faults`, in this order.
 fn setup(faults: &[Fault], retries: u32) -> Setup {
     let state = State {
-        version: Mutex::new(FileVersion { len: LEN as u64, inode: 7, modified: (100, 5) }),
+        version: Mutex::new(FileVersion { len: LEN as u64, id: 7, modified: (100, 5) }),
         faults: Mutex::new(faults.iter().rev().copied().collect()),
         opening: Mutex::default(),
     };

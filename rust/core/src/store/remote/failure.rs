@@ -1,0 +1,185 @@
+//! What can go wrong with a request: for whom it is a message, and whether to try again.
+
+use std::{
+    error::Error as StdError,
+    fmt, io,
+    time::{Duration, SystemTime},
+};
+
+use reqwest::{StatusCode, header::HeaderMap};
+
+/// Why a request failed. It is inside of the `io::Error`, whose kind says what sort it is.
+#[derive(Debug)]
+pub(in crate::store) struct RequestError {
+    message: String,
+    /// Whether the same request may succeed later.
+    pub(in crate::store) is_transient: bool,
+    /// The server wants to be left alone for this long.
+    pub(in crate::store) retry_after: Option<Duration>,
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for RequestError {}
+
+impl RequestError {
+    /// That of an error of this module; `None` for any other.
+    pub(in crate::store) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+/// The system's number for an error, which picks the class of exception; of a request that failed the
+/// one that a file would have had. `None` where there is none.
+pub fn errno_of(error: &io::Error) -> Option<i32> {
+    use io::ErrorKind as K;
+    use rustix::io::Errno;
+
+    let of_kind = || {
+        Some(match error.kind() {
+            K::NotFound => Errno::NOENT,
+            K::PermissionDenied => Errno::ACCESS,
+            K::TimedOut => Errno::TIMEDOUT,
+            K::ConnectionRefused => Errno::CONNREFUSED,
+            K::ConnectionReset => Errno::CONNRESET,
+            K::ConnectionAborted => Errno::CONNABORTED,
+            _ => Errno::IO,
+        })
+    };
+    error
+        .raw_os_error()
+        .or_else(|| RequestError::of(error).and_then(|_| of_kind()).map(Errno::raw_os_error))
+}
+
+pub(super) fn permanent(kind: io::ErrorKind, message: impl Into<String>) -> io::Error {
+    let (message, retry_after) = (message.into(), None);
+    io::Error::new(kind, RequestError { message, is_transient: false, retry_after })
+}
+
+pub(super) fn transient(kind: io::ErrorKind, message: impl Into<String>) -> io::Error {
+    let (message, retry_after) = (message.into(), None);
+    io::Error::new(kind, RequestError { message, is_transient: true, retry_after })
+}
+
+pub(super) fn cancelled() -> io::Error {
+    permanent(io::ErrorKind::Other, "the request was cancelled")
+}
+
+pub(super) fn timed_out() -> io::Error {
+    let why = "the server took too long to answer";
+    transient(io::ErrorKind::TimedOut, why)
+}
+
+/// Fewer bytes than were asked for, so few that asking on and on would not end.
+pub(super) fn cut_short() -> io::Error {
+    transient(io::ErrorKind::UnexpectedEof, "the server ended its answer early")
+}
+
+/// An answer other than the bytes that were asked for.
+pub(super) fn of_status(status: StatusCode, headers: &HeaderMap) -> io::Error {
+    use io::ErrorKind as K;
+
+    let (kind, why) = match status.as_u16() {
+        401 => (
+            K::PermissionDenied,
+            "it wants to know who asks: give the credentials, as https://user:password@host/... or \
+             a signed URL",
+        ),
+        403 => (
+            K::PermissionDenied,
+            "it refuses access: check that the credentials may read this file, and that a signed \
+             URL has not expired",
+        ),
+        404 | 410 => (K::NotFound, "there is no such file"),
+        407 => (K::PermissionDenied, "the proxy wants to know who asks"),
+        408 | 425 | 429 | 500 | 502 | 503 | 504 => (K::Other, "it is busy or has failed"),
+        300..=399 => (K::Other, "it redirects to nowhere"),
+        _ => (K::Other, "it refuses the request"),
+    };
+    let is_transient = matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504);
+    let retry_after = headers
+        .get("retry-after")
+        .filter(|_| is_transient)
+        .and_then(|value| retry_after(value.to_str().ok()?, SystemTime::now()));
+    let message = format!("the server answered {status}: {why}");
+    io::Error::new(kind, RequestError { message, is_transient, retry_after })
+}
+
+/// Seconds, or a date.
+fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    match value.trim().parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(value.trim()).ok()?.duration_since(now).ok(),
+    }
+}
+
+/// An error of the connection. Its own message names the URL, and so may a secret.
+pub(super) fn of_request(error: &reqwest::Error) -> io::Error {
+    use io::ErrorKind as K;
+
+    let cause = innermost(error);
+    if error.is_builder() {
+        return permanent(K::InvalidInput, format!("the URL is not valid: {cause}"));
+    }
+    if error.is_redirect() {
+        return permanent(K::Other, format!("the server's redirects are not followed: {cause}"));
+    }
+    if let Some(tls) = find::<rustls::Error>(error) {
+        return permanent(K::Other, format!("no secure connection to the server: {tls}"));
+    }
+    if error.is_timeout() {
+        return timed_out();
+    }
+    let kind = find::<io::Error>(error).map_or(K::Other, io::Error::kind);
+    if error.is_connect() {
+        let is_of_system = find::<io::Error>(error).is_some_and(|e| e.raw_os_error().is_some());
+        let (kind, what) = match kind {
+            _ if !is_of_system && cause.contains("lookup") => (K::HostUnreachable, "no such host"),
+            kind => (kind, "cannot connect to the server"),
+        };
+        return transient(kind, format!("{what}: {cause}"));
+    }
+    let kind = if kind == K::Other { K::ConnectionReset } else { kind };
+    transient(kind, format!("the connection broke: {cause}"))
+}
+
+type Cause<'a> = &'a (dyn StdError + 'static);
+
+fn chain(error: &reqwest::Error) -> impl Iterator<Item = Cause<'_>> {
+    std::iter::successors(error.source(), |error| next_cause(*error))
+}
+
+/// An `io::Error` leaves out what it holds, and names what that holds.
+fn next_cause(error: Cause<'_>) -> Option<Cause<'_>> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
+    }
+}
+
+fn find<E: StdError + 'static>(error: &reqwest::Error) -> Option<&E> {
+    chain(error).filter_map(|error| error.downcast_ref::<E>()).last()
+}
+
+fn innermost(error: &reqwest::Error) -> String {
+    chain(error).last().map_or_else(|| "it is malformed".to_owned(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_is_asked_for_in_seconds_or_by_a_date() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:00 GMT").unwrap();
+        let seconds = |text| retry_after(text, now).map(|wait| wait.as_secs());
+        assert_eq!(seconds("7"), Some(7));
+        assert_eq!(seconds("Sun, 06 Nov 1994 08:49:37 GMT"), Some(37));
+        assert_eq!(seconds("Sun, 06 Nov 1994 08:48:37 GMT"), None);
+        assert_eq!([seconds(""), seconds("-1"), seconds("soon")], [None; 3]);
+    }
+}

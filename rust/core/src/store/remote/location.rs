@@ -1,0 +1,116 @@
+//! Paths that are URLs: which they are, and what of them may be shown and kept.
+
+use std::{
+    borrow::Cow,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{self, Path, PathBuf},
+    sync::Arc,
+};
+
+use super::super::path_text::path_text;
+
+/// Their paths are read through a URL's own rules.
+const SCHEMES: [&str; 2] = ["https", "http"];
+
+/// Whether a path is a URL of a kind that is read from a server.
+pub fn is_remote(path: &Path) -> bool {
+    scheme(path).is_some()
+}
+
+fn scheme(path: &Path) -> Option<&'static str> {
+    let bytes = path.as_os_str().as_bytes();
+    SCHEMES.into_iter().find(|scheme| {
+        bytes.strip_prefix(scheme.as_bytes()).is_some_and(|rest| rest.starts_with(b"://"))
+    })
+}
+
+/// A path for messages and logs: of a URL without the user's name, password and query, any of which
+/// may be a secret.
+pub fn shown_path(path: &Path) -> Arc<str> {
+    let text = path_text(path);
+    if !is_remote(path) {
+        return text;
+    }
+    let (place, query) = split_query(&text);
+    let mut shown = without_user(place, "***@").into_owned();
+    if !query.is_empty() {
+        shown.push_str("?***");
+    }
+    shown.into()
+}
+
+/// The last part of a path, of a URL without its query.
+pub(crate) fn base_name(path: &Path) -> Cow<'_, OsStr> {
+    match path.to_str().filter(|_| is_remote(path)) {
+        Some(url) => {
+            let name = split_query(url).0.trim_end_matches('/').rsplit('/').next();
+            Cow::Borrowed(OsStr::new(name.unwrap_or_default()))
+        }
+        None => Cow::Borrowed(path.file_name().unwrap_or_default()),
+    }
+}
+
+/// What tells a file from others, wherever the process works: its absolute path, or its URL without
+/// the user and the query, which is signed anew each day.
+pub(crate) fn identity(path: &Path) -> Option<PathBuf> {
+    match path.to_str().filter(|_| is_remote(path)) {
+        Some(url) => Some(PathBuf::from(&*without_user(split_query(url).0, ""))),
+        None => path::absolute(path).ok(),
+    }
+}
+
+fn split_query(url: &str) -> (&str, &str) {
+    url.split_at(url.find(['?', '#']).unwrap_or(url.len()))
+}
+
+/// A URL with `instead` in place of what stands before its host.
+fn without_user<'a>(url: &'a str, instead: &str) -> Cow<'a, str> {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
+    // Where the authority ends is not sure in a malformed URL: rather too much is left out.
+    let end = rest.find(['/', '\\']).unwrap_or(rest.len());
+    let (authority, place) = rest.split_at(end);
+    match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://{instead}{host}{place}").into(),
+        None => url.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        for (path, shown, name, kept) in [
+            (
+                "https://host/a/b.arrow",
+                "https://host/a/b.arrow",
+                "b.arrow",
+                "https://host/a/b.arrow",
+            ),
+            (
+                "https://me:pass@host:1/b.arrow?sig=a/b#c",
+                "https://***@host:1/b.arrow?***",
+                "b.arrow",
+                "https://host:1/b.arrow",
+            ),
+            (
+                "http://a@b@host/x@y.arrow",
+                "http://***@host/x@y.arrow",
+                "x@y.arrow",
+                "http://host/x@y.arrow",
+            ),
+            ("https://host/a/?x", "https://host/a/?***", "a", "https://host/a/"),
+            ("https://", "https://", "https:", "https://"),
+            ("/a/b?c=d", "/a/b?c=d", "b?c=d", "/a/b?c=d"),
+            ("/a/https://b/c", "/a/https://b/c", "c", "/a/https://b/c"),
+        ] {
+            let path = Path::new(path);
+            assert_eq!(&*shown_path(path), shown);
+            assert_eq!(base_name(path), OsStr::new(name));
+            assert_eq!(identity(path), Some(PathBuf::from(kept)));
+        }
+        assert!(!is_remote(Path::new("https:/host/a")) && !is_remote(Path::new("httpsx://a")));
+    }
+}
