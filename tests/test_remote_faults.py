@@ -120,7 +120,7 @@ def test_a_shard_that_changes_is_refused(server: RangeServer) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
-        (Fault(status=401), PermissionError, "give the credentials"),
+        (Fault(status=401), PermissionError, "give credentials"),
         (Fault(status=403), PermissionError, "refuses access"),
         (Fault(status=404), FileNotFoundError, "no such file"),
         (Fault(status=410), FileNotFoundError, "no such file"),
@@ -249,6 +249,11 @@ def test_what_is_no_url_of_a_shard_says_what_to_type(url: str, said: str) -> Non
         next(iter(dataset(url)))
     assert said in str(error.value)
     assert "secret" not in str(error.value)
+
+
+def test_a_url_that_pathlib_made_a_path_says_so() -> None:
+    with pytest.raises(ValueError, match="give URLs as text"):
+        gm.ArrowIterDataset(Path("s3://bucket/x.arrow"))
 
 
 def test_an_order_that_is_closed_waits_for_nobody(server: RangeServer) -> None:

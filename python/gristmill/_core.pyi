@@ -189,6 +189,7 @@ class Options:
         cls,
         paths: list[str],
         labels: str,
+        storage_options: list[tuple[str, str]],
         columns: list[str] | None,
         audio: AudioOptions | Literal["auto"] | None,
         root: str | None,
@@ -429,20 +430,51 @@ def check(
 def path_kinds(paths: list[str]) -> list[Literal["folder", "file"] | None]:
     """What lies at each path, asked all at once; `None` where it is neither."""
 
-def audio_coverage(path: str, *, index_dir: str | None, retries: int) -> tuple[int, int]:
+def audio_coverage(
+    path: str,
+    *,
+    index_dir: str | None,
+    retries: int,
+    storage_options: list[tuple[str, str]],
+) -> tuple[int, int]:
     """Recordings that a shard's audio index knows, and those of which parts can be read."""
 
 def shown_path(path: str) -> str:
     """A path for messages: of a URL without the user's name, password and query."""
 
-def read_header(path: str, *, index_dir: str | None, retries: int, complete: bool) -> ShardHeader:
+def list_url(
+    folder: str, storage_options: list[tuple[str, str]], *, recursive: bool
+) -> tuple[list[str], list[str]]:
+    """The files and folders in a folder of a bucket or a data set of the Hub, by their paths in it.
+
+    With `recursive` all files below it, and no folders. Waits for the network without the GIL, and
+    answers signals.
+    """
+
+def read_url(url: str, storage_options: list[tuple[str, str]], *, retries: int) -> bytes:
+    """A file of at most 64 MiB as a whole."""
+
+def read_header(
+    path: str,
+    *,
+    index_dir: str | None,
+    retries: int,
+    complete: bool,
+    storage_options: list[tuple[str, str]],
+) -> ShardHeader:
     """The headers of one shard; its sidecar is written if it had none.
 
     With `complete`, the sidecar gets all that it can have: of Parquet, where large values are.
     """
 
 def read_joint_header(
-    paths: list[str], *, labels: str, column: str | None, index_dir: str | None, retries: int
+    paths: list[str],
+    *,
+    labels: str,
+    column: str | None,
+    index_dir: str | None,
+    retries: int,
+    storage_options: list[tuple[str, str]],
 ) -> tuple[list[str], list[str], dict[str, list[str]]]:
     """What the headers of shards say together.
 

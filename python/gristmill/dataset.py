@@ -35,6 +35,7 @@ from gristmill.options import Audio, ReadOptions, Shuffle
 from gristmill.sampling import Balanced, Weighted, checked_sampling
 from gristmill.selection import Rows, Split, checked_rows
 from gristmill.signature import call_text, paths_text, short
+from gristmill.storage import Given, checked_storage_options
 from gristmill.urls import shown_path
 
 _WRITE_SPLIT = 'split=gm.Split("train", {"train": 0.9, "valid": 0.1})'
@@ -58,9 +59,10 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     Args:
         paths: Shards, in IPC stream or file format or Parquet: a path, a glob pattern or a
             directory (its `*.arrow` and `*.parquet` files), or several of these. Patterns and
-            directories are sorted by name. `https://` and `http://` URLs are paths too
-            (`docs/remote.md`), and so are entries of the `cache_files` of a `datasets.Dataset`. Or
-            a `datasets.Dataset` itself: its rows, in its order, are read from the files behind it.
+            directories are sorted by name. URLs (`https://`, `s3://`, `gs://`, `az://`, `hf://`:
+            `docs/remote.md`) and entries of the `cache_files` of a `datasets.Dataset` are paths
+            too. Or a `datasets.Dataset` itself: its rows, in its order, are read from the files
+            behind it.
             Shards may have other schemas: columns are joined by name, and types of one family
             become the widest; `docs/columns.md` has the rules.
         columns: The columns wanted, which all shards have; `None` for all. Elements have them in
@@ -153,6 +155,9 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             With `Windows` also `"window"` and `"n_windows"`, int32: which of the recording's
             windows it is, and how many there are; with `EventCrop` likewise `"event"` and
             `"n_events"`. `gm.events_in` takes these.
+        storage_options: Credentials, addresses and time-outs for the URLs among the paths, with the
+            keys that polars and delta-rs take: `{"aws_region": "eu-west-1"}`. What is not given
+            comes from the environment and the user's files. Values are never shown.
         read: Threads, memory and readahead.
 
     Raises:
@@ -188,6 +193,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         labels: Labels = "map",
         with_row_id: bool = False,
         with_crop: bool = False,
+        storage_options: Given | None = None,
         read: ReadOptions | None = None,
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
@@ -217,6 +223,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         options = DatasetOptions(
             paths=table.paths if table is not None else _paths.as_list(paths),
             labels=checked_labels(labels),
+            storage_options=checked_storage_options(storage_options),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
             audio=check_audio(audio),
             table=table,
@@ -272,6 +279,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             "labels": options.labels,
             "with_row_id": options.with_row_id,
             "with_crop": options.with_crop,
+            "storage_options": options.storage_options.shown,
             "read": options.read,
         }
         is_part = partition.stream_stride > 1 or partition.slices
@@ -350,12 +358,14 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     def _features(self, column: str | None) -> Features:
         """The features of all shards; refuses a column that they do not have in common."""
         read = self._options.read
+        shards = _paths.resolve(self._options.paths, self._options.storage_options, read.retries)
         metadata, columns, names = _core.read_joint_header(
-            _paths.resolve(self._options.paths),
+            shards,
             labels=self._options.labels,
             column=column,
             index_dir=read.resolved_index_dir,
             retries=read.retries,
+            storage_options=self._options.storage_options.native(shards),
         )
         return joined_features(metadata, columns, names)
 

@@ -20,6 +20,7 @@ from gristmill.partition import Partition
 from gristmill.sampling import Sampling, native_sampling
 from gristmill.selection import RowChoice, Split, native_selection
 from gristmill.state import Position
+from gristmill.storage import StorageOptions
 
 Columns: TypeAlias = dict[str, bool]
 """Names, and whether the values are Python objects rather than arrays of numbers."""
@@ -31,6 +32,7 @@ class DatasetOptions:
 
     paths: tuple[str, ...]
     labels: Labels
+    storage_options: StorageOptions
     columns: tuple[str, ...] | None
     audio: Audio | Literal["auto"] | None
     table: DatasetsTable | None
@@ -66,7 +68,7 @@ class DatasetOptions:
 
     def native(self) -> _core.Options:
         """The options as the core takes them. Looks at the file system for the shards."""
-        shards = paths.resolve(self.paths)
+        shards = paths.resolve(self.paths, self.storage_options, self.read.retries)
         excluded = exclude.resolve(self.exclude, shards)
         audio = self.audio if isinstance(self.audio, Audio) else None
         crop = audio.crop if audio else None
@@ -77,6 +79,7 @@ class DatasetOptions:
         return _core.Options(
             paths=shards,
             labels=self.labels,
+            storage_options=self.storage_options.native(shards),
             columns=None if self.columns is None else list(self.columns),
             audio=native_audio(self.audio) if isinstance(self.audio, Audio) else self.audio,
             root=os.fspath(audio.root) if audio and audio.root else None,

@@ -9,20 +9,20 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
 from gristmill import urls
 from gristmill._core import path_kinds
 from gristmill.checks import is_path, items, shown
 from gristmill.found import what_is_in
+from gristmill.listing import EXTENSIONS, Folder, matches
+from gristmill.storage import StorageOptions
 
 logger = logging.getLogger("gristmill")
 
-EXTENSIONS = (".arrow", ".parquet")
-"""Of the files that a directory stands for."""
-
 _NOTHING = object()
+_NO_OPTIONS = StorageOptions()
 _logged: set[str] = set()
 """Paths that are left out, once that is logged: a data set looks for its shards more than once."""
 
@@ -78,16 +78,21 @@ def _local(path: str) -> str:
         return unquote(url.path)
     if "://" in path:
         return urls.check(path)
+    if urls.is_shortened(path):
+        raise ValueError(f"{path}: give URLs as text; a pathlib.Path takes a slash away from them")
     return os.path.expanduser(path)
 
 
-def resolve(paths: Iterable[str]) -> list[str]:
+def resolve(
+    paths: Iterable[str], options: StorageOptions = _NO_OPTIONS, retries: int = 5
+) -> list[str]:
     """The shards that the paths stand for.
 
     A directory stands for the `*.arrow` and `*.parquet` files in it and a glob pattern for its
     matches, both sorted by name; a URL stands for itself, and so does a file, also if its name
     looks like a pattern. A directory that Hugging Face `datasets` has written stands for the data
-    set alone: cached results of `map` are left out. Anything but a file with such a name in a
+    set alone: cached results of `map` are left out. Folders and patterns of object stores and the
+    Hub are listed likewise. Anything but a file with such a name in a
     directory, or one that matches a pattern, is left out and logged once.
 
     Raises:
@@ -103,7 +108,9 @@ def resolve(paths: Iterable[str]) -> list[str]:
     kind_of = dict(zip(local, path_kinds(local), strict=True))
     for path in given:
         kind = kind_of.get(path)
-        if urls.is_url(path):
+        if urls.is_store(path):
+            shards += _in_store(path, options, retries)
+        elif urls.is_url(path):
             urls.refuse_many(path)
             shards.append(path)
         elif kind == "folder":
@@ -125,17 +132,76 @@ def resolve(paths: Iterable[str]) -> list[str]:
     return shards
 
 
+def _in_store(path: str, options: StorageOptions, retries: int) -> list[str]:
+    """The shards of a path of an object store or the Hub."""
+    if glob.has_magic(path):
+        found = matches(path, options)
+        if not found:
+            raise FileNotFoundError(2, "No shards match this pattern", urls.shown_path(path))
+        return found
+    if path.endswith(EXTENSIONS):
+        return [path]
+    folder = Folder(path, options, retries)
+    if not folder.is_there and not path.endswith("/") and "/" in path.split("://", 1)[1]:
+        return [path]  # a shard without an extension
+    names = _shards_of(folder.url, _RemoteFiles(folder))
+    if not names:
+        among = f", but the folders {', '.join(folder.folders[:3])}" if folder.folders else ""
+        what = f"No .arrow or .parquet shards in this folder{among}"
+        raise FileNotFoundError(2, what, urls.shown_path(path))
+    return [f"{folder.url}/{name}" for name in names]
+
+
+class _Files(Protocol):
+    """What a directory holds."""
+
+    def shards(self) -> list[str]: ...
+    def json(self, name: str) -> dict[str, Any]: ...
+
+
+class _LocalFiles:
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def shards(self) -> list[str]:
+        return _files_in(self._directory)
+
+    def json(self, name: str) -> dict[str, Any]:
+        path = os.path.join(self._directory, name)
+        if not os.path.isfile(path):
+            return {}
+        with open(path, "rb") as file:
+            return _object(path, file.read())
+
+
+class _RemoteFiles:
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def shards(self) -> list[str]:
+        return self._folder.shards()
+
+    def json(self, name: str) -> dict[str, Any]:
+        if name not in self._folder.files:
+            return {}
+        return _object(f"{self._folder.url}/{name}", self._folder.read(name))
+
+
 def _shards_in(directory: str) -> list[str]:
     """The names of a directory's shards."""
-    splits = _json(directory, "dataset_dict.json").get("splits")
+    return _shards_of(directory, _LocalFiles(directory))
+
+
+def _shards_of(directory: str, files: _Files) -> list[str]:
+    splits = files.json("dataset_dict.json").get("splits")
     if isinstance(splits, list):
         listed = [str(split) for split in cast("list[object]", splits)]
         raise _several(directory, listed, os.path.join(directory, "<split>"))
-    saved = _json(directory, "state.json").get("_data_files", _NOTHING)
+    saved = files.json("state.json").get("_data_files", _NOTHING)
     if saved is not _NOTHING:
         return _saved(os.path.join(directory, "state.json"), saved)
-    names = _files_in(directory)
-    splits = _json(directory, "dataset_info.json").get("splits")
+    names = files.shards()
+    splits = files.json("dataset_info.json").get("splits")
     if not isinstance(splits, dict):
         _check_one_split(directory, names)
         return names
@@ -216,14 +282,10 @@ def _several(directory: str, splits: Sequence[str], example: str) -> ValueError:
     )
 
 
-def _json(directory: str, name: str) -> dict[str, Any]:
-    """The object in this file; empty where there is no file, or something else in it."""
-    path = os.path.join(directory, name)
-    if not os.path.isfile(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        try:
-            content: object = json.load(file)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not JSON, as datasets writes it: {error}") from error
+def _object(path: str, data: bytes) -> dict[str, Any]:
+    """The object in a file; empty where something else is in it."""
+    try:
+        content: object = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON, as datasets writes it: {error}") from error
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}

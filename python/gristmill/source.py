@@ -32,6 +32,7 @@ from gristmill.iterator import Element
 from gristmill.options import Audio, ReadOptions, read_options
 from gristmill.partition import Partition
 from gristmill.signature import call_text, paths_text
+from gristmill.storage import Given, checked_storage_options
 
 _WRITE_EPOCH = "epoch=0"
 
@@ -74,6 +75,7 @@ class ArrowDataSource:
         labels: As in `ArrowIterDataset`.
         with_row_id: As in `ArrowIterDataset`.
         with_crop: As in `ArrowIterDataset`.
+        storage_options: As in `ArrowIterDataset`.
         read: Threads and memory. Grain's own read threads (`grain.ReadOptions`) wait for rows, so
             take at least as many of them as there are CPUs.
 
@@ -97,6 +99,7 @@ class ArrowDataSource:
         labels: Labels = "map",
         with_row_id: bool = False,
         with_crop: bool = False,
+        storage_options: Given | None = None,
         read: ReadOptions | None = None,
     ) -> None:
         checks.choice(
@@ -111,6 +114,7 @@ class ArrowDataSource:
         options = DatasetOptions(
             paths=_paths.as_list(paths),
             labels=checked_labels(labels),
+            storage_options=checked_storage_options(storage_options),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
             audio=check_audio(audio),
             table=None,
@@ -176,6 +180,7 @@ class ArrowDataSource:
             "labels": options.labels,
             "with_row_id": options.with_row_id,
             "with_crop": options.with_crop,
+            "storage_options": options.storage_options.shown,
             "read": options.read,
         }
         excluded = len(options.exclude)

@@ -9,7 +9,10 @@ from gristmill._core import shown_path
 
 __all__ = ["base_name", "check", "is_url", "shown_path"]
 
-SCHEMES = ("https", "http")
+SERVERS = ("https", "http")
+STORES = ("s3", "gs", "az", "hf")
+"""These can be asked which files they have."""
+SCHEMES = (*SERVERS, *STORES)
 """Of URLs that are read, beside `file`."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -22,9 +25,19 @@ def is_url(path: str) -> bool:
 
 def base_name(shard: str) -> str:
     """The last part of a shard's path, of a URL without its query; the shard's name in files."""
-    if is_url(shard):
+    if shard.startswith(tuple(f"{scheme}://" for scheme in SERVERS)):
         shard = re.split("[?#]", shard, maxsplit=1)[0].rstrip("/")
     return shard.rsplit("/", 1)[-1]
+
+
+def is_shortened(path: str) -> bool:
+    """Whether a path was a URL before `pathlib` made it a path."""
+    return bool(re.match(rf"({'|'.join(SCHEMES)}):/[^/]", path))
+
+
+def is_store(path: str) -> bool:
+    """Whether a path is a URL of an object store or the Hub, which list what they have."""
+    return path.startswith(tuple(f"{scheme}://" for scheme in STORES))
 
 
 def check(path: str) -> str:
@@ -41,8 +54,10 @@ def check(path: str) -> str:
         hidden = _SCHEME.match(path) and re.sub(r"://[^/]*@", "://***@", path.split("?", 1)[0])
         raise ValueError(
             f"{hidden or path}: gristmill reads local paths, file://, "
-            f"{' and '.join(f'{scheme}://' for scheme in SCHEMES)}, and not {scheme}://"
+            f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}, and not {scheme}://"
         )
+    if is_store(path):
+        return _check_store(path)
     try:
         parts = urlsplit(path)
         is_sound = bool(parts.hostname) and (parts.port or 1) > 0 and not parts.fragment
@@ -53,6 +68,22 @@ def check(path: str) -> str:
             f"{shown} is no URL of a shard: write 'https://host/folder/name.arrow', with %23 for # "
             "in names"
         )
+    return path
+
+
+def _check_store(path: str) -> str:
+    scheme, _, rest = path.partition("://")
+    parts = rest.split("/")
+    if scheme == "hf":
+        is_sound = len(parts) >= 3 and parts[0] == "datasets" and all(parts[:3])
+        write = "hf://datasets/owner/name/path, or hf://datasets/owner/name@revision/path"
+    else:
+        is_sound, write = (
+            bool(parts[0]),
+            f"{scheme}://{'container' if scheme == 'az' else 'bucket'}/path",
+        )
+    if not is_sound or "@" in parts[0] or "" in parts[1:-1]:
+        raise ValueError(f"{shown_path(path)} is no URL of a shard: write {write}")
     return path
 
 

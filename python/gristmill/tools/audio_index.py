@@ -11,6 +11,7 @@ from gristmill import _core
 from gristmill.crops import StartCrop
 from gristmill.dataset import ArrowIterDataset
 from gristmill.options import Audio, ReadOptions
+from gristmill.storage import StorageOptions
 from gristmill.tools.shards import ShardHeader, audio_column
 
 OnRows = Callable[[int, int], None]
@@ -94,7 +95,10 @@ def learn(
 def _known(headers: Sequence[ShardHeader], read: ReadOptions) -> list[tuple[int, int]]:
     def of_shard(header: ShardHeader) -> tuple[int, int]:
         return _core.audio_coverage(
-            header.path, index_dir=read.resolved_index_dir, retries=read.retries
+            header.path,
+            index_dir=read.resolved_index_dir,
+            retries=read.retries,
+            storage_options=StorageOptions().native([header.path]),
         )
 
     with ThreadPoolExecutor(_READERS, thread_name_prefix="gristmill-headers") as pool:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from gristmill import _core, checks, paths
 from gristmill.errors import CorruptShardError, LimitError, SchemaError
 from gristmill.options import ReadOptions, read_options
+from gristmill.storage import StorageOptions
 from gristmill.tools.shards import ShardHeader, UnreadableShard
 from gristmill.urls import shown_path
 
@@ -47,7 +48,8 @@ def read_headers(
     options = read_options(read)
     for name, told in (("on_shards", on_shards), ("on_shard", on_shard)):
         checks.function(name, told)
-    found = paths.resolve(paths.as_list(shards))
+    found = paths.resolve(paths.as_list(shards), retries=options.retries)
+    storage = StorageOptions()
     if on_shards:
         on_shards(len(found))
     headers: dict[int, ShardHeader] = {}
@@ -63,6 +65,7 @@ def read_headers(
                 index_dir=options.resolved_index_dir,
                 retries=options.retries,
                 complete=complete,
+                storage_options=storage.native([shard]),
             )
         except (CorruptShardError, LimitError, SchemaError) as error:
             broken[number] = UnreadableShard(shown_path(shard), 0, str(error))

@@ -28,6 +28,7 @@ use gristmill_core::{
     order::{OrderSpec, Shuffle},
     select::RowSpec,
     shard::{IndexDir, Labels},
+    store::StorageOptions,
 };
 
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
@@ -135,6 +136,7 @@ fn options(written: &Written, n_threads: usize) -> Options {
     let source = SourceOptions {
         paths: vec![written.path.clone()],
         labels: Labels::Map,
+        storage_options: StorageOptions::default(),
         columns: None,
         audio: AudioRequest::Decode { column: Some("audio".to_owned()), spec },
         order: OrderSpec { shuffle: Some(shuffle), epochs: None, ..OrderSpec::ONCE },

@@ -54,7 +54,7 @@ mod _core {
     use super::selection::{Sampling, Selection};
     #[pymodule_export]
     use super::shards::{
-        audio_coverage, path_kinds, read_header, read_joint_header, shown_path,
+        audio_coverage, list_url, path_kinds, read_header, read_joint_header, read_url, shown_path,
     };
     use gristmill_core::shard::SETTLED;
     use pyo3::prelude::*;

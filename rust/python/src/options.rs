@@ -23,6 +23,7 @@ use gristmill_core::{
     engine::{self, AudioRequest, EventOptions, OnError, Pick, Remainder, SourceOptions},
     order::{self, Fingerprint, Partition, Slice, Window},
     shard::{IndexDir, Labels},
+    store::StorageOptions,
 };
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
@@ -34,12 +35,13 @@ use crate::{
 /// `(start, stop, step, sequential)` of a slice.
 type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
 
-/// The options of a data set.
+/// The options of a data set. Without `Debug`, which would show secrets.
 #[pyclass(frozen, new = "from_fields", module = "gristmill._core")]
-#[derive(Debug)]
 pub(crate) struct Options {
     paths: Vec<PathBuf>,
     labels: String,
+    #[expect(clippy::struct_field_names, reason = "it is the option's name")]
+    storage_options: Vec<(String, String)>,
     columns: Option<Vec<String>>,
     audio: Option<AudioArg>,
     root: Option<PathBuf>,
@@ -212,6 +214,7 @@ impl Options {
         let source = SourceOptions {
             paths: self.paths.clone(),
             labels: named("labels", &Labels::ALL, &self.labels)?,
+            storage_options: StorageOptions::new(self.storage_options.clone()),
             columns: self.columns.clone(),
             audio,
             root: self.root.clone(),

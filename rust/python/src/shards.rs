@@ -3,17 +3,17 @@
 use std::{
     collections::{BTreeMap, HashSet},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use gristmill_core::{
     engine,
     shard::{Labels, Shard, audio_columns, open_all},
-    store::{self, PathKind, Store},
+    store::{self, PathKind, StorageOptions, Store},
 };
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyString, PyTuple},
+    types::{PyBytes, PyDict, PyString, PyTuple},
 };
 
 use crate::{classes::make, detach::Detach, options, runtime, text::text};
@@ -34,17 +34,20 @@ pub(crate) fn path_kinds(
 
 /// How many recordings of a shard its audio index knows, and of how many it knows parts.
 #[pyfunction]
-#[pyo3(signature = (path, *, index_dir, retries))]
+#[pyo3(signature = (path, *, index_dir, retries, storage_options))]
 pub(crate) fn audio_coverage(
     py: Python<'_>,
     path: PathBuf,
     index_dir: Option<PathBuf>,
     retries: u32,
+    storage_options: Vec<(String, String)>,
 ) -> PyResult<(u64, u64)> {
     let runtime = runtime::of_this_process(py);
     let index_dir = options::index_dir(index_dir);
     py.detach_core(move || {
-        let store = Arc::new(Store::new(runtime.descriptors()).with_retries(retries));
+        let options = (path.clone(), StorageOptions::new(storage_options));
+        let store = Store::new(runtime.descriptors()).with_retries(retries);
+        let store = Arc::new(store.with_storage_options([options]));
         Ok(engine::audio_coverage(&Shard::open(&store, &index_dir, &path)?))
     })
 }
@@ -56,22 +59,68 @@ pub(crate) fn shown_path(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, Py
     text(py, &store::shown_path(&path))
 }
 
+/// The files and folders in a folder of a bucket or a data set of the Hub; with `recursive` all files
+/// below it.
+#[pyfunction]
+#[pyo3(signature = (folder, storage_options, *, recursive))]
+pub(crate) fn list_url(
+    py: Python<'_>,
+    folder: &str,
+    storage_options: Vec<(String, String)>,
+    recursive: bool,
+) -> PyResult<(Vec<String>, Vec<String>)> {
+    let runtime = runtime::of_this_process(py);
+    let options = StorageOptions::new(storage_options);
+    let signal = Mutex::new(None);
+    let listed = py.detach_core(|| {
+        let is_cancelled = || {
+            let raised = Python::attach(|py| py.check_signals().err());
+            let is_raised = raised.is_some();
+            *signal.lock().unwrap_or_else(PoisonError::into_inner) = raised;
+            is_raised
+        };
+        store::list(runtime.descriptors(), folder, &options, recursive, is_cancelled)
+    });
+    match signal.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(signal) => Err(signal),
+        None => listed.map(|listed| (listed.files, listed.folders)),
+    }
+}
+
+/// A file of at most 64 MiB as a whole.
+#[pyfunction]
+#[pyo3(signature = (url, storage_options, *, retries))]
+pub(crate) fn read_url<'py>(
+    py: Python<'py>,
+    url: &str,
+    storage_options: Vec<(String, String)>,
+    retries: u32,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let runtime = runtime::of_this_process(py);
+    let options = StorageOptions::new(storage_options);
+    let read = py.detach_core(|| store::read(runtime.descriptors(), url, &options, retries))?;
+    Ok(PyBytes::new(py, &read))
+}
+
 /// What the headers of a shard say, as `gristmill.ShardHeader`.
 #[pyfunction]
-#[pyo3(signature = (path, *, index_dir, retries, complete))]
+#[pyo3(signature = (path, *, index_dir, retries, complete, storage_options))]
 pub(crate) fn read_header(
     py: Python<'_>,
     path: PathBuf,
     index_dir: Option<PathBuf>,
     retries: u32,
     complete: bool,
+    storage_options: Vec<(String, String)>,
 ) -> PyResult<Bound<'_, PyAny>> {
     let runtime = runtime::of_this_process(py);
     // As it was given: it is opened again by it.
     let given = path.as_os_str().to_owned();
     let index_dir = options::index_dir(index_dir);
     let (shard, compression) = py.detach_core(move || {
-        let store = Arc::new(Store::new(runtime.descriptors()).with_retries(retries));
+        let options = (path.clone(), StorageOptions::new(storage_options));
+        let store = Store::new(runtime.descriptors()).with_retries(retries);
+        let store = Arc::new(store.with_storage_options([options]));
         let shard = Shard::open(&store, &index_dir, &path)?;
         if complete {
             shard.complete_sidecar()?;
@@ -115,7 +164,7 @@ type JointHeader = (Vec<String>, Vec<String>, BTreeMap<String, Vec<String>>);
 /// What the headers of shards say together. Refuses `column`, or a field at that dotted path, if the
 /// shards do not have it in common.
 #[pyfunction]
-#[pyo3(signature = (paths, *, labels, column, index_dir, retries))]
+#[pyo3(signature = (paths, *, labels, column, index_dir, retries, storage_options))]
 pub(crate) fn read_joint_header(
     py: Python<'_>,
     paths: Vec<PathBuf>,
@@ -123,12 +172,16 @@ pub(crate) fn read_joint_header(
     column: Option<String>,
     index_dir: Option<PathBuf>,
     retries: u32,
+    storage_options: Vec<(String, String)>,
 ) -> PyResult<JointHeader> {
     let runtime = runtime::of_this_process(py);
     let index_dir = options::index_dir(index_dir);
     let labels = options::named("labels", &Labels::ALL, labels)?;
     py.detach_core(move || {
-        let store = Arc::new(Store::new(runtime.descriptors()).with_retries(retries));
+        let options = StorageOptions::new(storage_options);
+        let options = paths.iter().map(|path| (path.clone(), options.clone()));
+        let store = Store::new(runtime.descriptors()).with_retries(retries);
+        let store = Arc::new(store.with_storage_options(options));
         let shards = open_all(&store, &index_dir, &paths, N_OPENERS, labels)?;
         let Some(first) = shards.first() else { return Ok(JointHeader::default()) };
         if let Some(column) = column {

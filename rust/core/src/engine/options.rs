@@ -8,7 +8,7 @@ use crate::{
     order::{OrderSpec, Stop},
     select::{RowSpec, WeightSpec},
     shard::{IndexDir, Labels},
-    store::{DescriptorCache, Store},
+    store::{DescriptorCache, StorageOptions, Store, is_remote},
     threads::usable_cpus,
 };
 use gristmill_audio::{AudioSpec, Crop};
@@ -61,6 +61,8 @@ pub struct SourceOptions {
     pub paths: Vec<PathBuf>,
     /// What is done where class labels of shards mean different classes.
     pub labels: Labels,
+    /// How those of them that are URLs are reached.
+    pub storage_options: StorageOptions,
     /// The columns wanted, `None` for all.
     pub columns: Option<Vec<String>>,
     /// Which column is decoded, and how.
@@ -272,7 +274,15 @@ impl Options {
 
     /// How a pipeline with these options reads.
     pub(crate) fn store(&self, descriptors: &DescriptorCache) -> Store {
-        Store::new(descriptors).with_retries(self.retries).with_page_cache(self.page_cache)
+        let of_source = |source: &SourceOptions| {
+            let options = source.storage_options.clone();
+            let urls = source.paths.iter().filter(|path| is_remote(path)).cloned();
+            urls.map(|url| (url, options.clone())).collect::<Vec<_>>()
+        };
+        Store::new(descriptors)
+            .with_retries(self.retries)
+            .with_page_cache(self.page_cache)
+            .with_storage_options(self.sources.iter().flat_map(of_source))
     }
 
     /// With the number of CPUs as it is now. Asking for it reads a few files of the kernel, which is

@@ -18,7 +18,8 @@ mod tests;
 mod window;
 
 use std::{
-    path::PathBuf,
+    collections::HashMap,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -36,7 +37,7 @@ pub use self::{
     descriptors::DescriptorCache,
     path_kind::{PathKind, path_kinds},
     path_text::{path_bytes, path_text},
-    remote::{errno_of, is_remote, shown_path},
+    remote::{Listed, StorageOptions, errno_of, is_remote, list, read, shown_path},
     root::{RefusedPath, Root},
 };
 
@@ -62,6 +63,8 @@ pub struct Store {
     cancel: Arc<AtomicBool>,
     retries: u32,
     keeps_page_cache: bool,
+    /// Of those URLs for which there are any.
+    storage_options: HashMap<PathBuf, StorageOptions>,
     buffers: Arc<BufferPool>,
 }
 
@@ -82,6 +85,7 @@ impl Store {
             cancel: Arc::default(),
             retries: 0,
             keeps_page_cache: true,
+            storage_options: HashMap::new(),
             buffers: Arc::default(),
         }
     }
@@ -106,6 +110,16 @@ impl Store {
     #[must_use]
     pub fn with_page_cache(mut self, keeps: bool) -> Self {
         self.keeps_page_cache = keeps;
+        self
+    }
+
+    /// How each of these URLs is reached.
+    #[must_use]
+    pub fn with_storage_options(
+        mut self,
+        options: impl IntoIterator<Item = (PathBuf, StorageOptions)>,
+    ) -> Self {
+        self.storage_options = options.into_iter().collect();
         self
     }
 
@@ -144,10 +158,11 @@ impl Store {
         }
     }
 
-    /// What reads files at URLs.
-    fn remote(&self) -> RemoteFiles {
+    /// What reads the file at a URL.
+    fn remote(&self, path: &Path) -> RemoteFiles {
         let connections = self.descriptors.connections().clone();
-        RemoteFiles { connections, cancel: Arc::clone(&self.cancel) }
+        let options = self.storage_options.get(path).cloned().unwrap_or_default();
+        RemoteFiles { connections, cancel: Arc::clone(&self.cancel), options }
     }
 
     fn check_cancelled(&self) -> Result<()> {

@@ -41,7 +41,7 @@ impl RangeReader {
     pub(crate) fn new(store: &Arc<Store>, path: &Path) -> Result<Self> {
         let name = shown_path(path);
         store.check_cancelled()?;
-        let remote = is_remote(path).then(|| store.remote());
+        let remote = is_remote(path).then(|| store.remote(path));
         let backend: &dyn Backend = match &remote {
             Some(remote) => remote,
             None => store.backend.as_ref(),

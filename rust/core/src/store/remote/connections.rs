@@ -1,16 +1,22 @@
 //! The connections of a process, and the runtime that serves them.
 
 use std::{
+    collections::HashMap,
     io,
     pin::pin,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use reqwest::{Client, redirect};
+use object_store::ObjectStore;
+use reqwest::{Client, Proxy, redirect};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::failure;
+use super::{
+    failure::{self, StoreKind},
+    object,
+    options::StorageOptions,
+};
 use crate::sync::lock_std;
 
 /// How often a waiting thread looks whether it was cancelled.
@@ -40,7 +46,18 @@ pub(in crate::store) struct Connections(Arc<Mutex<Option<Network>>>);
 #[derive(Debug)]
 struct Network {
     runtime: Runtime,
-    client: Client,
+    /// What sends requests, by what users say of it. All of them share their connections.
+    clients: HashMap<ClientKey, Client>,
+    /// Each has its credentials, which are asked for once.
+    stores: HashMap<(StoreKind, String, StorageOptions), Arc<dyn ObjectStore>>,
+}
+
+/// What of the options a client is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ClientKey {
+    connect_timeout: Duration,
+    takes_any_certificate: bool,
+    proxy: Option<String>,
 }
 
 /// How long a request is waited for.
@@ -51,8 +68,26 @@ pub(super) struct Patience<C> {
 
 impl Connections {
     /// What sends requests. Its clones share their connections.
-    pub(super) fn client(&self) -> io::Result<Client> {
-        self.with_network(|network| network.client.clone())
+    pub(super) fn client(&self, options: &StorageOptions) -> io::Result<Client> {
+        self.with_network(|network| network.client(options))?
+    }
+
+    /// The store of a bucket.
+    pub(super) fn store(
+        &self,
+        kind: StoreKind,
+        bucket: &str,
+        options: &StorageOptions,
+    ) -> io::Result<Arc<dyn ObjectStore>> {
+        self.with_network(|network| {
+            let key = (kind, bucket.to_owned(), options.clone());
+            if let Some(store) = network.stores.get(&key) {
+                return Ok(Arc::clone(store));
+            }
+            let store = object::build(kind, bucket, options, &network.client(options)?)?;
+            network.stores.insert(key, Arc::clone(&store));
+            Ok(store)
+        })?
     }
 
     /// Waits until `request` has an answer; `None` where the time is over.
@@ -81,9 +116,9 @@ impl Connections {
         })
     }
 
-    fn with_network<T>(&self, take: impl Fn(&Network) -> T) -> io::Result<T> {
+    fn with_network<T>(&self, take: impl FnOnce(&mut Network) -> T) -> io::Result<T> {
         let mut network = lock_std(&self.0);
-        if let Some(network) = &*network {
+        if let Some(network) = &mut *network {
             return Ok(take(network));
         }
         Ok(take(network.insert(Network::new()?)))
@@ -101,17 +136,34 @@ impl Network {
             .build()?;
         // Fails where it was done before, for another runtime of this process.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
+        Ok(Self { runtime, clients: HashMap::new(), stores: HashMap::new() })
+    }
+
+    fn client(&mut self, options: &StorageOptions) -> io::Result<Client> {
+        let key = ClientKey {
+            connect_timeout: options.time("connect_timeout").unwrap_or(CONNECT_TIMEOUT),
+            takes_any_certificate: options.is_on("allow_invalid_certificates"),
+            proxy: options.get("proxy_url").map(str::to_owned),
+        };
+        if let Some(client) = self.clients.get(&key) {
+            return Ok(client.clone());
+        }
+        let mut builder = Client::builder()
             .user_agent(concat!("gristmill/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
+            .connect_timeout(key.connect_timeout)
             .pool_idle_timeout(IDLE)
-            // A proxy, as $HTTPS_PROXY and $NO_PROXY name it, is the library's own work.
+            .tls_danger_accept_invalid_certs(key.takes_any_certificate)
             .redirect(redirect::Policy::custom(follow))
             .referer(false)
-            .retry(reqwest::retry::never())
-            .build()
-            .map_err(|error| failure::of_request(&error))?;
-        Ok(Self { runtime, client })
+            .retry(reqwest::retry::never());
+        // Else the one that $HTTPS_PROXY and $NO_PROXY name, as the library knows them.
+        if let Some(proxy) = &key.proxy {
+            let proxy = Proxy::all(proxy).map_err(|error| failure::of_request(&error))?;
+            builder = builder.proxy(proxy);
+        }
+        let client = builder.build().map_err(|error| failure::of_request(&error))?;
+        self.clients.insert(key, client.clone());
+        Ok(client)
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use reqwest::{StatusCode, header::HeaderMap};
 
 /// Why a request failed. It is inside of the `io::Error`, whose kind says what sort it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::store) struct RequestError {
     message: String,
     /// Whether the same request may succeed later.
@@ -30,6 +30,83 @@ impl RequestError {
     /// That of an error of this module; `None` for any other.
     pub(in crate::store) fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
+    }
+}
+
+/// What a URL leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum StoreKind {
+    /// Any server.
+    Http,
+    /// The Hugging Face Hub.
+    Hub,
+    /// S3, and what speaks as it does.
+    S3,
+    /// Google Cloud Storage.
+    Gcs,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+impl StoreKind {
+    pub(super) fn scheme(self) -> &'static str {
+        match self {
+            Self::Http => "https",
+            Self::Hub => "hf",
+            Self::S3 => "s3",
+            Self::Gcs => "gs",
+            Self::Azure => "az",
+        }
+    }
+
+    /// What to do where credentials are missing or do not do.
+    fn what_to_give(self) -> &'static str {
+        match self {
+            Self::Http => {
+                "give credentials that may read this file, as https://user:password@host/..., as \
+                 storage_options={\"token\": \"...\"} or as a signed URL that has not expired"
+            }
+            Self::Hub => {
+                "give a token that may read this data set, as $HF_TOKEN, by `hf auth login` or as \
+                 storage_options={\"token\": \"...\"}; a data set may want its terms accepted on \
+                 its page; or there is no such data set"
+            }
+            Self::S3 => {
+                "give credentials that may read this file, as $AWS_ACCESS_KEY_ID and \
+                 $AWS_SECRET_ACCESS_KEY, in ~/.aws/credentials or in storage_options=; or \
+                 {\"skip_signature\": \"true\"} for a public bucket"
+            }
+            Self::Gcs => {
+                "give credentials that may read this file, as $GOOGLE_APPLICATION_CREDENTIALS, by \
+                 `gcloud auth application-default login` or in storage_options=; or \
+                 {\"skip_signature\": \"true\"} for a public bucket"
+            }
+            Self::Azure => {
+                "give credentials that may read this file, as $AZURE_STORAGE_ACCOUNT_NAME and \
+                 $AZURE_STORAGE_ACCOUNT_KEY, or in storage_options=; or {\"skip_signature\": \
+                 \"true\"} for a public container"
+            }
+        }
+    }
+
+    /// Where there are none, and this machine is given none by its cloud.
+    pub(super) fn without_credentials(self) -> io::Error {
+        let why = format!("there are no credentials: {}", self.what_to_give());
+        permanent(io::ErrorKind::PermissionDenied, why)
+    }
+
+    fn where_else(self, headers: &HeaderMap) -> String {
+        let region = headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
+        match region {
+            Some(region) => format!(
+                "the bucket is in another region: storage_options={{\"aws_region\": {region:?}}}"
+            ),
+            None if self == Self::S3 => {
+                "the bucket is in another region: storage_options={\"aws_region\": \"...\"}"
+                    .to_owned()
+            }
+            None => "it redirects to nowhere".to_owned(),
+        }
     }
 }
 
@@ -65,6 +142,37 @@ pub(super) fn transient(kind: io::ErrorKind, message: impl Into<String>) -> io::
     io::Error::new(kind, RequestError { message, is_transient: true, retry_after })
 }
 
+/// One of ours among the causes of another error.
+pub(super) fn copied(cause: Cause<'_>) -> Option<io::Error> {
+    let error = cause.downcast_ref::<io::Error>()?;
+    RequestError::of(error).map(|ours| io::Error::new(error.kind(), ours.clone()))
+}
+
+/// A refusal, with the code that an object store gives beside it.
+pub(super) fn with_code(refusal: io::Error, text: &str) -> io::Error {
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    let is_code = |code: &&str| code.len() < 60 && code.bytes().all(|b| b.is_ascii_alphanumeric());
+    match (code.map(|(code, _)| code).filter(is_code), RequestError::of(&refusal)) {
+        (Some(code), Some(ours)) => {
+            let message = format!("{} ({code})", ours.message);
+            io::Error::new(refusal.kind(), RequestError { message, ..ours.clone() })
+        }
+        _ => refusal,
+    }
+}
+
+pub(super) fn invalid_url(why: impl fmt::Display) -> io::Error {
+    permanent(io::ErrorKind::InvalidInput, format!("the URL is not valid: {why}"))
+}
+
+pub(super) fn no_ranges() -> io::Error {
+    permanent(
+        io::ErrorKind::Unsupported,
+        "the server sends whole files only, and no ranges of bytes; download the file, or take a \
+         server that supports them",
+    )
+}
+
 pub(super) fn cancelled() -> io::Error {
     permanent(io::ErrorKind::Other, "the request was cancelled")
 }
@@ -80,25 +188,19 @@ pub(super) fn cut_short() -> io::Error {
 }
 
 /// An answer other than the bytes that were asked for.
-pub(super) fn of_status(status: StatusCode, headers: &HeaderMap) -> io::Error {
+pub(super) fn of_status(status: StatusCode, headers: &HeaderMap, of: StoreKind) -> io::Error {
     use io::ErrorKind as K;
 
     let (kind, why) = match status.as_u16() {
-        401 => (
-            K::PermissionDenied,
-            "it wants to know who asks: give the credentials, as https://user:password@host/... or \
-             a signed URL",
-        ),
-        403 => (
-            K::PermissionDenied,
-            "it refuses access: check that the credentials may read this file, and that a signed \
-             URL has not expired",
-        ),
-        404 | 410 => (K::NotFound, "there is no such file"),
-        407 => (K::PermissionDenied, "the proxy wants to know who asks"),
-        408 | 425 | 429 | 500 | 502 | 503 | 504 => (K::Other, "it is busy or has failed"),
-        300..=399 => (K::Other, "it redirects to nowhere"),
-        _ => (K::Other, "it refuses the request"),
+        401 => (K::PermissionDenied, format!("it wants to know who asks: {}", of.what_to_give())),
+        403 => (K::PermissionDenied, format!("it refuses access: {}", of.what_to_give())),
+        404 | 410 => (K::NotFound, "there is no such file".to_owned()),
+        407 => (K::PermissionDenied, "the proxy wants to know who asks".to_owned()),
+        408 | 425 | 429 | 500 | 502 | 503 | 504 => {
+            (K::Other, "it is busy or has failed".to_owned())
+        }
+        300..=399 => (K::Other, of.where_else(headers)),
+        _ => (K::Other, "it refuses the request".to_owned()),
     };
     let is_transient = matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504);
     let retry_after = headers
@@ -147,14 +249,14 @@ pub(super) fn of_request(error: &reqwest::Error) -> io::Error {
     transient(kind, format!("the connection broke: {cause}"))
 }
 
-type Cause<'a> = &'a (dyn StdError + 'static);
+pub(super) type Cause<'a> = &'a (dyn StdError + 'static);
 
 fn chain(error: &reqwest::Error) -> impl Iterator<Item = Cause<'_>> {
     std::iter::successors(error.source(), |error| next_cause(*error))
 }
 
 /// An `io::Error` leaves out what it holds, and names what that holds.
-fn next_cause(error: Cause<'_>) -> Option<Cause<'_>> {
+pub(super) fn next_cause(error: Cause<'_>) -> Option<Cause<'_>> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
         None => error.source(),

@@ -8,21 +8,36 @@ use std::{
     sync::Arc,
 };
 
-use super::super::path_text::path_text;
+use super::{super::path_text::path_text, failure::StoreKind};
 
-/// Their paths are read through a URL's own rules.
-const SCHEMES: [&str; 2] = ["https", "http"];
+const SCHEMES: [(&str, StoreKind); 6] = [
+    ("https", StoreKind::Http),
+    ("http", StoreKind::Http),
+    ("hf", StoreKind::Hub),
+    ("s3", StoreKind::S3),
+    ("gs", StoreKind::Gcs),
+    ("az", StoreKind::Azure),
+];
 
 /// Whether a path is a URL of a kind that is read from a server.
 pub fn is_remote(path: &Path) -> bool {
-    scheme(path).is_some()
+    kind_of(path).is_some()
 }
 
-fn scheme(path: &Path) -> Option<&'static str> {
+/// What a path leads to; `None` where it is local.
+pub(super) fn kind_of(path: &Path) -> Option<StoreKind> {
     let bytes = path.as_os_str().as_bytes();
-    SCHEMES.into_iter().find(|scheme| {
+    let found = SCHEMES.into_iter().find(|(scheme, _)| {
         bytes.strip_prefix(scheme.as_bytes()).is_some_and(|rest| rest.starts_with(b"://"))
-    })
+    });
+    found.map(|(_, kind)| kind)
+}
+
+/// The bucket and the key of a URL of an object store, both as they are.
+pub(super) fn bucket_and_key(url: &str) -> Option<(&str, &str)> {
+    let (_, rest) = url.split_once("://")?;
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    (!bucket.is_empty()).then_some((bucket, key))
 }
 
 /// A path for messages and logs: of a URL without the user's name, password and query, any of which
@@ -60,8 +75,10 @@ pub(crate) fn identity(path: &Path) -> Option<PathBuf> {
     }
 }
 
+/// Only servers take queries: elsewhere `?` and `#` are letters of a name.
 fn split_query(url: &str) -> (&str, &str) {
-    url.split_at(url.find(['?', '#']).unwrap_or(url.len()))
+    let begin = if url.starts_with("http") { url.find(['?', '#']) } else { None };
+    url.split_at(begin.unwrap_or(url.len()))
 }
 
 /// A URL with `instead` in place of what stands before its host.
@@ -104,6 +121,8 @@ mod tests {
             ("https://host/a/?x", "https://host/a/?***", "a", "https://host/a/"),
             ("https://", "https://", "https:", "https://"),
             ("/a/b?c=d", "/a/b?c=d", "b?c=d", "/a/b?c=d"),
+            ("s3://b/a?c#d", "s3://b/a?c#d", "a?c#d", "s3://b/a?c#d"),
+            ("s3://me@b/a@c", "s3://***@b/a@c", "a@c", "s3://b/a@c"),
             ("/a/https://b/c", "/a/https://b/c", "c", "/a/https://b/c"),
         ] {
             let path = Path::new(path);

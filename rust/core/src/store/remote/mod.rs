@@ -5,14 +5,20 @@
 //! Nothing here repeats a request: an error says whether that may help, and how long the server
 //! wants to be left alone ([`RequestError`]).
 
+mod answer;
 mod connections;
 mod content_range;
 mod failure;
 mod http;
+mod hub;
+mod list;
 mod location;
+mod object;
+mod options;
 
 use std::{
     io,
+    ops::Range,
     path::Path,
     sync::{
         Arc, OnceLock,
@@ -25,10 +31,14 @@ pub(crate) use self::location::{base_name, identity};
 pub(super) use self::{connections::Connections, failure::RequestError};
 pub use self::{
     failure::errno_of,
+    list::{Listed, list, read},
     location::{is_remote, shown_path},
+    options::StorageOptions,
 };
 
-use self::{connections::Patience, http::HttpFile};
+use self::{
+    answer::Answer, connections::Patience, failure::StoreKind, http::HttpFile, object::ObjectFile,
+};
 use super::backend::{Backend, FileVersion, ReadAt};
 
 /// A request that takes longer is given up: 4 MiB at 140 KB/s.
@@ -42,13 +52,40 @@ const MIN_PROGRESS: usize = 64 << 10;
 pub(super) struct RemoteFiles {
     pub(super) connections: Connections,
     pub(super) cancel: Arc<AtomicBool>,
+    pub(super) options: StorageOptions,
+}
+
+/// One file, by what answers for it.
+#[derive(Debug)]
+enum AnyFile {
+    Http(HttpFile),
+    Object(ObjectFile),
+}
+
+impl AnyFile {
+    /// The version of the file, by a request for its first byte: not every server answers `HEAD`, and
+    /// a URL may be signed for `GET` alone.
+    async fn version(&self) -> io::Result<FileVersion> {
+        let mut answer = self.get(0..1).await?;
+        // The connection can be used again once the answer is read.
+        answer.fill(&mut [0], &mut 0).await?;
+        Ok(answer.version)
+    }
+
+    /// Asks for a range that is not empty. The answer begins where it does.
+    async fn get(&self, range: Range<u64>) -> io::Result<Answer> {
+        match self {
+            Self::Http(file) => file.get(range).await,
+            Self::Object(file) => file.get(range).await,
+        }
+    }
 }
 
 /// One file behind a URL, of which no connection is kept.
 #[derive(Debug)]
 struct RemoteFile {
     files: RemoteFiles,
-    file: HttpFile,
+    file: AnyFile,
     version: FileVersion,
     /// Another version, once one was seen.
     changed: OnceLock<FileVersion>,
@@ -57,24 +94,37 @@ struct RemoteFile {
 impl RemoteFiles {
     /// Waits for `request`; `None` where the time is over.
     fn wait<T>(&self, request: impl Future<Output = io::Result<T>>) -> io::Result<Option<T>> {
-        let patience = Patience { timeout: TIMEOUT, is_cancelled: || self.cancel.load(Relaxed) };
+        let timeout = self.options.time("timeout").unwrap_or(TIMEOUT);
+        let patience = Patience { timeout, is_cancelled: || self.cancel.load(Relaxed) };
         self.connections.wait(&patience, request)
     }
 
-    fn http_file(&self, path: &Path) -> io::Result<HttpFile> {
-        HttpFile::new(path, self.connections.client()?)
+    fn file(&self, path: &Path) -> io::Result<AnyFile> {
+        let (connections, options) = (&self.connections, &self.options);
+        let kind = location::kind_of(path).unwrap_or(StoreKind::Http);
+        if matches!(kind, StoreKind::Http | StoreKind::Hub) {
+            let client = connections.client(options)?;
+            return HttpFile::new(path, kind, options, client).map(AnyFile::Http);
+        }
+        let (bucket, key) = path
+            .to_str()
+            .and_then(location::bucket_and_key)
+            .ok_or_else(|| failure::invalid_url("it has no bucket"))?;
+        let key = object::key(key)?;
+        let store = connections.store(kind, bucket, options)?;
+        Ok(AnyFile::Object(ObjectFile { store, key }))
     }
 }
 
 impl Backend for RemoteFiles {
     fn version(&self, path: &Path) -> io::Result<FileVersion> {
-        let file = self.http_file(path)?;
+        let file = self.file(path)?;
         self.wait(file.version())?.ok_or_else(failure::timed_out)
     }
 
     /// Makes no request: each reads by itself.
     fn open(&self, path: &Path, version: &FileVersion) -> io::Result<Box<dyn ReadAt>> {
-        let file = self.http_file(path)?;
+        let file = self.file(path)?;
         let (files, version) = (self.clone(), *version);
         Ok(Box::new(RemoteFile { files, file, version, changed: OnceLock::new() }))
     }

@@ -1,0 +1,90 @@
+"""Folders and patterns of object stores and the Hub: which shards they stand for."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+from collections.abc import Sequence
+
+from gristmill import _core
+from gristmill.storage import StorageOptions
+
+EXTENSIONS = (".arrow", ".parquet")
+"""Of the files that a folder stands for."""
+
+
+class Folder:
+    """A folder of a bucket, or of a data set on the Hub; its names are listed once.
+
+    Args:
+        url: Its URL, with or without a slash at its end.
+        options: How it is reached.
+        retries: How often a request for a file is repeated.
+    """
+
+    def __init__(self, url: str, options: StorageOptions, retries: int) -> None:
+        self.url = url.rstrip("/")
+        self._options = options.native([url])
+        self._retries = retries
+        files, folders = _core.list_url(self.url + "/", self._options, recursive=False)
+        self.files = _names(files)
+        self.folders = _names(folders)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything is in it: object stores have no empty folders."""
+        return bool(self.files or self.folders)
+
+    def shards(self) -> list[str]:
+        """The names of the files with a shard's extension."""
+        return [name for name in self.files if name.endswith(EXTENSIONS)]
+
+    def read(self, name: str) -> bytes:
+        """A small file as a whole."""
+        return _core.read_url(f"{self.url}/{name}", self._options, retries=self._retries)
+
+
+def matches(pattern: str, options: StorageOptions) -> list[str]:
+    """The files that a pattern stands for, sorted; as `glob`, it crosses no slash.
+
+    Names that begin with a dot are matched by a dot alone.
+    """
+    place, parts = _fixed(pattern)
+    files, _ = _core.list_url(f"{place}/", options.native([pattern]), recursive=len(parts) > 1)
+    root, inside = _root_and_rest(place)
+    found: list[str] = []
+    for path in files:
+        rest = path.removeprefix(f"{inside}/") if inside else path
+        names = rest.split("/")
+        if path == _root_and_rest(pattern)[1]:
+            return [pattern]  # a file that is called so
+        if len(names) == len(parts) and all(map(_fits, names, parts)):
+            found.append(f"{root}/{path}")
+    return sorted(found)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    if name.startswith(".") and not pattern.startswith("."):
+        return False
+    return fnmatch.fnmatchcase(name, pattern)
+
+
+def _fixed(pattern: str) -> tuple[str, Sequence[str]]:
+    """The folder before the first part with a wildcard, and the parts from there on."""
+    root, rest = _root_and_rest(pattern)
+    parts = rest.split("/")
+    first = next(k for k, part in enumerate(parts) if glob.has_magic(part))
+    return "/".join([root, *parts[:first]]), parts[first:]
+
+
+def _root_and_rest(url: str) -> tuple[str, str]:
+    """The bucket, or the data set and its revision, and the path in it."""
+    scheme, _, rest = url.partition("://")
+    parts = rest.split("/")
+    n = 3 if scheme == "hf" else 1
+    return f"{scheme}://{'/'.join(parts[:n])}", "/".join(parts[n:])
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """The last parts; an object store may have an object for the folder itself."""
+    return sorted({path.rstrip("/").rsplit("/", 1)[-1] for path in paths} - {""})

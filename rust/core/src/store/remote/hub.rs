@@ -1,0 +1,208 @@
+//! Data sets of the Hugging Face Hub: where their files are, and which they are.
+
+use std::io::{self, ErrorKind};
+
+use reqwest::{
+    Client, Response, Url,
+    header::{AUTHORIZATION, LINK},
+};
+use serde_json::Value;
+
+use super::{
+    failure::{self, StoreKind},
+    options::StorageOptions,
+};
+
+/// The Hub's address, unless `endpoint` says another.
+const ENDPOINT: &str = "https://huggingface.co";
+
+/// One page of a listing has at most 1,000 entries.
+const MAX_PAGE_BYTES: usize = 16 << 20;
+
+/// `hf://datasets/owner/name@revision/path`, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+struct Place<'a> {
+    /// `datasets/owner/name`.
+    repository: &'a str,
+    revision: &'a str,
+    path: &'a str,
+}
+
+impl<'a> Place<'a> {
+    /// `None` where it is no such path. A revision may have `%2F` in place of `/`.
+    fn parse(url: &'a str) -> Option<Self> {
+        let rest = url.strip_prefix("hf://")?;
+        let mut slashes = rest.match_indices('/').map(|(at, _)| at);
+        let (first, second, third) = (slashes.next()?, slashes.next()?, slashes.next());
+        let (repository, path) = rest.split_at(third.unwrap_or(rest.len()));
+        let (repository, revision) = repository.split_once('@').unwrap_or((repository, "main"));
+        let is_sound = rest.get(..first) == Some("datasets")
+            && first + 1 < second
+            && second + 1 < repository.len()
+            && !revision.is_empty();
+        is_sound.then_some(Self { repository, revision, path: path.trim_start_matches('/') })
+    }
+}
+
+fn place(url: &str) -> io::Result<Place<'_>> {
+    Place::parse(url).ok_or_else(|| {
+        failure::invalid_url(
+            "write hf://datasets/owner/name/path, or hf://datasets/owner/name@revision/path",
+        )
+    })
+}
+
+/// `endpoint/begin.../revision/path`.
+fn address(place: &Place<'_>, begin: &[&str], options: &StorageOptions) -> io::Result<Url> {
+    let endpoint = options.get("endpoint").unwrap_or(ENDPOINT);
+    let mut url = Url::parse(endpoint).map_err(failure::invalid_url)?;
+    let path = place.path.split('/').filter(|part| !part.is_empty());
+    let revision = place.revision.replace("%2F", "/").replace("%2f", "/");
+    url.path_segments_mut()
+        .map_err(|()| failure::invalid_url("the endpoint is no address"))?
+        .pop_if_empty()
+        .extend(begin)
+        // A slash in it is encoded again.
+        .push(&revision)
+        .extend(path);
+    Ok(url)
+}
+
+/// Where the bytes of a file are.
+pub(super) fn file(url: &str, options: &StorageOptions) -> io::Result<Url> {
+    let place = place(url)?;
+    let mut begin: Vec<&str> = place.repository.split('/').collect();
+    begin.push("resolve");
+    address(&place, &begin, options)
+}
+
+/// The files and folders in a folder, by their paths in the data set; `most` files at most.
+pub(super) async fn list(
+    url: &str,
+    options: &StorageOptions,
+    client: &Client,
+    is_recursive: bool,
+    most: usize,
+) -> io::Result<(Vec<String>, Vec<String>)> {
+    let place = place(url)?;
+    let mut begin = vec!["api"];
+    begin.extend(place.repository.split('/'));
+    begin.push("tree");
+    let first = address(&place, &begin, options)?;
+    let mut page = first.clone();
+    page.query_pairs_mut().append_pair("recursive", if is_recursive { "true" } else { "false" });
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    loop {
+        let response = get(page.clone(), options, client).await?;
+        let next = response.headers().get(LINK).and_then(|link| next_page(link.to_str().ok()?));
+        for entry in entries(response).await? {
+            let text = |name: &str| entry.get(name).and_then(Value::as_str);
+            let (Some(kind), Some(path)) = (text("type"), text("path")) else {
+                return Err(unlike());
+            };
+            match kind {
+                "file" => files.push(path.to_owned()),
+                "directory" => folders.push(path.to_owned()),
+                _ => {}
+            }
+        }
+        let Some(next) = next.filter(|_| files.len() <= most) else { return Ok((files, folders)) };
+        let next = first.join(&next).map_err(failure::invalid_url)?;
+        // The token goes to the Hub alone.
+        if next.origin() != first.origin() || next == page {
+            return Err(unlike());
+        }
+        page = next;
+    }
+}
+
+/// A small file as a whole: those that are kept in git alone are not sent by ranges.
+pub(super) async fn read(
+    url: &str,
+    options: &StorageOptions,
+    client: &Client,
+    most: usize,
+) -> io::Result<Vec<u8>> {
+    body(get(file(url, options)?, options, client).await?, most).await
+}
+
+async fn get(url: Url, options: &StorageOptions, client: &Client) -> io::Result<Response> {
+    let mut request = client.get(url);
+    if let Some(authorization) = options.bearer()? {
+        request = request.header(AUTHORIZATION, authorization);
+    }
+    let response = request.send().await.map_err(|error| failure::of_request(&error))?;
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    Err(failure::of_status(response.status(), response.headers(), StoreKind::Hub))
+}
+
+async fn body(mut response: Response, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| failure::of_request(&error))? {
+        if bytes.len() + chunk.len() > most {
+            let why = format!("the answer has more than {most} bytes");
+            return Err(failure::permanent(ErrorKind::InvalidData, why));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// The entries of a page.
+async fn entries(response: Response) -> io::Result<Vec<Value>> {
+    match serde_json::from_slice(&body(response, MAX_PAGE_BYTES).await?) {
+        Ok(Value::Array(entries)) => Ok(entries),
+        _ => Err(unlike()),
+    }
+}
+
+fn unlike() -> io::Error {
+    failure::permanent(
+        ErrorKind::InvalidData,
+        "the answer is no list of files, as the Hub has them",
+    )
+}
+
+/// The address of `rel="next"` in a header `Link`.
+fn next_page(link: &str) -> Option<String> {
+    link.split(',').find_map(|part| {
+        let (url, rest) = part.trim().strip_prefix('<')?.split_once('>')?;
+        rest.contains("rel=\"next\"").then(|| url.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_taken_apart() {
+        let file = |url: &str| file(url, &StorageOptions::default()).ok().map(String::from);
+        let at = |rest: &str| Some(format!("https://huggingface.co/datasets/{rest}"));
+        assert_eq!(file("hf://datasets/a/b/c d/e.arrow"), at("a/b/resolve/main/c%20d/e.arrow"));
+        assert_eq!(file("hf://datasets/a/b@v1/e#?%.arrow"), at("a/b/resolve/v1/e%23%3F%25.arrow"));
+        assert_eq!(
+            file("hf://datasets/a/b@refs%2Fconvert%2Fparquet/x"),
+            at("a/b/resolve/refs%2Fconvert%2Fparquet/x")
+        );
+        assert_eq!(file("hf://datasets/a/b"), at("a/b/resolve/main"));
+        for wrong in [
+            "hf://",
+            "hf://datasets/a",
+            "hf://models/a/b/c",
+            "hf://datasets//b/c",
+            "hf://datasets/a//c",
+            "hf://datasets/a/b@/c",
+            "https://datasets/a/b",
+        ] {
+            assert_eq!(file(wrong), None, "{wrong}");
+        }
+        assert_eq!(
+            next_page("<https://h/x?c=1>; rel=\"next\"").as_deref(),
+            Some("https://h/x?c=1")
+        );
+        assert_eq!(next_page("<https://h/x>; rel=\"prev\""), None);
+    }
+}

@@ -1,0 +1,274 @@
+//! Files of object stores: the crate `object_store` signs requests, and our own client sends them.
+
+use std::{
+    cell::RefCell,
+    io::{self, ErrorKind},
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures_util::TryStreamExt;
+use http_body_util::BodyExt;
+use object_store::{
+    ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, RetryConfig,
+    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    azure::{AzureConfigKey, MicrosoftAzureBuilder},
+    client::{
+        HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+        HttpResponseBody, HttpService,
+    },
+    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    path::Path as Key,
+};
+use reqwest::{Client, Request, Url, header::CONTENT_RANGE};
+
+use super::{
+    answer::{Answer, Body},
+    content_range::len_without_range,
+    failure::{self, StoreKind},
+    options::StorageOptions,
+};
+use crate::{hash, store::FileVersion};
+
+/// A machine in a cloud has its credentials from these, at once; no other machine has them.
+const OF_MACHINES: [&str; 4] =
+    ["169.254.169.254", "169.254.170.2", "169.254.170.23", "metadata.google.internal"];
+const MACHINE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A file of a bucket.
+#[derive(Debug)]
+pub(super) struct ObjectFile {
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) key: Key,
+}
+
+tokio::task_local! {
+    /// What the last answer of this task said, beside what the crate hands on.
+    static SEEN: RefCell<Seen>;
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    refusal: Option<io::Error>,
+    /// The length of a file that does not have the range.
+    len: Option<u64>,
+}
+
+impl ObjectFile {
+    /// Asks for a range that is not empty.
+    pub(super) async fn get(&self, range: Range<u64>) -> io::Result<Answer> {
+        let options =
+            GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
+        let (got, seen) = seeing(self.store.get_opts(&self.key, options)).await;
+        let got = match (got, seen.len.filter(|len| *len <= range.start)) {
+            (Ok(got), _) => got,
+            // Empty, or shorter than it was: another version than any that has the range.
+            (Err(_), Some(len)) => {
+                let version = FileVersion { len, id: 0, modified: (FileVersion::NEVER_SETTLED, 0) };
+                return Ok(Answer { version, n_bytes: 0, body: Body::Empty });
+            }
+            (Err(error), None) => return Err(of_store(&error, seen)),
+        };
+        let (version, n_bytes) = (version(&got.meta), got.range.end - got.range.start);
+        let stream = got.into_stream().map_err(|error| of_store(&error, Seen::default()));
+        Ok(Answer { version, n_bytes, body: Body::Object(Box::pin(stream)) })
+    }
+}
+
+/// The key of an object, as it is.
+pub(super) fn key(key: &str) -> io::Result<Key> {
+    Key::parse(key).map_err(failure::invalid_url)
+}
+
+/// What lies in a folder of a bucket; of one that ends in no `/`, what begins so.
+pub(super) async fn list(
+    store: &dyn ObjectStore,
+    folder: &Key,
+    is_recursive: bool,
+    most: usize,
+) -> io::Result<(Vec<String>, Vec<String>)> {
+    let prefix = (!folder.as_ref().is_empty()).then_some(folder);
+    let mut files = Vec::new();
+    if is_recursive {
+        let mut found = store.list(prefix);
+        let all = async {
+            while let Some(object) = found.try_next().await? {
+                files.push(object.location.to_string());
+                if files.len() > most {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let (listed, seen) = seeing(all).await;
+        listed.map_err(|error: object_store::Error| of_store(&error, seen))?;
+        return Ok((files, Vec::new()));
+    }
+    let (listed, seen) = seeing(store.list_with_delimiter(prefix)).await;
+    let listed = listed.map_err(|error| of_store(&error, seen))?;
+    files.extend(listed.objects.iter().map(|object| object.location.to_string()));
+    let folders = listed.common_prefixes.iter().map(ToString::to_string);
+    Ok((files, folders.collect()))
+}
+
+async fn seeing<T>(work: impl Future<Output = T>) -> (T, Seen) {
+    SEEN.scope(RefCell::default(), async {
+        let done = work.await;
+        (done, SEEN.with(RefCell::take))
+    })
+    .await
+}
+
+/// The store of one bucket.
+///
+/// # Errors
+///
+/// Where an option is not known, or what it says cannot be.
+pub(super) fn build(
+    kind: StoreKind,
+    bucket: &str,
+    options: &StorageOptions,
+    client: &Client,
+) -> io::Result<Arc<dyn ObjectStore>> {
+    let client = client.clone();
+    let connector = Connector { client, kind, allows_http: options.is_on("allow_http") };
+    let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+    let unknown = |key: &str| {
+        let what =
+            format!("storage_options has {key:?}, which is no option of {}://", kind.scheme());
+        failure::permanent(ErrorKind::InvalidInput, what)
+    };
+    let failed = |error: object_store::Error| {
+        failure::permanent(ErrorKind::InvalidInput, format!("{}: {error}", kind.scheme()))
+    };
+    Ok(match kind {
+        StoreKind::S3 => {
+            let mut builder = AmazonS3Builder::from_env();
+            for (key, value) in options.of_store() {
+                let key: AmazonS3ConfigKey = key.parse().map_err(|_| unknown(key))?;
+                builder = builder.with_config(key, value);
+            }
+            builder = builder.with_bucket_name(bucket).with_retry(retry);
+            Arc::new(builder.with_http_connector(connector).build().map_err(failed)?)
+        }
+        StoreKind::Gcs => {
+            let mut builder = GoogleCloudStorageBuilder::from_env();
+            for (key, value) in options.of_store() {
+                let key: GoogleConfigKey = key.parse().map_err(|_| unknown(key))?;
+                builder = builder.with_config(key, value);
+            }
+            builder = builder.with_bucket_name(bucket).with_retry(retry);
+            Arc::new(builder.with_http_connector(connector).build().map_err(failed)?)
+        }
+        StoreKind::Azure => {
+            let mut builder = MicrosoftAzureBuilder::from_env();
+            for (key, value) in options.of_store() {
+                let key: AzureConfigKey = key.parse().map_err(|_| unknown(key))?;
+                builder = builder.with_config(key, value);
+            }
+            builder = builder.with_container_name(bucket).with_retry(retry);
+            Arc::new(builder.with_http_connector(connector).build().map_err(failed)?)
+        }
+        StoreKind::Http | StoreKind::Hub => return Err(unknown("bucket")),
+    })
+}
+
+fn version(of: &ObjectMeta) -> FileVersion {
+    let tag = of.e_tag.as_deref().or(of.version.as_deref());
+    let id = tag.map(|tag| hash::fnv1a(tag.as_bytes())).unwrap_or_default();
+    FileVersion { len: of.size, id, modified: (of.last_modified.timestamp(), id as i64) }
+}
+
+/// What the crate reports, in our own words where it is a refusal or an error of the connection.
+fn of_store(error: &object_store::Error, seen: Seen) -> io::Error {
+    if let Some(refusal) = seen.refusal {
+        return failure::with_code(refusal, &error.to_string());
+    }
+    let causes =
+        std::iter::successors(Some(error as failure::Cause<'_>), |e| failure::next_cause(*e));
+    if let Some(ours) = causes.filter_map(failure::copied).last() {
+        return ours;
+    }
+    let text = error.to_string();
+    if text.contains("non-partial response") {
+        return failure::no_ranges();
+    }
+    if text.contains("Requested") || text.contains("Content-Range") {
+        return failure::transient(
+            ErrorKind::InvalidData,
+            "the store answered with another range than it was asked for",
+        );
+    }
+    failure::permanent(ErrorKind::Other, text)
+}
+
+/// Gives all stores the process's own client.
+#[derive(Clone, Debug)]
+struct Connector {
+    client: Client,
+    kind: StoreKind,
+    allows_http: bool,
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        // The emulators' own, and what the environment says.
+        let key = object_store::ClientConfigKey::AllowHttp;
+        let allows = options.get_config_value(&key).is_some_and(|value| value == "true");
+        let allows_http = self.allows_http || allows;
+        Ok(HttpClient::new(Self { allows_http, ..self.clone() }))
+    }
+}
+
+#[async_trait]
+impl HttpService for Connector {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let refuse = |error: io::Error| HttpError::new(HttpErrorKind::Unknown, error);
+        let (parts, body) = request.into_parts();
+        let url: Url = match parts.uri.to_string().parse() {
+            Ok(url) => url,
+            Err(error) => {
+                let why = format!("the address is not valid: {error}");
+                return Err(refuse(failure::permanent(ErrorKind::InvalidInput, why)));
+            }
+        };
+        let is_of_machine = url.host_str().is_some_and(|host| OF_MACHINES.contains(&host));
+        if url.scheme() == "http" && !self.allows_http && !is_of_machine {
+            let why = "the address of the store begins with http://, over which anybody can read \
+                along: storage_options={\"allow_http\": \"true\"} allows it";
+            return Err(refuse(failure::permanent(ErrorKind::InvalidInput, why)));
+        }
+        let mut sent = Request::new(parts.method, url);
+        *sent.headers_mut() = parts.headers;
+        *sent.body_mut() =
+            body.as_bytes().filter(|bytes| !bytes.is_empty()).map(|b| b.clone().into());
+        if is_of_machine {
+            *sent.timeout_mut() = Some(MACHINE_TIMEOUT);
+        }
+        let got = match self.client.execute(sent).await {
+            Ok(got) => got,
+            Err(_) if is_of_machine => return Err(refuse(self.kind.without_credentials())),
+            Err(error) => return Err(refuse(failure::of_request(&error))),
+        };
+        let status = got.status();
+        if is_of_machine && !status.is_success() {
+            return Err(refuse(self.kind.without_credentials()));
+        }
+        let _ = SEEN.try_with(|seen| {
+            let mut seen = seen.borrow_mut();
+            *seen = Seen::default();
+            if status.as_u16() == 416 {
+                let header = got.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
+                seen.len = header.and_then(len_without_range);
+            }
+            if !status.is_success() {
+                seen.refusal = Some(failure::of_status(status, got.headers(), self.kind));
+            }
+        });
+        let (parts, body) = http::Response::<reqwest::Body>::from(got).into_parts();
+        let body = body.map_err(move |error| refuse(failure::of_request(&error)));
+        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+    }
+}

@@ -1,0 +1,313 @@
+"""Object stores and the Hub: the same rows by their URLs, listings, patterns, credentials."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gristmill as gm
+import shards
+from range_server import Fault, serving
+from store_server import StoreServer, storing
+
+SECRET = "s3cr3t0123456789s3cr3t0123456789"
+ACCOUNT_KEY = "czNjcjN0czNjcjN0czNjcjN0czNjcjN0"
+
+
+@pytest.fixture(autouse=True)
+def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of whoever runs the tests are not theirs."""
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "HF_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[StoreServer]:
+    folder = tmp_path / "stored"
+    (folder / "data" / "more").mkdir(parents=True)
+    (folder / "docs").mkdir()
+    for k in range(5):
+        rows = [shards.row(10 * k + i, bytes([k]) * 9000) for i in range(3)]
+        path = shards.write(folder / "data" / f"train-{k}.arrow", rows)
+        os.utime(path, (time.time() - 60, time.time() - 60))
+    shards.write(folder / "data" / "more" / "valid 50%.arrow", [shards.row(99, b"x")])
+    (folder / "data" / "readme.md").write_text("")
+    (folder / "data" / ".train-hidden.arrow").write_text("")
+    with storing(folder) as server:
+        yield server
+
+
+def options(server: StoreServer, scheme: str) -> dict[str, Any]:
+    return {
+        "s3": {
+            "aws_access_key_id": "AKIAX",
+            "aws_secret_access_key": SECRET,
+            "aws_endpoint_url": server.url,
+            "AWS_REGION": "eu-west-1",
+            "allow_http": True,
+        },
+        "gs": {"google_base_url": server.url, "allow_http": "true", "skip_signature": "true"},
+        "az": {
+            "account_name": "me",
+            "account_key": ACCOUNT_KEY,
+            "azure_storage_endpoint": server.url,
+            "allow_http": True,
+        },
+        "hf": {"endpoint": server.url, "token": SECRET},
+    }[scheme]
+
+
+def place(scheme: str) -> str:
+    return "hf://datasets/owner/name" if scheme == "hf" else f"{scheme}://bucket"
+
+
+SCHEMES = ("s3", "gs", "az", "hf")
+
+
+def counts(paths: Any, server: StoreServer, scheme: str, **given: Any) -> list[int]:
+    read = gm.ReadOptions(index_dir=given.pop("index_dir", None), retries=0)
+    ds = gm.ArrowIterDataset(
+        paths,
+        audio=None,
+        read=read,
+        storage_options={**options(server, scheme), **given},
+    )
+    return [int(row["count"]) + 3 for row in ds]
+
+
+TRAIN = [10 * k + i for k in range(5) for i in range(3)]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_files_folders_and_patterns_are_read(server: StoreServer, scheme: str) -> None:
+    root = place(scheme)
+    assert counts(f"{root}/data/train-1.arrow", server, scheme) == [10, 11, 12]
+    assert counts(f"{root}/data/more/valid 50%.arrow", server, scheme) == [99]
+    hidden = server.folder / "data" / ".train-hidden.arrow"
+    with pytest.raises(gm.CorruptShardError):  # as a local folder: it has that extension
+        counts(f"{root}/data/", server, scheme)
+    hidden.unlink()
+    assert counts(f"{root}/data/", server, scheme) == TRAIN
+    assert counts(f"{root}/data", server, scheme) == TRAIN
+    hidden.write_text("")
+    assert counts(f"{root}/data/*.arrow", server, scheme) == TRAIN
+    assert counts(f"{root}/*/train-[13].arrow", server, scheme) == [10, 11, 12, 30, 31, 32]
+    assert counts(f"{root}/*/*/*", server, scheme) == [99]
+    mixed = [server.folder / "data" / "train-0.arrow", f"{root}/data/train-4.arrow"]
+    assert counts(mixed, server, scheme) == [0, 1, 2, 40, 41, 42]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_is_not_there_says_so(server: StoreServer, scheme: str) -> None:
+    root = place(scheme)
+    for path, said in {
+        "data/none.arrow": "no such file",
+        "data/none-*.arrow": "No shards match",
+        "none/": r"No \.arrow or \.parquet shards",
+        "docs": "no such file",
+    }.items():
+        with pytest.raises(FileNotFoundError, match=said) as error:
+            counts(f"{root}/{path}", server, scheme)
+        assert str(error.value.filename).startswith(root)
+    (server.folder / "docs" / "a.md").write_text("")
+    with pytest.raises(FileNotFoundError, match=r"No \.arrow or \.parquet shards"):
+        counts(f"{root}/docs", server, scheme)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_refusals_say_what_to_give_and_nothing_secret(server: StoreServer, scheme: str) -> None:
+    for status in (401, 403):
+        server.always = lambda path, status=status: Fault(status=status)
+        with pytest.raises(PermissionError, match="give") as error:
+            counts(f"{place(scheme)}/data/train-1.arrow", server, scheme)
+        assert SECRET not in str(error.value)
+        assert ACCOUNT_KEY not in str(error.value)
+    server.always = lambda path: Fault(status=503, headers={"Retry-After": "0"})
+    with pytest.raises(OSError, match="503"):
+        counts(f"{place(scheme)}/data/train-1.arrow", server, scheme)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_short_bodies_changes_and_missing_ranges(server: StoreServer, scheme: str) -> None:
+    path = f"{place(scheme)}/data/train-1.arrow"
+    server.faults = [Fault(), Fault(keep=3)]
+    with pytest.raises(OSError, match=r"early|broke"):
+        counts(path, server, scheme)
+    server.always = lambda path: Fault(ranges=False)
+    with pytest.raises(OSError, match="whole files only"):
+        counts(path, server, scheme)
+    server.always = lambda path: Fault(headers={"ETag": f'"{server.n}"'})
+    with pytest.raises(gm.CorruptShardError, match="replaced or changed"):
+        counts(path, server, scheme)
+    server.always = lambda path: None
+    (server.folder / "data" / "empty.arrow").write_bytes(b"")
+    with pytest.raises(gm.CorruptShardError, match="the file is empty"):
+        counts(f"{place(scheme)}/data/empty.arrow", server, scheme)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_sidecars_are_used(server: StoreServer, scheme: str, tmp_path: Path) -> None:
+    path, sidecars = f"{place(scheme)}/data/train-1.arrow", tmp_path / "sidecars"
+    ds = gm.ArrowIterDataset(
+        path,
+        audio=None,
+        read=gm.ReadOptions(index_dir=sidecars, retries=0),
+        storage_options=options(server, scheme),
+    )
+    assert ds.rows_per_epoch() == 3
+    before = server.n
+    assert ds.rows_per_epoch() == 3
+    assert server.n == before + 1
+    for file in sidecars.iterdir():
+        assert SECRET.encode() not in file.read_bytes()
+
+
+def test_values_of_options_are_never_shown(server: StoreServer) -> None:
+    ds = gm.ArrowIterDataset(
+        "s3://bucket/data/train-1.arrow", audio=None, storage_options=options(server, "s3")
+    )
+    assert SECRET not in repr(ds)
+    assert "'aws_secret_access_key': '***'" in repr(ds)
+    source = gm.ArrowDataSource(
+        "s3://bucket/data/train-1.arrow", audio=None, storage_options=options(server, "s3")
+    )
+    assert SECRET not in repr(source)
+    assert len(pickle.loads(pickle.dumps(source))) == 3
+    assert int(source[2]["count"]) == 9
+
+
+def test_a_data_set_saved_by_datasets_is_its_own_shards(server: StoreServer) -> None:
+    folder = server.folder / "data"
+    files = [{"filename": "train-3.arrow"}, {"filename": "train-1.arrow"}]
+    (folder / "state.json").write_text(json.dumps({"_data_files": files}))
+    assert counts("s3://bucket/data", server, "s3") == [30, 31, 32, 10, 11, 12]
+    (server.folder / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "test"]}))
+    with pytest.raises(ValueError, match="several splits"):
+        counts("s3://bucket/", server, "s3")
+
+
+def test_credentials_come_from_the_users_files(
+    server: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "home" / ".aws"
+    folder.mkdir(parents=True)
+    (folder / "credentials").write_text(
+        "[default]\naws_access_key_id = AKDEFAULT\naws_secret_access_key = x\n"
+        "[lab]\naws_access_key_id = AKLAB\naws_secret_access_key = x\n"
+    )
+    (folder / "config").write_text("[profile lab]\nregion = eu-north-1\n")
+    given = {"endpoint_url": server.url, "allow_http": True}
+    path = "s3://bucket/data/train-1.arrow"
+
+    def authorization() -> str:
+        list(gm.ArrowIterDataset(path, audio=None, storage_options=given))
+        sent = {name.lower(): value for name, value in server.headers[-1].items()}
+        return sent["authorization"]
+
+    assert "Credential=AKDEFAULT/" in authorization()
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    assert "Credential=AKLAB/" in authorization()
+    assert "/eu-north-1/s3/" in authorization()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKENV")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.setenv("AWS_REGION", "us-east-2")
+    assert "Credential=AKENV/" in authorization()
+    assert "/us-east-2/s3/" in authorization()
+
+
+def test_the_hubs_token_is_found_and_goes_to_the_hub_alone(
+    server: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    server.token = "hf_abc"
+    path = "hf://datasets/owner/name/data/train-1.arrow"
+
+    def read() -> int:
+        return len(list(gm.ArrowIterDataset(path, audio=None, read=gm.ReadOptions(retries=0))))
+
+    with pytest.raises(PermissionError, match="HF_TOKEN"):
+        read()
+    file = tmp_path / "home" / ".cache" / "huggingface" / "token"
+    file.parent.mkdir(parents=True)
+    file.write_text("hf_abc\n")
+    assert read() == 3
+    monkeypatch.setenv("HF_TOKEN", "hf_other")
+    with pytest.raises(PermissionError, match="HF_TOKEN"):
+        read()
+    monkeypatch.setenv("HF_TOKEN", "hf_abc")
+    with storing(server.folder) as storage:
+        server.hub_redirects_to = storage.url
+        assert read() == 3
+        assert storage.n
+        for headers in storage.headers:
+            assert "hf_abc" not in str(headers)
+
+
+def test_tokens_and_time_outs_of_servers(server: StoreServer) -> None:
+    url = f"{server.url}/b/data/train-1.arrow"
+    read = gm.ReadOptions(retries=0, index_dir=None)
+    given: dict[str, Any] = {"token": "abc", "timeout": "300ms"}
+    ds = gm.ArrowIterDataset(url, audio=None, read=read, storage_options=given)
+    assert len(list(ds)) == 3
+    sent = {name.lower(): value for name, value in server.headers[-1].items()}
+    assert sent["authorization"] == "Bearer abc"
+    server.always = lambda path: Fault(delay=5)
+    with pytest.raises(TimeoutError, match="took too long"):
+        list(ds)
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "said"),
+    [
+        ("s3://b/x.arrow", {"aws_regoin": "x"}, "no option of s3"),
+        ("https://h/x.arrow", {"aws_region": "x"}, "of no use for https"),
+        ("hf://datasets/a/b/x.arrow", {"tokn": "x"}, "of no use for hf"),
+        ("s3://b/x.arrow", {"timeout": "soon"}, "a time such as"),
+        ("s3://b/x.arrow", {"timeout": 0}, "a time such as"),
+        ("s3://b/x.arrow", {"allow_http": "maybe"}, "true or false"),
+        ("s3://b/x.arrow", {"aws_region": None}, "is text, a number or a bool"),
+        ("s3://b/x.arrow", ["aws_region"], "is a mapping"),
+        ("s3://", None, "write s3://bucket/path"),
+        ("s3://b//x.arrow", None, "write s3://bucket/path"),
+        ("az:///x", None, "write az://container/path"),
+        ("hf://owner/name/x.arrow", None, "write hf://datasets/owner/name"),
+        ("hf://datasets/owner", None, "write hf://datasets/owner/name"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_write(path: str, given: Any, said: str) -> None:
+    with pytest.raises((ValueError, OSError)) as error:
+        next(iter(gm.ArrowIterDataset(path, audio=None, storage_options=given)))
+    assert said in str(error.value)
+
+
+def test_http_to_an_object_store_has_to_be_allowed(server: StoreServer) -> None:
+    given = {**options(server, "s3"), "allow_http": False}
+    ds = gm.ArrowIterDataset("s3://b/data/train-1.arrow", audio=None, storage_options=given)
+    with pytest.raises(OSError, match="allow_http"):
+        next(iter(ds))
+    assert server.n == 0
+
+
+def test_a_bucket_elsewhere_says_where(server: StoreServer) -> None:
+    server.always = lambda path: Fault(status=301, headers={"x-amz-bucket-region": "eu-west-3"})
+    with pytest.raises(OSError, match='"aws_region": "eu-west-3"'):
+        counts("s3://bucket/data/train-1.arrow", server, "s3")
+
+
+def test_a_listing_that_leads_elsewhere_is_not_followed(server: StoreServer) -> None:
+    with serving(server.folder) as other:
+        server._list_hub = lambda to, path, query: server.send(  # type: ignore[method-assign]
+            to, b"[]", headers={"Link": f'<{other.url}/x>; rel="next"'}
+        )
+        with pytest.raises(OSError, match="no list of files"):
+            counts("hf://datasets/owner/name/data/", server, "hf")
+        assert other.n == 0
