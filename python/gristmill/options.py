@@ -195,9 +195,9 @@ class ReadOptions:
             An int, or a string such as `"512MB"` or `"2GiB"`. A batch counts until its arrays are
             gone, so holding on to batches leaves less for readahead.
         prefetch_batches: Batches that may be under way or waiting, at least 1.
-        num_requests: Requests to the storage at a time, 1 to 256; `None` takes two for each thread
-            that decodes, at least 8 and at most 32. Storage with long round trips may need
-            more: bandwidth times round trip, over the size of a row.
+        num_requests: Requests to the storage at a time, 1 to 256; `None` begins with two for each
+            thread that decodes, at least 8 and at most 32, and takes up to 128 where rows are
+            waited for and more requests bring more bytes: where round trips are long.
         index_dir: Where sidecars are kept, which save reading the shards' headers again: a
             folder; `"beside"` for each shard's own folder; `"auto"` for `index` in
             `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder

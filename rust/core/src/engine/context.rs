@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     audio_index::AudioIndexes, dataset::Dataset, options::Options, part_counts::Progress,
-    queue::Queue, row_task::StreamItems, shared_queue::SharedQueue,
+    queue::Queue, reader_count::ReaderCount, row_task::StreamItems, shared_queue::SharedQueue,
 };
 use crate::{memory::Account, metrics::Metrics, store::Store};
 
@@ -24,6 +24,7 @@ pub(super) struct Context {
     pub(super) account: Arc<Account>,
     pub(super) store: Arc<Store>,
     pub(super) metrics: Metrics,
+    pub(super) reader_count: ReaderCount,
     pub(super) audio_index: AudioIndexes,
     pub(super) progress: Progress,
     pub(super) closed: Arc<AtomicBool>,
@@ -53,8 +54,7 @@ impl Deref for StreamContext {
 impl StreamContext {
     /// Changes the queue, wakes those that can go on, and times idle readers.
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut Queue<StreamItems>) -> T) -> T {
-        let n_readers = self.options.n_readers();
-        self.queue.update_timed(&self.metrics.idle, n_readers, change)
+        self.queue.update_timed(&self.metrics.idle, self.reader_count.get(), change)
     }
 }
 

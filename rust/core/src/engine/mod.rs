@@ -31,6 +31,7 @@ mod part_reads;
 mod pool;
 mod queue;
 mod random_access;
+mod reader_count;
 mod readers;
 mod recording_file;
 mod resume;
@@ -180,6 +181,7 @@ impl Pipeline {
         queue.watch_account();
         let context = Arc::new(Context {
             audio_index: AudioIndexes::new(&options),
+            reader_count: options.reader_count(),
             options,
             dataset: OnceLock::new(),
             account,

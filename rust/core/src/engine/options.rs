@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::reader_count::ReaderCount;
 use crate::{
     batch::{Binary, EventColumns, Styles},
     error::{Error, Result},
@@ -37,7 +38,8 @@ pub struct Options {
     pub with_crop: bool,
     /// Threads that decode at a time; `None` is one for each CPU that this process may use.
     pub n_threads: Option<usize>,
-    /// Requests to the storage at a time; `None` is two for each decoding thread, 8 to 32.
+    /// Requests to the storage at a time; `None` is two for each decoding thread, 8 to 32, and more
+    /// where that brings more bytes.
     pub n_requests: Option<usize>,
     /// The most bytes of encoded rows, batches and cached tables together.
     pub memory_budget: usize,
@@ -184,7 +186,7 @@ impl OnError {
     ];
 }
 
-/// Requests at a time where no number is asked for: two for each thread that decodes, 8 to 32.
+/// Requests at a time, at first, where no number is asked for: two for each thread that decodes, 8 to 32.
 ///
 /// Storage with round trips of 5 ms needs eight for rows of 0.5 MB. More than the CPUs need take
 /// memory on local files: 16 on two cores took 1.21 of a budget of 128 MiB. The measurements are
@@ -226,9 +228,14 @@ impl Options {
         self.n_threads.unwrap_or_else(usable_cpus)
     }
 
-    /// Threads that read, each with one request at a time.
+    /// Threads that read at first, each with one request at a time.
     pub(crate) fn n_readers(&self) -> usize {
         self.n_requests.unwrap_or_else(|| default_requests(self.n_threads()))
+    }
+
+    /// Threads that read at any time.
+    pub(super) fn reader_count(&self) -> ReaderCount {
+        ReaderCount::new(self.n_readers(), self.n_requests.is_none())
     }
 
     /// Whether rows are decoded.

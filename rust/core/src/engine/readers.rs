@@ -59,7 +59,7 @@ impl Work for Readers {
             Some(dataset) if dataset.blobs.is_empty() => {
                 options.n_readers().min(options.max_open_batches())
             }
-            _ => options.n_readers(),
+            _ => self.context.reader_count.get(),
         }
     }
 
@@ -145,7 +145,7 @@ impl Readers {
             max_open_batches: options.max_open_batches(),
             batch_bytes,
             whole_batches,
-            max_parked: 2 * options.n_readers(),
+            max_parked: 2 * self.context.reader_count.most(),
             n_urgent,
         };
         self.context.update(|queue| queue.begin(first..end, limits));
@@ -248,6 +248,8 @@ impl Readers {
                 Err(error) => return self.finish(dataset, index, Err(error)),
             }
         }
+        let Context { reader_count, store, .. } = &**self.context;
+        reader_count.row_read(store.metrics());
         match RowReader::finish(*row) {
             Ok(read) if dataset.is_decoding() => {
                 self.context.update(|queue| queue.push_read(index, read));

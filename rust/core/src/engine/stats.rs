@@ -22,7 +22,7 @@ use crate::{
 /// All statistics until now. `tables` are the hits, the loads and the bytes of the table cache.
 pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Snapshot {
     let StreamContext { context, queue } = stream;
-    let Context { options, metrics, account, store, .. } = &**context;
+    let Context { options, metrics, account, store, reader_count, .. } = &**context;
     let requests = store.metrics();
     let (n_opened, _) = requests.counts();
     let (fit, reads) = (requests.latency(), requests.timer());
@@ -37,8 +37,9 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
     let times = |client: Option<&Client>| client.map(Client::times).unwrap_or_default();
     let (reading, decoding) =
         (times(clients.map(|(readers, _)| readers)), times(clients.map(|(_, decoders)| decoders)));
-    let readers = threads(options.n_readers(), since_open, &reading);
-    let decoders = threads(options.n_threads(), since_open, &decoding);
+    let readers = threads(reader_count.get(), reader_count.thread_time(since_open), &reading);
+    let n_threads = options.n_threads();
+    let decoders = threads(n_threads, since_open * n_threads as u32, &decoding);
     let (elements, rows) = metrics.consumer.taken();
     let (mean_ready_batches, mean_read_rows) = metrics.consumer.mean_depths();
     let in_opening = opened.map_or((0, Duration::ZERO), |opened| (opened.requests, opened.busy));
@@ -114,8 +115,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
     }
 }
 
-fn threads(count: usize, since_open: Duration, times: &ClientTimes) -> ThreadTimes {
-    let alive = since_open * count as u32;
+fn threads(count: usize, alive: Duration, times: &ClientTimes) -> ThreadTimes {
     // Others' work may be more than the time that this client could have used.
     let elsewhere = times.others.min(alive.saturating_sub(times.busy));
     ThreadTimes { count, alive, elsewhere, cpu: times.cpu }

@@ -4,8 +4,8 @@
 //! thread of the pool asks the [`Scheduler`] for a client, works for it for a moment, and asks again.
 //! No piece of work waits for another, so that no client can block the others.
 //!
-//! There are as many threads as the clients ask for together, but no more than the one that asks for
-//! most, or than the pool's own floor. When the last client leaves, they wait a moment for the next
+//! There are as many threads as the clients ask for together at the time, but no more than the one that
+//! asks for most, or than the pool's own floor. When the last client leaves, they wait a moment for the next
 //! one before they end, so that a training loop that is restarted keeps its threads: new ones would
 //! get new arenas of the C library, each of which keeps the memory of a decoder's tables.
 
@@ -42,7 +42,7 @@ pub(crate) trait Work: Send + Sync {
     /// lock.
     fn n_ready(&self) -> usize;
 
-    /// The most threads that may do this work at a time. As [`Self::n_ready`].
+    /// The most threads that may do this work at a time, which may change. As [`Self::n_ready`].
     fn max_threads(&self) -> usize;
 
     /// Does a piece of work, or several if `is_alone`: no other client needs the thread.
@@ -152,15 +152,10 @@ impl Pool {
         state.cpus = cpus;
         let id = state.scheduler.add(work, cpu);
         let client = Client { pool: self.clone(), id, last: OnceLock::new() };
-        while state.n_threads < self.shared.n_wanted(&state) {
-            let (shared, generation) = (Arc::clone(&self.shared), state.generation);
-            let name = format!("{}-{}", self.shared.name, state.n_threads);
-            if let Err(error) = threads::spawn(name, move || shared.run(generation)) {
-                drop(state);
-                client.leave();
-                return Err(error);
-            }
-            state.n_threads += 1;
+        if let Err(error) = self.shared.spawn_missing(&mut state) {
+            drop(state);
+            client.leave();
+            return Err(error);
         }
         // Threads that are kept alive wait for a client.
         self.shared.work.notify_all();
@@ -213,9 +208,20 @@ impl Shared {
         lock(&self.state)
     }
 
+    /// Starts the threads that are missing.
+    fn spawn_missing(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        while state.n_threads < self.n_wanted(state) {
+            let (shared, generation) = (Arc::clone(self), state.generation);
+            let name = format!("{}-{}", self.name, state.n_threads);
+            threads::spawn(name, move || shared.run(generation))?;
+            state.n_threads += 1;
+        }
+        Ok(())
+    }
+
     /// The body of a thread: works until there are more threads than wanted, or no client for a
     /// while.
-    fn run(&self, generation: u64) {
+    fn run(self: &Arc<Self>, generation: u64) {
         let file = self.cpu.enter();
         let mut state = self.lock();
         let mut now = Instant::now();
@@ -235,6 +241,10 @@ impl Shared {
                 // It may have been woken for work, which another thread must do now.
                 self.work.notify_one();
                 break;
+            }
+            if state.n_threads < self.n_wanted(&state) {
+                // A client asks for more than before. Those that there are do, if need be.
+                let _ = self.spawn_missing(&mut state);
             }
             let Some((id, work, is_alone)) = state.scheduler.next() else {
                 self.n_idle.fetch_add(1, SeqCst);

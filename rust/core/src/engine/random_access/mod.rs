@@ -100,6 +100,7 @@ impl RandomAccess {
         let tables = TableCache::new(&account, budget, budget / TABLES_SHARE / max_active.max(1));
         let context = Arc::new(Context {
             audio_index: AudioIndexes::new(&options),
+            reader_count: options.reader_count(),
             options,
             dataset: OnceLock::from(dataset),
             account,

@@ -138,7 +138,7 @@ impl Work for ReadWork {
     }
 
     fn max_threads(&self) -> usize {
-        self.0.context.options.n_readers()
+        self.0.context.reader_count.get()
     }
 
     fn run(&self, is_alone: bool) {
