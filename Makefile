@@ -103,8 +103,8 @@ bench-parquet: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure Parquet besi
 	$(BENCH)/bench_parquet.py $(ARGS)
 
 .PHONY: bench-slow-storage
-bench-slow-storage: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure steps over storage with latency and a cap
-	$(BENCH)/bench_slow_storage.py --plots docs $(ARGS)
+bench-slow-storage: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure steps over storage with latency and a cap, also with an audio index
+	$(BENCH)/bench_slow_storage.py benches/bench_audio_index.py --plots docs $(ARGS)
 
 .PHONY: bench-order
 bench-order: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure what order, states and resuming cost

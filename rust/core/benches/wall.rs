@@ -10,13 +10,14 @@ fn main() {
     divan::main();
 }
 
-/// Positions of 10^9 rows, one after another.
-#[divan::bench(args = ["file order", "global", "windowed", "mixture of 10"])]
+/// Positions of 10^9 rows, one after another; with weights, of 10^8.
+#[divan::bench(args = ["file order", "global", "windowed", "mixture of 10", "weighted"])]
 fn order(bencher: Bencher<'_, '_>, name: &str) {
     let order: Order = match name {
         "global" => cases::global(),
         "windowed" => cases::windowed(),
         "mixture of 10" => cases::mixture(),
+        "weighted" => cases::weighted(),
         _ => cases::file_order(),
     };
     bencher.counter(ItemsCount::new(POSITIONS)).bench(|| cases::positions(&order));

@@ -1,0 +1,192 @@
+"""What an audio index gains: crops from slow storage, crops from the page cache, and a first epoch.
+
+Random crops of 5 s at 32 kHz mono, shuffled, in batches of 64. The storage is a FUSE file system
+that answers each request after 20 ms and sends 100 MB/s in all; the recordings there take 10 to
+76 s, 43 s in the mean, and are Ogg Vorbis. Each measurement is a fresh process, which finds what
+was learned in the file beside the sidecar.
+
+`--plots docs` draws the steps of the first round.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import material
+import numpy as np
+import pytest
+
+import gristmill as gm
+from slow_storage import SlowStorage, why_not
+
+LATENCY, BANDWIDTH = 0.020, 100e6
+RATE, SECONDS, BATCH = 32_000, 5, 64
+WHOLE, INDEXED = "whole rows", "with an audio index"
+PACED, DEMAND = "with an audio index, 70 % of that", 0.7
+MARKS = {
+    "Vorbis of 10 to 76 s": 1 / 0.98,
+    "FLAC of 600 s": 1 / 1.3,
+    "MP3 of 600 s": 1 / 1.3,
+}
+"""How many times as long as without an index crops from the page cache take at most."""
+
+
+def recordings(data: Path, name: str, size: Any) -> list[Path]:
+    if name == "Vorbis of 10 to 76 s":
+        n_recordings, longest = size((400, 76.0), (200, 76.0), (6, 11.0))
+        return material.vorbis_shards(data, n_recordings, "32 kHz", longest)
+    container, subtype = {"F": ("FLAC", "PCM_16"), "M": ("MP3", "MPEG_LAYER_III")}[name[0]]
+    seconds, n_rows = size((600, 32), (600, 16), (20, 4))
+
+    def rows() -> list[bytes]:
+        made = [
+            material.encode(material.field_like(seconds, RATE, 1, k), RATE, container, subtype)
+            for k in range(min(4, n_rows))
+        ]
+        return [made[k % len(made)] for k in range(n_rows)]
+
+    path = data / f"index-{container}-{seconds}-{n_rows}.arrow"
+    return [path if path.exists() else material.audio_shard(path, rows(), 4)]
+
+
+def dataset(paths: list[Path], is_indexed: bool, index_dir: Path, **options: Any) -> Any:
+    read = gm.ReadOptions(
+        index_dir=index_dir, audio_index=is_indexed, num_requests=options.pop("num_requests", None)
+    )
+    audio = gm.Audio(sample_rate=RATE, crop=gm.RandomCrop(SECONDS))
+    return gm.ArrowIterDataset(
+        paths, columns=["audio", "label"], audio=audio, batch_size=options.pop("batch_size", BATCH),
+        shuffle=gm.Shuffle(1), read=read, **options,
+    )  # fmt: skip
+
+
+def check(paths: list[Path], index_dir: Path) -> None:
+    """The same crops, bit for bit; and every recording is learned of."""
+    for index in (False, True):
+        seen = list(dataset(paths, index, index_dir, epochs=2, batch_size=1))
+        if not index:
+            plain = seen
+    for ours, theirs in zip(seen, plain, strict=True):
+        np.testing.assert_array_equal(ours["audio"], theirs["audio"])
+
+
+def measure(
+    paths: list[Path], is_indexed: bool, index_dir: Path, n_rows: int, period: float = 0.0,
+    **options: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Times of the steps after the first, each at least so long; and what was read for a row."""
+    batch_size = options.get("batch_size", BATCH)
+    it = iter(dataset(paths, is_indexed, index_dir, epochs=None, **options))
+    next(it)
+    before, steps = it.stats().storage.bytes, []
+    cpu, last = time.process_time(), time.perf_counter()
+    for _ in range(max(1, n_rows // batch_size)):
+        assert len(next(it)["label"]) == batch_size
+        time.sleep(period)
+        now = time.perf_counter()
+        steps.append(now - last)
+        last = now
+    cpu, n_bytes = time.process_time() - cpu, it.stats().storage.bytes - before
+    it.close()
+    n = len(steps) * batch_size
+    return {"steps": steps, "cpu": cpu / n, "seconds": sum(steps) / n, "bytes": n_bytes / n}
+
+
+@pytest.mark.skipif(why_not() is not None, reason=f"no FUSE here: {why_not()}")
+@pytest.mark.parametrize("job", [WHOLE, INDEXED, PACED])
+def test_slow_storage(
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, plots_folder: Path | None,
+    job: str,
+) -> None:  # fmt: skip
+    paths = recordings(data, "Vorbis of 10 to 76 s", size)
+    n_recordings, n_rows, batch_size = size((400, 6_400, BATCH), (200, 3_200, BATCH), (6, 4, 2))
+    row_bytes = sum(path.stat().st_size for path in paths) / n_recordings
+
+    def read(name: str, n_rows: int, period: float = 0.0) -> dict[str, Any]:
+        # Without the kernel's page cache: a data set is larger than that.
+        slow = SlowStorage(
+            paths[0].parent, latency=LATENCY, bandwidth=BANDWIDTH, direct=True, at=tmp_path / "on"
+        )
+        with slow as mount:
+            here = [mount / path.name for path in paths]
+            job = functools.partial(measure, period=period, batch_size=batch_size)
+            return fresh(job, here, name != WHOLE, tmp_path / "index", n_rows)
+
+    def prepare(name: str) -> Callable[[int], dict[str, Any]]:
+        period = 0.0
+        if name == INDEXED:
+            fresh(check, paths, tmp_path / "index")
+            read(name, 2 * n_recordings)  # learns
+        if name == PACED:
+            period = batch_size * read(name, n_rows)["seconds"] / DEMAND
+
+        def once(_: int) -> dict[str, Any]:
+            got = read(name, n_rows, period)
+            return {
+                "seconds": got["seconds"],
+                "rows / s": 1 / got["seconds"],
+                "bytes read / bytes of the rows": got["bytes"] / row_bytes,
+                "p99 step / median": np.quantile(got["steps"], 0.99) / np.median(got["steps"]),
+                "steps": got["steps"],
+            }
+
+        return once
+
+    limits = {PACED: {"p99 step / median": {"at_most": 1.15}}}
+    limits[INDEXED] = {"bytes read / bytes of the rows": {"at_most": 0.2}}
+    turns(
+        prepare, rounds=size(3, 1, 1), than=WHOLE, limits=limits.get(job),
+        at_most=1 / 5 if job == INDEXED else None,
+    )  # fmt: skip
+    if plots_folder and job == PACED:
+        import plots
+
+        steps = {name: of[0]["steps"] for name, of in turns.times.items()}
+        plots.steps(plots_folder / "audio-index.svg", steps)
+
+
+@pytest.mark.parametrize("job", [WHOLE, INDEXED])
+@pytest.mark.parametrize("of", MARKS)
+def test_page_cached(
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, of: str, job: str
+) -> None:
+    """Processor time of a row: the machine's other programs count less than by the clock."""
+    paths = recordings(data, of, size)
+    batch_size, n_rows = size((16, 1_600), (16, 800), (2, 4))
+
+    def prepare(name: str) -> Callable[[int], float]:
+        if name == INDEXED:
+            fresh(check, paths, tmp_path / "index")
+        job = functools.partial(measure, batch_size=batch_size)
+        return lambda _: fresh(job, paths, name == INDEXED, tmp_path / "index", n_rows)["cpu"]
+
+    mark = MARKS[of] if job == INDEXED else None
+    turns(prepare, rounds=size(9, 3, 1), than=WHOLE, at_most=mark)
+
+
+@pytest.mark.parametrize("job", [WHOLE, "learning"])
+def test_first_epoch(
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, job: str
+) -> None:
+    """Processor time of a first epoch, with its end, where indexes are written."""
+    paths = recordings(data, "Vorbis of 10 to 76 s", size)
+
+    def prepare(name: str) -> Callable[[int], float]:
+        return lambda k: fresh(first_epoch, paths, name == "learning", tmp_path / f"{name}-{k}")
+
+    mark = 1.02 if job == "learning" else None
+    turns(prepare, rounds=size(15, 5, 1), than=WHOLE, at_most=mark)
+
+
+def first_epoch(paths: list[Path], is_indexed: bool, index_dir: Path) -> float:
+    """Seconds of the processor for a row."""
+    began, n = time.process_time(), 0
+    for batch in dataset(paths, is_indexed, index_dir):
+        n += len(batch["label"])
+    took = time.process_time() - began
+    assert not is_indexed or list(index_dir.glob("*.gmaudio"))
+    return took / n
