@@ -216,6 +216,41 @@ def test_dates_in_milliseconds_stay_so(tmp_path: Path) -> None:
     assert first["day"].dtype == np.dtype("M8[ms]")
 
 
+DICTIONARIES: dict[str, pa.Array] = {
+    "booleans": pa.array([True, False]),
+    "int16": pa.array([1, 2, -1], pa.int16()),
+    "uint32": pa.array([1, 2, 2**32 - 1], pa.uint32()),
+    "floats": pa.array([0.5, -1.0, 0.0]),
+    "float16": pa.array([0.5, -1.0, 0.0], pa.float16()),
+    "decimals": pa.array([1, 2, 3], pa.decimal128(20, 0)),
+    "dates": pa.array([1, 2, 3], pa.date32()),
+    "times": pa.array([1, 2, 3], pa.timestamp("ms", "UTC")),
+    "strings": pa.array(["a", "b", ""]),
+    "bytes": pa.array([b"a", b"b", b""]),
+    "three bytes": pa.array([b"abc", b"bcd", b"cde"], pa.binary(3)),
+}
+
+
+@pytest.mark.parametrize("kind", DICTIONARIES)
+def test_dictionaries(tmp_path: Path, kind: str) -> None:
+    """Columns, lists and fields of them have their values, whether or not the crate makes them."""
+    keys = pa.array([0, 1, 0, None, 1, 0], pa.int8())
+    column = pa.DictionaryArray.from_arrays(keys, DICTIONARIES[kind])
+    offsets = pa.array([0, 2, 2, 6], pa.int32())
+    for array in (
+        column,
+        pa.ListArray.from_arrays(offsets, column),
+        pa.StructArray.from_arrays([column], ["field"]),
+    ):
+        table = pa.table({"x": array})
+        pq.write_table(table, tmp_path / "a.parquet")
+        of_arrow = types.write(tmp_path / "a.arrow", table, "file", None, 3)
+        for ours, theirs in zip(
+            types.load(tmp_path / "a.parquet"), types.load(of_arrow), strict=True
+        ):
+            types.assert_same(ours, cv.plain(theirs))
+
+
 PUBLIC = Path(__file__).parents[1].parent / "shared" / "corpora"
 CORPUS = Path(os.environ.get("GRISTMILL_CORPUS", PUBLIC)) / "parquet"
 

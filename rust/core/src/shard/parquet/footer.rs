@@ -12,7 +12,9 @@ use parquet::{
     },
 };
 
-use super::{super::guard, page_index::PageIndex, thrift::Thrift};
+use super::{
+    super::guard, dictionaries::without_dictionaries, page_index::PageIndex, thrift::Thrift,
+};
 use crate::{Error, Result, store::WindowReader};
 
 /// The bytes at both ends of a file.
@@ -106,9 +108,17 @@ impl Footer {
     ) -> Result<Self> {
         let pages = PageIndex::read(&metadata, index_start, &index_source);
         let metadata = pages.put_into(metadata);
+        let metadata = Arc::new(metadata);
         let arrow = guard::contain("the schema", || {
-            ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new())
-                .map_err(|e| refused(&e, "the schema is not supported"))
+            let read = |options| {
+                ArrowReaderMetadata::try_new(Arc::clone(&metadata), options)
+                    .map_err(|e| refused(&e, "the schema is not supported"))
+            };
+            let arrow = read(ArrowReaderOptions::new())?;
+            match without_dictionaries(arrow.schema()) {
+                None => Ok(arrow),
+                Some(schema) => read(ArrowReaderOptions::new().with_schema(schema)),
+            }
         })?;
         let schema = Arc::clone(arrow.schema());
         Ok(Self { schema, arrow, pages, source, index_start, index_source })

@@ -9,6 +9,7 @@
 
 mod columns;
 mod delta;
+mod dictionaries;
 mod fetch;
 mod footer;
 mod hybrid;
