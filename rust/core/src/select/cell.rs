@@ -1,5 +1,7 @@
 //! Single values of small columns, to compare and to hash.
 
+use std::cmp::Ordering;
+
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType,
     cast::AsArray,
@@ -94,6 +96,16 @@ pub(super) enum Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// How values of one column compare; `None` for nulls and NaN.
+    pub(super) fn compare(&self, other: &Cell<'_>) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Int(a), Cell::Int(b)) => Some(a.cmp(b)),
+            (Self::Float(a), Cell::Float(b)) => a.partial_cmp(b),
+            (Self::Bytes(a), Cell::Bytes(b)) => Some((*a).cmp(*b)),
+            _ => None,
+        }
+    }
+
     /// A hash that is the same for equal values, whatever the width of their type.
     pub(super) fn word(&self) -> u64 {
         match self {

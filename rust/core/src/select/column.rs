@@ -15,8 +15,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// The column of the schema, which the field is in.
-    top: String,
+    /// The column of the schema, and the fields of structs that lead to the one.
+    pub(super) names: Vec<String>,
     /// The indices of the field in the structs, from the outermost.
     path: Vec<usize>,
     pub(super) data_type: DataType,
@@ -34,7 +34,7 @@ impl Column {
         first.check_column(Some(name))?;
         // As the columns are read: without what is read row by row.
         let schema = Projection::of_small(first.schema(), None)?.small_schema();
-        let (top, path, data_type) = located(&schema, name).ok_or_else(|| {
+        let (names, path, data_type) = located(&schema, name).ok_or_else(|| {
             let names: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
             let what = "names this column, which the shards do not have; write one of";
             Error::schema(name, format!("{option} {what}: {}", names.join(", ")))
@@ -55,10 +55,11 @@ impl Column {
             let those = "booleans, numbers, strings, binary values, dates or times";
             Error::schema(name, format!("{what}; name one of {those}{lists}"))
         })?;
-        let classes = first.class_names(&[&top]).remove(name);
+        let top = names.first().map_or(name, String::as_str);
+        let classes = first.class_names(&[top]).remove(name);
         Ok(Self {
             name: name.to_owned(),
-            top,
+            names,
             path,
             kind,
             is_list: item.is_some(),
@@ -68,26 +69,30 @@ impl Column {
     }
 }
 
-/// The column of this name, else the field at this dotted path.
-fn located(schema: &Schema, name: &str) -> Option<(String, Vec<usize>, DataType)> {
+/// The column of this name, else the field at this dotted path: all names, the indices of the fields,
+/// and the type.
+fn located(schema: &Schema, name: &str) -> Option<(Vec<String>, Vec<usize>, DataType)> {
     if let Some((_, field)) = schema.column_with_name(name) {
-        return Some((name.to_owned(), Vec::new(), field.data_type().clone()));
+        return Some((vec![name.to_owned()], Vec::new(), field.data_type().clone()));
     }
     // Names may have dots in them, so the column is any prefix.
     schema.fields().iter().find_map(|field| {
         let mut rest = name.strip_prefix(field.name().as_str())?.strip_prefix('.')?;
         let (mut data_type, mut path) = (field.data_type(), Vec::new());
+        let mut names = vec![field.name().clone()];
         loop {
             let DataType::Struct(children) = data_type else { return None };
             if let Some((at, child)) = children.find(rest) {
                 path.push(at);
-                return Some((field.name().clone(), path, child.data_type().clone()));
+                names.push(child.name().clone());
+                return Some((names, path, child.data_type().clone()));
             }
             let (at, child, after) = children.iter().enumerate().find_map(|(at, child)| {
                 let after = rest.strip_prefix(child.name().as_str())?.strip_prefix('.')?;
                 Some((at, child, after))
             })?;
             path.push(at);
+            names.push(child.name().clone());
             (data_type, rest) = (child.data_type(), after);
         }
     })
@@ -115,19 +120,40 @@ impl Scan<'_> {
         columns: &[&Column],
         each: impl Fn(&Shard, &[Cells<'_>], usize, &mut T) -> Result<()> + Sync,
     ) -> Result<Vec<T>> {
+        self.run_where(columns, |_| Vec::new(), |_, _| (), each)
+    }
+
+    /// As [`Scan::run`], but without reading the record batches that `is_needed` says `false` of, if
+    /// it says anything: those go to `skip`, which gets their number of rows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scan::run`].
+    pub(super) fn run_where<T: Default + Send>(
+        &self,
+        columns: &[&Column],
+        is_needed: impl Fn(&Shard) -> Vec<bool> + Sync,
+        skip: impl Fn(usize, &mut T) + Sync,
+        each: impl Fn(&Shard, &[Cells<'_>], usize, &mut T) -> Result<()> + Sync,
+    ) -> Result<Vec<T>> {
         let mut names: Vec<String> = Vec::new();
-        for column in columns {
-            if !names.contains(&column.top) {
-                names.push(column.top.clone());
+        for top in columns.iter().filter_map(|column| column.names.first()) {
+            if !names.contains(top) {
+                names.push(top.clone());
             }
         }
-        let place = |column: &&Column| names.iter().position(|name| *name == column.top);
+        let place = |column: &&Column| names.iter().position(|n| column.names.first() == Some(n));
         let places: Vec<usize> = columns.iter().filter_map(place).collect();
         let Some(first) = self.shards.first() else { return Ok(Vec::new()) };
         let projection = Projection::of_small(first.schema(), Some(&names))?;
         let of_shard = |shard: &Shard| {
             let mut made = T::default();
+            let is_needed = is_needed(shard);
             for batch in 0..shard.n_batches() {
+                if is_needed.get(batch) == Some(&false) {
+                    skip(shard.n_rows_of(batch) as usize, &mut made);
+                    continue;
+                }
                 let table = shard.load_table_within(batch, &projection, self.limit, &|_| ())?;
                 let cells = columns.iter().zip(&places).map(|(column, place)| {
                     let array = table.columns.columns().get(*place);

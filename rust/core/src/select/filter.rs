@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, collections::HashSet};
 
 use super::{
+    bounds::Bounds,
     cell::{Cell, Kind, float_bits},
     column::Column,
     scalar::{Bound, Scalar},
@@ -102,6 +103,26 @@ impl Checked {
         let meets = |(column, test): &(usize, Test)| test.keeps(&cell(*column));
         self.any.is_empty() || self.any.iter().any(|all| all.iter().all(meets))
     }
+
+    /// For each record batch of a shard whether it may have rows that take part, by its statistics;
+    /// empty where there are none.
+    pub(super) fn may_keep(&self, shard: &Shard) -> Vec<bool> {
+        let known = self.columns.iter().map(|column| {
+            let statistics = shard.statistics(&column.names);
+            statistics.into_iter().flatten().map(Bounds::new).collect()
+        });
+        let known: Vec<Vec<Bounds>> = known.collect();
+        if self.any.is_empty() || known.iter().all(Vec::is_empty) {
+            return Vec::new();
+        }
+        let may_meet = |batch: usize, (column, test): &(usize, Test)| {
+            let bounds = known.get(*column).and_then(|known| known.get(batch));
+            bounds.is_none_or(|bounds| test.may_keep(bounds))
+        };
+        let may_keep =
+            |batch| self.any.iter().any(|all| all.iter().all(|test| may_meet(batch, test)));
+        (0..shard.n_batches()).map(may_keep).collect()
+    }
 }
 
 /// A condition that was checked against its column.
@@ -168,6 +189,29 @@ impl Test {
             }
         }
     }
+
+    /// Whether a value within these bounds may be kept.
+    fn may_keep(&self, bounds: &Bounds) -> bool {
+        let (op, value) = match self {
+            Self::IsNull(true) => return bounds.may_have_nulls,
+            Self::IsNull(false) => return bounds.may_have_values,
+            Self::Member(members, true) => return members.may_be_in(bounds),
+            Self::Member(_, false) => return true,
+            Self::Compare(op, value) => (op, value),
+        };
+        // `None` where the bound is not known.
+        let least = value.compare(&bounds.least());
+        let greatest = value.compare(&bounds.greatest());
+        let excluded = match op {
+            Op::Eq => least == Some(Ordering::Greater) || greatest == Some(Ordering::Less),
+            Op::Lt => matches!(least, Some(Ordering::Greater | Ordering::Equal)),
+            Op::Le => least == Some(Ordering::Greater),
+            Op::Gt => matches!(greatest, Some(Ordering::Less | Ordering::Equal)),
+            Op::Ge => greatest == Some(Ordering::Less),
+            Op::Ne | Op::In | Op::NotIn => false,
+        };
+        bounds.may_have_values && !excluded
+    }
 }
 
 fn is_class(column: &Column, value: &Scalar) -> bool {
@@ -204,5 +248,15 @@ impl Members {
             Cell::Float(value) => self.floats.contains(&float_bits(*value)),
             Cell::Bytes(bytes) => self.bytes.contains(*bytes),
         }
+    }
+
+    /// Whether one of them may be within these bounds.
+    fn may_be_in(&self, bounds: &Bounds) -> bool {
+        let numbers = self.numbers.iter().map(|value| Cell::Int(*value));
+        let floats = self.floats.iter().map(|bits| Cell::Float(f64::from_bits(*bits)));
+        let bytes = self.bytes.iter().map(|bytes| Cell::Bytes(bytes));
+        let mut all = numbers.chain(floats).chain(bytes);
+        (self.has_null && bounds.may_have_nulls)
+            || (bounds.may_have_values && all.any(|value| bounds.may_have(&value)))
     }
 }

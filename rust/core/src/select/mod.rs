@@ -3,6 +3,7 @@
 //! Everything here reads those columns alone, of several shards at a time, and gives [`Rows`] and
 //! weights, which the order is made of.
 
+mod bounds;
 mod cache;
 mod cell;
 mod column;
@@ -179,8 +180,12 @@ impl Selector<'_> {
         let n_words = usize::try_from(total.div_ceil(64)).unwrap_or(usize::MAX);
         let words = Cache::new(self.index_dir, self.shards).get(&question, n_words, || {
             let columns: Vec<&Column> = checked.columns.iter().collect();
-            let kept =
-                self.scan().run(&columns, |shard, cells, n_rows, kept: &mut Vec<bool>| {
+            let skip = |n_rows, kept: &mut Vec<bool>| kept.resize(kept.len() + n_rows, false);
+            let kept = self.scan().run_where(
+                &columns,
+                |shard| checked.may_keep(shard),
+                skip,
+                |shard, cells, n_rows, kept| {
                     for at in 0..n_rows {
                         let cell = |column: usize| {
                             cells.get(column).map_or(cell::Cell::Null, |cells| cells.get(at))
@@ -195,7 +200,8 @@ impl Selector<'_> {
                         kept.push(in_split && checked.keep(cell));
                     }
                     Ok(())
-                })?;
+                },
+            )?;
             let kept = kept.into_iter().flatten();
             let ordinals = (0u64..).zip(kept).filter_map(|(ordinal, keep)| keep.then_some(ordinal));
             Ok::<_, Error>(Bitmap::of(ordinals, total).words().to_vec())

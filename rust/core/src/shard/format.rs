@@ -2,11 +2,12 @@
 
 use std::fmt::Debug;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 
 use super::{
     Projection, Table, TableSize, ipc, parquet,
     sidecar::{SidecarReader, SidecarWriter},
+    statistics::Statistics,
     table::Readahead,
 };
 use crate::{
@@ -66,6 +67,12 @@ pub(super) trait FormatReader: Debug + Send + Sync {
         limit: usize,
         on_size: &dyn Fn(usize),
     ) -> Result<Table>;
+
+    /// The statistics of a column of this type, or of a field of a struct by all names that lead to it,
+    /// in each record batch; `None` where the shard has none. Does not read.
+    fn statistics(&self, _names: &[String], _data_type: &DataType) -> Option<Vec<Statistics>> {
+        None
+    }
 
     /// Finds out all that a sidecar can have, beyond what opening finds.
     fn complete(&self, _: &RangeReader) -> Result<()> {

@@ -26,6 +26,7 @@ mod projection;
 mod ranges;
 mod schema;
 mod sidecar;
+mod statistics;
 mod table;
 mod widen;
 mod widened_size;
@@ -45,6 +46,7 @@ pub use projection::Projection;
 pub(crate) use schema::is_same_type;
 pub use sidecar::{IndexDir, SETTLED};
 pub(crate) use sidecar::{read_derived, save_derived};
+pub(crate) use statistics::Statistics;
 pub use table::{Table, TableSize};
 
 use self::{
@@ -272,6 +274,24 @@ impl Shard {
         let starts = self.contents.row_starts();
         let batch = starts.partition_point(|start| *start <= row).checked_sub(1)?;
         Some((batch, (row - starts.get(batch)?) as usize))
+    }
+
+    /// The number of rows of a record batch.
+    pub(crate) fn n_rows_of(&self, batch: usize) -> u64 {
+        let starts = self.contents.row_starts();
+        let start = starts.get(batch).zip(starts.get(batch + 1));
+        start.map_or(0, |(start, end)| end.saturating_sub(*start))
+    }
+
+    /// The statistics of a column, or of a field of a struct by all names that lead to it, in each
+    /// record batch; `None` where the shard has none, or presents the column otherwise than it stores
+    /// it. Does not block.
+    pub(crate) fn statistics(&self, names: &[String]) -> Option<Vec<Statistics>> {
+        let own = schema::type_at(self.own_schema(), names)?;
+        let is_own = is_same_type(own, schema::type_at(self.schema(), names)?);
+        let path = names.join(".");
+        let is_renumbered = self.new_ids.iter().any(|(renumbered, _)| *renumbered == path);
+        (is_own && !is_renumbered).then(|| self.contents.statistics(names, own)).flatten()
     }
 
     /// The size of one record batch's table; `None` where only reading tells.

@@ -1,8 +1,8 @@
-//! Whether two schemas are the same.
+//! Whether two schemas are the same, and the types in them.
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Fields};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
 /// The first difference of two schemas: the dotted path of its column, and what differs.
 ///
@@ -56,6 +56,17 @@ fn plain_field(field: &Field) -> Field {
 /// Whether two columns have the same type, as [`first_difference`] compares them.
 pub(crate) fn is_same_type(a: &DataType, b: &DataType) -> bool {
     plain_type(a) == plain_type(b)
+}
+
+/// The type of a column, or of a field of a struct by all names that lead to it.
+pub(super) fn type_at<'a>(schema: &'a Schema, names: &[String]) -> Option<&'a DataType> {
+    let (column, fields) = names.split_first()?;
+    let mut data_type = schema.column_with_name(column)?.1.data_type();
+    for field in fields {
+        let DataType::Struct(children) = data_type else { return None };
+        data_type = children.find(field)?.1.data_type();
+    }
+    Some(data_type)
 }
 
 /// The items of a list, whose name is the format's or the writer's: `item`, `element` or `array`.

@@ -23,6 +23,7 @@ mod pages;
 mod runs;
 mod sidecar;
 mod size;
+mod statistics;
 mod table;
 mod thrift;
 mod values;
@@ -30,7 +31,7 @@ mod values;
 use std::{collections::HashSet, sync::Arc};
 
 use ::parquet::{basic::Compression, file::metadata::RowGroupMetaData};
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 
 use self::{
     columns::LeafMap,
@@ -45,6 +46,7 @@ use super::{
     format::{Format, FormatReader},
     ranges::coalesced,
     sidecar::SidecarWriter,
+    statistics::Statistics,
     table::Readahead,
 };
 use crate::{Error, Result, store::RangeReader};
@@ -188,6 +190,12 @@ impl FormatReader for ParquetReader {
                 |leaf| self.locate(reader, batch, leaf),
             )
             .map_err(|e| e.at_byte(start))
+    }
+
+    fn statistics(&self, names: &[String], data_type: &DataType) -> Option<Vec<Statistics>> {
+        let groups = statistics::of_column(&self.footer, names, data_type)?;
+        let of = |run: &Run| groups.get(run.group).cloned().unwrap_or_default();
+        Some(self.runs.iter().map(of).collect())
     }
 
     fn complete(&self, reader: &RangeReader) -> Result<()> {
