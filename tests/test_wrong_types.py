@@ -291,6 +291,8 @@ def test_what_is_no_flag(name: str, option: str, value: object) -> None:
         ("ArrowIterDataset", "quarantine", 5, "quarantine='folder/file'"),
         ("ReadOptions", "memory_budget", "much", "2GiB"),
         ("ReadOptions", "index_dir", 5, "index_dir="),
+        ("ReadOptions", "cache_dir", 5, "cache_dir="),
+        ("ReadOptions", "cache_size", "much", "80%"),
         ("decode", "data", "x.ogg", "read_bytes()"),
         ("decode", "data", Path("x.ogg"), "read_bytes()"),
         ("probe", "data", "x.ogg", "read_bytes()"),

@@ -218,6 +218,8 @@ class Options:
         prefetch_batches: int,
         index_dir: str | None,
         audio_index: bool,
+        cache_dir: str | None,
+        cache_limit: float,
         retries: int,
         page_cache: bool,
     ) -> Options: ...
@@ -345,6 +347,9 @@ class Pipeline:
     def stats(self) -> Stats | None:
         """What has been measured so far; `None` in a forked child."""
 
+    def take_cache_problem(self) -> str | None:
+        """Why nothing more is written to `cache_dir`, if that has come to pass; once."""
+
     def close(self) -> None:
         """Ends all threads and waits for them. Safe to call again, and from any thread."""
 
@@ -380,6 +385,9 @@ class RandomAccess:
         Waits without the GIL and answers signals. Raises what is wrong with the first row, in the
         order of `indices`, that cannot be used.
         """
+
+    def take_cache_problem(self) -> str | None:
+        """As `Pipeline.take_cache_problem`."""
 
     def close(self) -> None:
         """Ends all work and frees all memory. Safe to call again, and from any thread."""

@@ -155,6 +155,17 @@ def byte_count(name: str, value: Any, *, write: str) -> int:
     return found
 
 
+def bytes_or_share(name: str, value: Any, *, write: str) -> int | float:
+    """A number of bytes as in `byte_count`, or a share such as `"80%"` as a float, 0 to 1."""
+    match = re.fullmatch(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*%\s*", value) if is_text(value) else None
+    if match is None:
+        return byte_count(name, value, write=write)
+    share = float(match[1]) / 100
+    if not 0 < share <= 1:
+        raise wrong(name, "a number of bytes, or a share above 0% and up to 100%", value, write)
+    return share
+
+
 def flag(name: str, value: Any) -> bool:
     """`True` or `False`."""
     if type(value) in (bool, np.bool_):

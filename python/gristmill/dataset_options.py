@@ -111,6 +111,8 @@ class DatasetOptions:
             prefetch_batches=self.read.prefetch_batches,
             index_dir=self.read.resolved_index_dir,
             audio_index=self.read.audio_index,
+            cache_dir=self.read.resolved_cache_dir,
+            cache_limit=self.read.cache_limit,
             retries=self.read.retries,
             page_cache=self.read.page_cache,
         )

@@ -18,7 +18,7 @@ from gristmill.elastic import from_shard_states, to_shard_states
 from gristmill.errors import InternalError
 from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
-from gristmill.metrics.telemetry import Telemetry
+from gristmill.metrics.telemetry import Telemetry, warn_of_cache
 from gristmill.metrics.verdict import Verdict
 from gristmill.mixture_options import IteratorOptions
 from gristmill.state import ANY_DATA, Position
@@ -245,6 +245,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             self._is_settled = False
             try:
                 self._measured = pipeline.stats()
+                warn_of_cache(pipeline)
             finally:
                 pipeline.close()
         self._pipeline, self._is_settled = None, True

@@ -183,6 +183,9 @@ class Shuffle:
         )
 
 
+_DEFAULT_CACHE_SIZE: Final = "80%"
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """How much of the machine may be used for reading and decoding.
@@ -205,6 +208,12 @@ class ReadOptions:
         audio_index: Whether the bytes of a crop are read without the rest of its recording, once
             that was read before: where in a recording decoding may begin is kept beside the
             sidecars, and learned from rows that are read whole. What is delivered is the same.
+        cache_dir: A folder on a local disk, in which what is read of shards is kept, so that it is
+            read from far away once; for shards behind URLs and on slow mounts. Later epochs, other
+            processes and later runs find it there (`docs/remote.md`). `None` keeps nothing.
+        cache_size: The most bytes in that folder, of all that use it: an int, a string such as
+            `"200GB"`, or a share such as `"80%"` of what would be free on its disk without it.
+            `None` is `"80%"`. When it is full, data sets that are not read any more go first.
         retries: How often a failed request is retried where that may help (I/O errors, stale
             handles, lost connections, a mount that is gone), after 0.1 s, 0.2 s, 0.4 s and so on to
             10 s. Then `OSError` names the shard, the byte and the cause.
@@ -220,6 +229,8 @@ class ReadOptions:
     num_requests: int | None = None
     index_dir: str | os.PathLike[str] | None = "auto"
     audio_index: bool = True
+    cache_dir: str | os.PathLike[str] | None = None
+    cache_size: int | str | None = None
     retries: int = 5
     page_cache: bool = True
     log_every_seconds: float | None = None
@@ -229,6 +240,7 @@ class ReadOptions:
             self,
             num_threads=checks.within(1, MAX_THREADS, "num_threads=8", none=True),
             memory_budget=lambda _, budget: checks.as_int(budget) or budget,
+            cache_size=lambda _, size: checks.as_int(size) or size,
             prefetch_batches=checks.within(1, 2**31, "prefetch_batches=4"),
             num_requests=checks.within(1, MAX_REQUESTS, "num_requests=32", none=True),
             retries=checks.within(0, 1000, "retries=5"),
@@ -237,7 +249,10 @@ class ReadOptions:
             log_every_seconds=checks.above_0(math.inf, "log_every_seconds=60", none=True),
         )
         checks.file_path("index_dir", self.index_dir, none=True)
-        _ = self.memory_budget_bytes
+        checks.file_path("cache_dir", self.cache_dir, none=True)
+        _ = self.memory_budget_bytes, self.cache_limit
+        if self.cache_size is not None and self.cache_dir is None:
+            raise ValueError("cache_size= is about the folder that cache_dir= names: give both")
 
     @property
     def resolved_index_dir(self) -> str | None:
@@ -255,6 +270,19 @@ class ReadOptions:
         except RuntimeError:  # this user has no home
             return None
         return str(Path(cache).absolute() / "gristmill" / "index")
+
+    @property
+    def resolved_cache_dir(self) -> str | None:
+        """The folder for what is read of shards as an absolute path, or `None`."""
+        if self.cache_dir is None:
+            return None
+        return os.path.abspath(Path(self.cache_dir).expanduser())  # noqa: PTH100
+
+    @property
+    def cache_limit(self) -> int | float:
+        """`cache_size`: in bytes as an int, or a share, 0 to 1, as a float."""
+        size = _DEFAULT_CACHE_SIZE if self.cache_size is None else self.cache_size
+        return checks.bytes_or_share("cache_size", size, write="cache_size='200GB' or '80%'")
 
     @property
     def memory_budget_bytes(self) -> int:

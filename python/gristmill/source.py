@@ -29,6 +29,7 @@ from gristmill.dataset import check_audio
 from gristmill.dataset_options import DatasetOptions
 from gristmill.errors import InternalError
 from gristmill.iterator import Element
+from gristmill.metrics.telemetry import warn_of_cache
 from gristmill.options import Audio, ReadOptions, read_options
 from gristmill.partition import Partition
 from gristmill.signature import call_text, paths_text
@@ -162,6 +163,7 @@ class ArrowDataSource:
         native = opened.native()
         n_rows = native.n_rows()
         rows = native.take([_place(index, n_rows) for index in indices], self._epoch)
+        warn_of_cache(native)
         return [opened.columns(row) for row in rows]
 
     _getitems = __getitems__

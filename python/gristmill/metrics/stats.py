@@ -88,7 +88,7 @@ class StorageStats:
 
 @dataclass(frozen=True)
 class CacheStats:
-    """Caches of record batches' columns (tables), and of open files.
+    """Caches of record batches' columns (tables), of open files, and of ranges in `cache_dir`.
 
     Attributes:
         table_hits: Rows whose table was in memory.
@@ -96,6 +96,8 @@ class CacheStats:
         table_bytes: Bytes of tables in memory now.
         file_hits: Requests that found their file open.
         file_opens: Files that were opened.
+        range_hits: Reads that `cache_dir` answered without a request, of 4 MiB at most each.
+        range_bytes: Their bytes.
     """
 
     table_hits: int = 0
@@ -103,6 +105,8 @@ class CacheStats:
     table_bytes: int = 0
     file_hits: int = 0
     file_opens: int = 0
+    range_hits: int = 0
+    range_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -399,6 +403,9 @@ def _table(stats: Stats) -> list[str]:
     depths = f"{queues.mean_read_rows:.1f} and {queues.mean_ready_batches:.1f}"
     reads = f"storage: {storage.requests:,} requests, {storage.bytes / _MB:,.1f} MB"
     lines.append(reads if storage.latency_seconds is None else f"{reads}, {_cost(storage)}")
+    if (caches := stats.caches).range_hits:
+        n, n_bytes = caches.range_hits, caches.range_bytes
+        lines.append(f"cache_dir: {n:,} reads without a request, {n_bytes / _MB:,.1f} MB")
     lines.append(f"memory: {used} MB used, {peak} MB at most, {budget} MB allowed")
     if stats.bad_rows:
         lines.append(f"bad rows: {stats.bad_rows:,}, see bad_rows() of the iterator")

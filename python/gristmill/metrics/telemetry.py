@@ -26,6 +26,12 @@ class _Source(Protocol):
     def verdict(self) -> Verdict: ...
 
 
+def warn_of_cache(native: _core.Pipeline | _core.RandomAccess) -> None:
+    """Logs that nothing more is written to `cache_dir`, if that has come to pass; once."""
+    if (problem := native.take_cache_problem()) is not None:
+        logger.warning("%s", problem)
+
+
 class Telemetry:
     """Belongs to one iterator and is told of each element."""
 
@@ -52,6 +58,7 @@ class Telemetry:
         self._next_look = now + self._pause
         (requests, n_bytes, seconds), reads = self._reads, pipeline.reads()
         self._reads = (reads.requests, reads.bytes, reads.seconds)
+        warn_of_cache(pipeline)
         record_reads(reads.requests - requests, reads.bytes - n_bytes, reads.seconds - seconds)
         if now >= self._next_line:
             self._next_line = now + self._every

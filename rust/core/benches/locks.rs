@@ -165,6 +165,7 @@ fn options(written: &Written, n_threads: usize) -> Options {
         prefetch_batches: 4,
         index_dir: IndexDir::Nowhere,
         audio_index: false,
+        range_cache: None,
         retries: 0,
         page_cache: true,
     }

@@ -3,9 +3,9 @@
 use std::{any::Any, io, sync::Mutex, thread};
 
 #[cfg(feature = "shuttle")]
-use shuttle::thread::JoinHandle;
+pub(crate) use shuttle::thread::JoinHandle;
 #[cfg(not(feature = "shuttle"))]
-use std::thread::JoinHandle;
+pub(crate) use std::thread::JoinHandle;
 
 use crate::sync::lock_std;
 

@@ -11,6 +11,7 @@ mod convert;
 mod defaults;
 mod detach;
 mod errors;
+mod folders;
 mod mixture;
 mod opening;
 mod options;
@@ -56,7 +57,7 @@ mod _core {
     use super::shards::{
         audio_coverage, list_url, path_kinds, read_header, read_joint_header, read_url, shown_path,
     };
-    use gristmill_core::shard::SETTLED;
+    use gristmill_core::store::SETTLED;
     use pyo3::prelude::*;
 
     /// In Hz, of files and of results.

@@ -10,10 +10,7 @@
 )]
 #![expect(clippy::too_many_arguments, reason = "one a field, and all of them by name")]
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use gristmill_audio::{
     self as audio, AudioSpec, Channels, Pad, Place, Resampler, SampleType, Tail,
@@ -22,13 +19,14 @@ use gristmill_core::{
     batch::{Binary, Classes, EventColumns, FillValue, Ragged, Style, Styles},
     engine::{self, AudioRequest, EventOptions, OnError, Pick, Remainder, SourceOptions},
     order::{self, Fingerprint, Partition, Slice, Window},
-    shard::{IndexDir, Labels},
+    shard::Labels,
     store::StorageOptions,
 };
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
 use crate::{
     errors::InternalError,
+    folders::{CacheLimitArg, index_dir, range_cache},
     selection::{Sampling, Selection},
 };
 
@@ -71,6 +69,8 @@ pub(crate) struct Options {
     prefetch_batches: usize,
     index_dir: Option<PathBuf>,
     audio_index: bool,
+    cache_dir: Option<PathBuf>,
+    cache_limit: CacheLimitArg,
     retries: u32,
     page_cache: bool,
 }
@@ -243,6 +243,7 @@ impl Options {
             prefetch_batches: self.prefetch_batches,
             index_dir: index_dir(self.index_dir.clone()),
             audio_index: self.audio_index,
+            range_cache: range_cache(self.cache_dir.clone(), self.cache_limit),
             retries: self.retries,
             page_cache: self.page_cache,
         })
@@ -433,16 +434,6 @@ impl FillArg {
             Self::Unsigned(value) => FillValue::Int(value.into()),
             Self::Float(value) => FillValue::Float(value),
         }
-    }
-}
-
-/// The folder for sidecars, as `ReadOptions.resolved_index_dir` names it.
-pub(crate) fn index_dir(name: Option<PathBuf>) -> IndexDir {
-    match name {
-        None => IndexDir::Nowhere,
-        // Folders come as absolute paths.
-        Some(name) if name == Path::new("beside") => IndexDir::Beside,
-        Some(folder) => IndexDir::Folder(folder),
     }
 }
 

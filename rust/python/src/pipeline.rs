@@ -125,6 +125,11 @@ impl Pipeline {
         snapshot.map(|snapshot| stats::to_python(py, &snapshot)).transpose()
     }
 
+    /// Why nothing more is written to the cache folder; once.
+    fn take_cache_problem(&self) -> Option<String> {
+        self.inner.take_cache_problem()
+    }
+
     /// Ends all threads and waits for them.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.inner.close());

@@ -45,6 +45,11 @@ impl RandomAccess {
         rows.into_iter().map(|row| Element::new(py, row, self.conversion)).collect()
     }
 
+    /// Why nothing more is written to the cache folder; once.
+    fn take_cache_problem(&self) -> Option<String> {
+        self.inner.take_cache_problem()
+    }
+
     /// Ends all work and frees all memory.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.inner.close());

@@ -16,7 +16,7 @@ use pyo3::{
     types::{PyBytes, PyDict, PyString, PyTuple},
 };
 
-use crate::{classes::make, detach::Detach, options, runtime, text::text};
+use crate::{classes::make, detach::Detach, folders, options, runtime, text::text};
 
 /// What lies at each path: `"folder"`, `"file"` or `None`.
 #[pyfunction]
@@ -43,7 +43,7 @@ pub(crate) fn audio_coverage(
     storage_options: Vec<(String, String)>,
 ) -> PyResult<(u64, u64)> {
     let runtime = runtime::of_this_process(py);
-    let index_dir = options::index_dir(index_dir);
+    let index_dir = folders::index_dir(index_dir);
     py.detach_core(move || {
         let options = (path.clone(), StorageOptions::new(storage_options));
         let store = Store::new(runtime.descriptors()).with_retries(retries);
@@ -116,7 +116,7 @@ pub(crate) fn read_header(
     let runtime = runtime::of_this_process(py);
     // As it was given: it is opened again by it.
     let given = path.as_os_str().to_owned();
-    let index_dir = options::index_dir(index_dir);
+    let index_dir = folders::index_dir(index_dir);
     let (shard, compression) = py.detach_core(move || {
         let options = (path.clone(), StorageOptions::new(storage_options));
         let store = Store::new(runtime.descriptors()).with_retries(retries);
@@ -175,7 +175,7 @@ pub(crate) fn read_joint_header(
     storage_options: Vec<(String, String)>,
 ) -> PyResult<JointHeader> {
     let runtime = runtime::of_this_process(py);
-    let index_dir = options::index_dir(index_dir);
+    let index_dir = folders::index_dir(index_dir);
     let labels = options::named("labels", &Labels::ALL, labels)?;
     py.detach_core(move || {
         let options = StorageOptions::new(storage_options);

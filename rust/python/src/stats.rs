@@ -58,6 +58,8 @@ pub(crate) fn to_python<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Boun
             table_bytes: caches.table_bytes,
             file_hits: caches.file_hits,
             file_opens: caches.file_opens,
+            range_hits: caches.range_hits,
+            range_bytes: caches.range_bytes,
         })?,
         queues: make!(QUEUES {
             py,

@@ -294,6 +294,12 @@ impl Pipeline {
         self.context.store.metrics().timer().sum()
     }
 
+    /// Why nothing more is written to the cache folder, if that has come to pass; once.
+    pub fn take_cache_problem(&self) -> Option<String> {
+        // A thread of a forked child's parent may hold the lock.
+        (self.pid == process::id()).then(|| self.context.store.take_cache_problem())?
+    }
+
     /// Ends all work, waits for its end, and frees memory and descriptors. Safe to call again, and
     /// from any thread.
     pub fn close(&self) {

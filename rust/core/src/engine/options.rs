@@ -9,7 +9,7 @@ use crate::{
     order::{OrderSpec, Stop},
     select::{RowSpec, WeightSpec},
     shard::{IndexDir, Labels},
-    store::{DescriptorCache, StorageOptions, Store, is_remote},
+    store::{DescriptorCache, RangeCacheOptions, StorageOptions, Store, is_remote},
     threads::usable_cpus,
 };
 use gristmill_audio::{AudioSpec, Crop};
@@ -50,6 +50,8 @@ pub struct Options {
     /// Whether audio indexes beside the sidecars are used, and learned: crops are read without the rest
     /// of their recordings.
     pub audio_index: bool,
+    /// The local cache of what is read of shards.
+    pub range_cache: Option<RangeCacheOptions>,
     /// How often a request is repeated after transient errors.
     pub retries: u32,
     /// Whether what was read stays in the operating system's page cache.
@@ -289,6 +291,7 @@ impl Options {
         Store::new(descriptors)
             .with_retries(self.retries)
             .with_page_cache(self.page_cache)
+            .with_range_cache(self.range_cache.clone())
             .with_storage_options(self.sources.iter().flat_map(of_source))
     }
 

@@ -25,6 +25,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
     let Context { options, metrics, account, store, reader_count, .. } = &**context;
     let requests = store.metrics();
     let (n_opened, _) = requests.counts();
+    let (range_hits, range_bytes) = requests.cache_hits();
     let (fit, reads) = (requests.latency(), requests.timer());
     let now = metrics.ended.get().copied().unwrap_or_else(Instant::now);
     let opened = metrics.opened.get();
@@ -92,6 +93,8 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
             table_bytes: tables.2,
             file_hits: reads.count().saturating_sub(n_opened),
             file_opens: n_opened,
+            range_hits,
+            range_bytes,
         },
         depths: Depths {
             unfinished_rows: unfinished,

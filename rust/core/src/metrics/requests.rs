@@ -22,6 +22,8 @@ pub(crate) struct RequestMetrics {
     in_flight: AtomicU64,
     timer: Timer,
     latency: Mutex<LatencyFit>,
+    cache_hits: AtomicU64,
+    cached_bytes: AtomicU64,
 }
 
 /// The requests to one file.
@@ -74,6 +76,17 @@ impl RequestMetrics {
     /// Counts a retry.
     pub(crate) fn retried(&self) {
         self.retries.fetch_add(1, Relaxed);
+    }
+
+    /// Counts bytes that the range cache had: no request.
+    pub(crate) fn cache_hit(&self, n_bytes: usize) {
+        self.cache_hits.fetch_add(1, Relaxed);
+        self.cached_bytes.fetch_add(n_bytes as u64, Relaxed);
+    }
+
+    /// Hits of the range cache, and their bytes.
+    pub(crate) fn cache_hits(&self) -> (u64, u64) {
+        (self.cache_hits.load(Relaxed), self.cached_bytes.load(Relaxed))
     }
 
     /// Files opened, and retries.

@@ -45,7 +45,7 @@ pub struct StorageTimes {
     pub seconds_per_byte: Option<f64>,
 }
 
-/// The caches of tables and of open files.
+/// The caches of tables, of open files and of ranges.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caches {
     /// Rows whose record batch's table was cached.
@@ -58,6 +58,10 @@ pub struct Caches {
     pub file_hits: u64,
     /// Files that were opened, for the first time or again.
     pub file_opens: u64,
+    /// Reads that the range cache answered without a request, of 4 MiB at most each.
+    pub range_hits: u64,
+    /// Their bytes.
+    pub range_bytes: u64,
 }
 
 /// The depths of the queues between stages.

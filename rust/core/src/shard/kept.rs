@@ -7,7 +7,7 @@ use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
 use super::{
     IndexDir,
-    sidecar::{MAX_BYTES, SidecarReader, SidecarWriter, is_settled, read, replace},
+    sidecar::{MAX_BYTES, SidecarReader, SidecarWriter, read, replace},
 };
 use crate::{hash, store::RangeReader};
 
@@ -38,7 +38,7 @@ pub(super) fn save(reader: &RangeReader, dir: &IndexDir, key: u64, words: &[u64]
     let Some((path, shard)) = path(reader, dir, key).zip(dir.shard_path(reader.path())) else {
         return;
     };
-    if !is_settled(reader.version().modified.0) {
+    if !reader.version().is_settled() {
         return;
     }
     let mut out = SidecarWriter::default();

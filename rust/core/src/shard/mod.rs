@@ -44,7 +44,7 @@ pub use features::audio_columns;
 pub use open::{open_all, open_files};
 pub use projection::Projection;
 pub(crate) use schema::is_same_type;
-pub use sidecar::{IndexDir, SETTLED};
+pub use sidecar::IndexDir;
 pub(crate) use sidecar::{read_derived, save_derived};
 pub(crate) use statistics::Statistics;
 pub use table::{Table, TableSize};
@@ -90,7 +90,7 @@ impl Shard {
     /// `Schema` for features that are not supported (big-endian data, tensors, encryption); `Limit`
     /// for headers that would expand beyond reason. The message and byte are named.
     pub fn open(store: &Arc<Store>, index_dir: &IndexDir, path: &Path) -> Result<Self> {
-        let reader = RangeReader::new(store, path)?;
+        let reader = RangeReader::new(store, path)?.cached();
         let (contents, has_sidecar) = if let Some(saved) = sidecar::load(&reader, index_dir) {
             (saved, true)
         } else {
@@ -165,7 +165,7 @@ impl Shard {
         let version = self.reader.version();
         let (modified_s, modified_ns) = version.modified;
         let words = [version.len, modified_s as u64, modified_ns as u64];
-        sidecar::is_settled(modified_s).then_some((self.reader.path(), words))
+        version.is_settled().then_some((self.reader.path(), words))
     }
 
     /// What was read of this shard so far, its metadata included.

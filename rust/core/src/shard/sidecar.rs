@@ -24,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use super::format::{FORMATS, FormatReader};
@@ -41,10 +41,6 @@ const EXTENSION: &str = ".gmindex";
 
 /// The largest sidecar. One of a shard with 100,000 messages has a twentieth of that.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
-
-/// A shard that changed less than this ago gets no sidecar: it may change again without a later
-/// modification time, since file systems count time in steps of up to a second.
-pub const SETTLED: Duration = Duration::from_secs(2);
 
 /// Where sidecars are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,7 +120,7 @@ pub(super) fn save(reader: &RangeReader, dir: &IndexDir, contents: &dyn FormatRe
     let Some((path, shard)) = dir.path(reader.path()).zip(dir.shard_path(reader.path())) else {
         return false;
     };
-    if !is_settled(reader.version().modified.0) {
+    if !reader.version().is_settled() {
         return false;
     }
     dir.make();
@@ -230,12 +226,6 @@ impl<'a> SidecarReader<'a> {
         let len = usize::try_from(self.word()?).ok()?;
         self.take(len)
     }
-}
-
-pub(super) fn is_settled(modified_s: i64) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let modified = Duration::from_secs(modified_s.max(0) as u64);
-    modified + SETTLED <= now
 }
 
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {

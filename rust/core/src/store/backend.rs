@@ -1,6 +1,15 @@
 //! What the store asks of the place where files lie. Tests put in a backend that fails.
 
-use std::{fmt::Debug, io, path::Path};
+use std::{
+    fmt::Debug,
+    io,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// A file that changed less than this ago may change again without a later modification time, since
+/// file systems count time in steps of up to a second. Nothing is kept of it.
+pub const SETTLED: Duration = Duration::from_secs(2);
 
 /// Tells a file from others, and from itself after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +27,13 @@ impl FileVersion {
     /// The seconds of a file of which nothing tells when it was modified: it may always have been
     /// now.
     pub(crate) const NEVER_SETTLED: i64 = i64::MAX;
+
+    /// Whether another version of the file has another length or modification time.
+    pub(crate) fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let modified = Duration::from_secs(self.modified.0.max(0) as u64);
+        modified + SETTLED <= now
+    }
 }
 
 /// A place where files lie.

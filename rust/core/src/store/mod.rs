@@ -9,6 +9,7 @@ mod descriptors;
 mod local;
 mod path_kind;
 mod path_text;
+mod range_cache;
 mod reader;
 mod remote;
 mod retry;
@@ -34,9 +35,11 @@ pub(crate) use self::{
     window::WindowReader,
 };
 pub use self::{
+    backend::SETTLED,
     descriptors::DescriptorCache,
     path_kind::{PathKind, path_kinds},
     path_text::{path_bytes, path_text},
+    range_cache::{CacheLimit, RangeCacheOptions},
     remote::{Listed, StorageOptions, errno_of, is_remote, list, read, shown_path},
     root::{RefusedPath, Root},
 };
@@ -45,6 +48,7 @@ use self::{
     backend::Backend,
     descriptors::{FileKey, OpenFile},
     local::LocalFiles,
+    range_cache::RangeCache,
     remote::RemoteFiles,
     retry::Retry,
 };
@@ -63,6 +67,7 @@ pub struct Store {
     cancel: Arc<AtomicBool>,
     retries: u32,
     keeps_page_cache: bool,
+    range_cache: Option<Arc<RangeCache>>,
     /// Of those URLs for which there are any.
     storage_options: HashMap<PathBuf, StorageOptions>,
     buffers: Arc<BufferPool>,
@@ -85,6 +90,7 @@ impl Store {
             cancel: Arc::default(),
             retries: 0,
             keeps_page_cache: true,
+            range_cache: None,
             storage_options: HashMap::new(),
             buffers: Arc::default(),
         }
@@ -110,6 +116,13 @@ impl Store {
     #[must_use]
     pub fn with_page_cache(mut self, keeps: bool) -> Self {
         self.keeps_page_cache = keeps;
+        self
+    }
+
+    /// Keeps what is read of shards in a folder, and reads it from there.
+    #[must_use]
+    pub fn with_range_cache(mut self, options: Option<RangeCacheOptions>) -> Self {
+        self.range_cache = options.map(|options| Arc::new(RangeCache::new(options)));
         self
     }
 
@@ -141,6 +154,11 @@ impl Store {
         (self.metrics.timer().count(), self.metrics.bytes())
     }
 
+    /// Why nothing more is written to the range cache, if that has come to pass; once.
+    pub fn take_cache_problem(&self) -> Option<String> {
+        self.range_cache.as_ref()?.take_problem()
+    }
+
     /// What has been measured of all requests.
     pub(crate) fn metrics(&self) -> &RequestMetrics {
         &self.metrics
@@ -155,6 +173,9 @@ impl Store {
     pub fn close(&self) {
         for key in lock_std(&self.keys).iter().filter_map(Weak::upgrade) {
             self.descriptors.remove(&key);
+        }
+        if let Some(cache) = &self.range_cache {
+            cache.close();
         }
     }
 

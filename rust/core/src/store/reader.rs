@@ -16,6 +16,7 @@ use super::{
     Store,
     backend::{Backend, FileVersion, ReadAt},
     descriptors::{FileKey, OpenFile},
+    range_cache::CachedShard,
     remote::{is_remote, shown_path},
 };
 use crate::{Error, Result, metrics::FileMetrics, sync::lock_std};
@@ -32,6 +33,8 @@ pub(crate) struct RangeReader {
     metrics: FileMetrics,
     /// A file behind a URL: it takes no descriptor, and belongs to its store.
     remote: Option<Arc<OpenFile>>,
+    /// What of it is in the store's range cache.
+    cached: Option<CachedShard>,
     /// Held while the file is opened: threads that come at once wait for one descriptor.
     opening: Mutex<()>,
 }
@@ -66,8 +69,16 @@ impl RangeReader {
             name,
             metrics: FileMetrics::default(),
             remote: remote.map(|file| Arc::new(OpenFile::without_descriptor(file))),
+            cached: None,
             opening: Mutex::default(),
         })
+    }
+
+    /// Reads what is in the store's range cache from there, and adds what is not.
+    pub(crate) fn cached(mut self) -> Self {
+        let cache = self.store.range_cache.as_ref();
+        self.cached = cache.and_then(|cache| cache.shard(self.path(), self.version()));
+        self
     }
 
     /// The path as text, for messages.
@@ -132,6 +143,7 @@ impl RangeReader {
     pub(crate) fn readahead(&self, range: &Range<u64>) {
         if self.store.check_cancelled().is_ok()
             && self.check_range(range).is_ok()
+            && !self.cached.as_ref().is_some_and(|cached| cached.has(range))
             && let Ok(file) = self.file()
         {
             let len = (range.end - range.start).min(BLOCK as u64) as usize;
@@ -167,6 +179,10 @@ impl RangeReader {
     pub(crate) fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let mut at = offset;
         for block in buf.chunks_mut(BLOCK) {
+            if self.read_cached(at, block)? {
+                at += block.len() as u64;
+                continue;
+            }
             let mut done = 0;
             let mut retry = self.store.retry();
             while let Err(error) = self.read_block(at, block, &mut done) {
@@ -179,9 +195,23 @@ impl RangeReader {
                     .map_err(|e| e.in_shard(&self.name).at_byte(failed_at))?;
                 self.store.metrics.retried();
             }
+            if let Some(cached) = &self.cached {
+                cached.write(at, block);
+            }
             at += block.len() as u64;
         }
         Ok(())
+    }
+
+    /// Fills `block` from the range cache. Returns `false` where it is not in there.
+    fn read_cached(&self, offset: u64, block: &mut [u8]) -> Result<bool> {
+        let Some(cached) = &self.cached else { return Ok(false) };
+        self.store.check_cancelled()?;
+        let is_there = cached.read(offset, block, self.store.keeps_page_cache);
+        if is_there {
+            self.store.metrics.cache_hit(block.len());
+        }
+        Ok(is_there)
     }
 
     /// Fills `block` beyond its first `done` bytes, and checks the file's version.

@@ -164,6 +164,11 @@ impl RandomAccess {
         Ok(request)
     }
 
+    /// Why nothing more is written to the cache folder, if that has come to pass; once.
+    pub fn take_cache_problem(&self) -> Option<String> {
+        (self.pid == process::id()).then(|| self.shared.context.store.take_cache_problem())?
+    }
+
     /// Ends all work, waits for its end, and frees memory and descriptors. What is asked for now or
     /// later ends in [`ErrorKind::Closed`](crate::ErrorKind::Closed). Safe to call again, and from any
     /// thread.

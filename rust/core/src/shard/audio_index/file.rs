@@ -20,7 +20,7 @@ use std::{collections::HashMap, os::unix::ffi::OsStrExt, path::PathBuf};
 use super::{
     super::{
         IndexDir,
-        sidecar::{self, MAX_BYTES, is_settled},
+        sidecar::{self, MAX_BYTES},
     },
     AudioEntry, AudioIndex, MAX_ENTRY_BYTES, blocks, varint,
 };
@@ -57,7 +57,7 @@ pub(in crate::shard) fn save(
     let Some((path, identity)) = path(reader, dir).zip(identity(reader, dir, version)) else {
         return false;
     };
-    if !is_settled(reader.version().modified.0) {
+    if !reader.version().is_settled() {
         return false;
     }
     index.merge(&load(reader, dir, version));

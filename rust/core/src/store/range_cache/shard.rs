@@ -1,0 +1,274 @@
+//! The cached ranges of one shard: a sparse file of its bytes at their own offsets, and a log.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
+    num::NonZeroU64,
+    ops::Range,
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant, SystemTime},
+};
+
+use rustix::fs::{
+    Advice, AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fadvise, utimensat,
+};
+use twox_hash::XxHash3_64;
+
+use super::{
+    BYTES, LOG, RangeCache,
+    bound::{file, remove},
+    log,
+    ranges::{CELL, CachedRange, RangeMap, cells},
+};
+use crate::{hash, sync::lock_std};
+
+/// How often a shard that is read is marked as used.
+const TOUCH: Duration = Duration::from_secs(60);
+
+/// "Input/output error": a sector that cannot be read. The bytes go to another one.
+const EIO: i32 = 5;
+
+/// One shard in one version.
+#[derive(Debug)]
+pub(in crate::store) struct CachedShard {
+    cache: Arc<RangeCache>,
+    stem: PathBuf,
+    bytes_path: PathBuf,
+    log_path: PathBuf,
+    /// A hash of the shard's identity and version, which each record and checksum depends on.
+    key: u64,
+    len: u64,
+    pub(super) known: Mutex<Known>,
+}
+
+/// What of the log was read.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Which log it is: another one means that the files were removed. Numbers of files are given again.
+    log_id: (u64, Option<SystemTime>),
+    pub(super) n_bytes: u64,
+    pub(super) ranges: RangeMap,
+    touched: Option<Instant>,
+    /// Whether the files are damaged and cannot be removed.
+    is_lost: bool,
+}
+
+impl CachedShard {
+    /// Reads nothing yet.
+    pub(super) fn new(cache: &Arc<RangeCache>, stem: PathBuf, key: u64, len: u64) -> Self {
+        Self {
+            cache: Arc::clone(cache),
+            bytes_path: file(&stem, BYTES),
+            log_path: file(&stem, LOG),
+            stem,
+            key,
+            len,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The most ranges that are held in memory. Ranges grow together, so that a cell has one or two.
+    fn max_ranges(&self) -> usize {
+        2 * (self.len / CELL) as usize + 64
+    }
+
+    /// The longest log. Processes that read the same at once log it several times.
+    pub(super) fn max_log_bytes(&self) -> u64 {
+        (16 * (self.len / CELL) + 1024) * log::RECORD as u64
+    }
+
+    /// Whether all of these bytes are said to be cached.
+    pub(in crate::store) fn has(&self, wanted: &Range<u64>) -> bool {
+        self.find(wanted).is_some()
+    }
+
+    /// Fills `buf` from `offset` on. Returns `false` where not all bytes are cached and sound: then
+    /// `buf` holds anything.
+    pub(in crate::store) fn read(&self, offset: u64, buf: &mut [u8], keeps_pages: bool) -> bool {
+        let Some(ranges) = self.find(&(offset..offset + buf.len() as u64)) else { return false };
+        match self.read_ranges(&ranges, offset, buf, keeps_pages) {
+            Ok(()) => true,
+            Err(error) => {
+                // Files that were removed meanwhile, by this or another process, are no damage.
+                if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
+                    || error.raw_os_error() == Some(EIO)
+                {
+                    self.discard();
+                }
+                false
+            }
+        }
+    }
+
+    /// Adds the bytes from `offset` on, which have just been read from the shard.
+    pub(in crate::store) fn write(&self, offset: u64, bytes: &[u8]) {
+        let is_full = |known: &Known| known.is_lost || known.n_bytes >= self.max_log_bytes();
+        if is_full(&lock_std(&self.known)) || !self.cache.reserve(bytes.len() as u64) {
+            return;
+        }
+        match self.write_ranges(offset, bytes) {
+            Ok(ranges) => {
+                let mut known = lock_std(&self.known);
+                for range in ranges {
+                    known.ranges.insert(range, self.max_ranges());
+                }
+            }
+            Err(error) => self.cache.stop(&error),
+        }
+    }
+
+    /// The ranges that have all of these bytes, as this and other processes have logged them.
+    fn find(&self, wanted: &Range<u64>) -> Option<Vec<CachedRange>> {
+        let mut known = lock_std(&self.known);
+        if known.is_lost {
+            return None;
+        }
+        if self.follow_log(&mut known).is_err() {
+            *known = Known::default();
+        }
+        let found = known.ranges.cover(wanted)?;
+        if known.touched.is_none_or(|touched| touched.elapsed() >= TOUCH) {
+            known.touched = Some(Instant::now());
+            let [unchanged, now] =
+                [UTIME_OMIT, UTIME_NOW].map(|tv_nsec| Timespec { tv_sec: 0, tv_nsec });
+            let times = Timestamps { last_access: unchanged, last_modification: now };
+            let _ = utimensat(CWD, &self.log_path, &times, AtFlags::SYMLINK_NOFOLLOW);
+        }
+        Some(found)
+    }
+
+    /// Reads what was added to the log since the last time. For most requests that is one `stat`.
+    fn follow_log(&self, known: &mut Known) -> io::Result<()> {
+        let now = fs::symlink_metadata(&self.log_path)?;
+        let log_id = (now.ino(), now.created().ok());
+        if log_id != known.log_id || now.len() < known.n_bytes {
+            *known = Known { log_id, ..Known::default() };
+        }
+        let end = now.len().min(self.max_log_bytes());
+        if end < known.n_bytes + log::RECORD as u64 {
+            return Ok(());
+        }
+        let mut file = options().read(true).open(&self.log_path)?;
+        file.seek(SeekFrom::Start(known.n_bytes))?;
+        let mut bytes = Vec::new();
+        file.take(end - known.n_bytes).read_to_end(&mut bytes)?;
+        let (ranges, most) = (&mut known.ranges, self.max_ranges());
+        let add = |range| ranges.insert(range, most);
+        known.n_bytes += log::decode(self.key, self.len, &bytes, add) as u64;
+        Ok(())
+    }
+
+    fn read_ranges(
+        &self,
+        ranges: &[CachedRange],
+        offset: u64,
+        buf: &mut [u8],
+        keeps_pages: bool,
+    ) -> io::Result<()> {
+        let file = options().read(true).open(&self.bytes_path)?;
+        let end = offset + buf.len() as u64;
+        let (mut rest, mut scratch) = (buf, Vec::new());
+        for range in ranges {
+            let wanted = range.start.max(end - rest.len() as u64)..range.end.min(end);
+            let n_wanted = wanted.end.saturating_sub(wanted.start) as usize;
+            let (into, behind) = rest.split_at_mut_checked(n_wanted).ok_or_else(damaged)?;
+            rest = behind;
+            if into.len() == range.n_bytes() {
+                self.read_range(&file, range, into)?;
+            } else {
+                scratch.resize(range.n_bytes(), 0);
+                self.read_range(&file, range, &mut scratch)?;
+                let from = (wanted.start - range.start) as usize;
+                let part = scratch.get(from..from + n_wanted).ok_or_else(damaged)?;
+                into.copy_from_slice(part);
+            }
+            if !keeps_pages {
+                let len = NonZeroU64::new(range.end - range.start);
+                let _ = fadvise(&file, range.start, len, Advice::DontNeed);
+            }
+        }
+        if rest.is_empty() { Ok(()) } else { Err(damaged()) }
+    }
+
+    /// Reads one range as a whole and checks it.
+    fn read_range(&self, file: &File, range: &CachedRange, into: &mut [u8]) -> io::Result<()> {
+        file.read_exact_at(into, range.start)?;
+        if self.checksum(range.start, into) == range.sum { Ok(()) } else { Err(damaged()) }
+    }
+
+    /// Depends on the place as well: bytes of elsewhere do not fit.
+    fn checksum(&self, start: u64, bytes: &[u8]) -> u64 {
+        XxHash3_64::oneshot_with_seed(hash::hash(&[self.key, start]), bytes)
+    }
+
+    fn write_ranges(&self, offset: u64, bytes: &[u8]) -> io::Result<Vec<CachedRange>> {
+        let file = options().read(true).write(true).create(true).open(&self.bytes_path)?;
+        file.write_all_at(bytes, offset)?;
+        let (mut rest, mut ranges, mut records) = (bytes, Vec::new(), Vec::new());
+        for cell in cells(offset..offset + bytes.len() as u64) {
+            let piece = rest.split_off(..(cell.end - cell.start) as usize).ok_or_else(damaged)?;
+            let range = self.join(&file, &cell, piece);
+            records.extend(log::encode(self.key, &range));
+            ranges.push(range);
+        }
+        // The bytes are there: only now the log may say so. In one call, so that records of several
+        // processes do not mix.
+        let mut file = options().append(true).create(true).open(&self.log_path)?;
+        if file.write(&records)? == records.len() {
+            Ok(ranges)
+        } else {
+            Err(ErrorKind::StorageFull.into())
+        }
+    }
+
+    /// The range of `bytes` together with those around it in its cell, so that cells which are filled by
+    /// many crops come to have one range.
+    fn join(&self, file: &File, cell: &Range<u64>, bytes: &[u8]) -> CachedRange {
+        let alone =
+            CachedRange { start: cell.start, end: cell.end, sum: self.checksum(cell.start, bytes) };
+        let near = lock_std(&self.known).ranges.touching(cell);
+        let is_outside = |near: &CachedRange| near.start < cell.start || near.end > cell.end;
+        if !near.iter().any(is_outside) {
+            return alone;
+        }
+        let (mut start, mut joined) = (cell.start, bytes.to_vec());
+        for near in near.iter().filter(|near| is_outside(near)) {
+            let mut old = vec![0; near.n_bytes()];
+            if self.read_range(file, near, &mut old).is_err() {
+                continue;
+            }
+            let end = start + joined.len() as u64;
+            if let Some(behind) = end.checked_sub(near.start).and_then(|n| old.get(n as usize..)) {
+                joined.extend(behind);
+            }
+            if let Some(before) = start.checked_sub(near.start).and_then(|n| old.get(..n as usize))
+            {
+                joined.splice(..0, before.iter().copied());
+                start = near.start;
+            }
+        }
+        let end = start + joined.len() as u64;
+        CachedRange { start, end, sum: self.checksum(start, &joined) }
+    }
+
+    /// Removes both files, which are not as the log says, and forgets them.
+    pub(super) fn discard(&self) {
+        let is_lost = !remove(&self.stem);
+        *lock_std(&self.known) = Known { is_lost, ..Known::default() };
+    }
+}
+
+/// How a file is opened: never through a link, which somebody else may have put there, and without
+/// waiting for a pipe. Others cannot read it: it has the shard's bytes.
+fn options() -> OpenOptions {
+    let mut options = File::options();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    options.mode(0o600).custom_flags(flags.bits() as i32);
+    options
+}
+
+fn damaged() -> io::Error {
+    ErrorKind::InvalidData.into()
+}
