@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import time
+import wave
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +30,15 @@ def long(name: str) -> bytes:
         patch.setattr(damaged_files, "N_FRAMES", round(SECONDS * damaged_files.RATE))
         patch.setattr(damaged_files, "made", lambda other: damaged_files.MAKERS[other]())
         return damaged_files.MAKERS[name]()
+
+
+def noise(seconds: float) -> bytes:
+    """A WAV file of 16,000 bytes a second."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setparams((1, 2, 8000, 0, "NONE", ""))
+        out.writeframes(np.random.default_rng(1).bytes(2 * round(seconds * 8000)))
+    return file.getvalue()
 
 
 def write(path: Path, recordings: Sequence[bytes], **options: Any) -> Path:

@@ -428,8 +428,12 @@ def check(
     limits: Limits,
     shard: str | None = None,
     row: int | None = None,
+    learner: tuple[Pipeline, int] | None = None,
 ) -> Checked:
     """Decodes a whole recording, or looks at its checksums alone, and keeps no samples.
+
+    `learner` is the stream that delivered the row, and the number of the shard there: the shard's
+    audio index learns of the recording.
 
     Raises where nothing of it can be decoded, and for `None`, which stands for null. Exceptions
     name `shard` and `row`.

@@ -282,6 +282,11 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         return f"ArrowIterator({self._dataset!r})"
 
 
+def pipeline_of(iterator: ArrowIterator) -> _core.Pipeline | None:
+    """The pipeline of an iterator while it runs, for modules of this package."""
+    return iterator._pipeline  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
 def _is_object(value: Any) -> bool:
     """Whether a value is Python objects, rather than an array of numbers."""
     if isinstance(value, dict):

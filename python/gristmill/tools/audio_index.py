@@ -20,6 +20,7 @@ OnRows = Callable[[int, int], None]
 _READERS = 16
 _BATCH_SIZE = 32
 _CROP_SECONDS = 0.01
+_RATE_HZ = 8000
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ def learn(
             # A crop of next to nothing: to find it the recording is walked, and little is decoded.
             audio=Audio(
                 audio_column(headers, column),
-                sample_rate=None,
+                # Recordings of several rates share a batch.
+                sample_rate=_RATE_HZ,
                 crop=StartCrop(_CROP_SECONDS),
                 strict=False,
             ),

@@ -234,6 +234,13 @@ impl Reason {
         !matches!(self, Self::Cancelled | Self::OutOfMemory { .. } | Self::WrongSlot { .. })
     }
 
+    /// Whether the recording's bytes alone decide it: no limit, nothing that was asked for, and nothing
+    /// that may be different another time.
+    pub fn is_of_bytes(&self) -> bool {
+        self.is_damage()
+            || matches!(self, Self::Empty | Self::UnknownFormat | Self::UnsupportedCodec(_))
+    }
+
     /// Whether something may be left of the recording all the same.
     pub(super) fn is_damage(&self) -> bool {
         matches!(

@@ -20,6 +20,7 @@ use crate::{
     detach::Detach,
     errors::into_py_err,
     options::{AudioOptions, Limits},
+    pipeline::Pipeline,
 };
 
 thread_local! {
@@ -112,9 +113,10 @@ pub(crate) struct Checked {
 }
 
 /// Decodes a whole recording, or looks at its checksums alone, and keeps nothing of it. Exceptions
-/// name the place.
+/// name the place. `learner` is the stream that delivered the row, and the number of its shard there: the
+/// audio index of the shard learns of the recording.
 #[pyfunction]
-#[pyo3(signature = (data, *, decode, limits, shard=None, row=None))]
+#[pyo3(signature = (data, *, decode, limits, shard=None, row=None, learner=None))]
 pub(crate) fn check(
     py: Python<'_>,
     data: Option<PyBackedBytes>,
@@ -122,6 +124,7 @@ pub(crate) fn check(
     limits: &Limits,
     shard: Option<PathBuf>,
     row: Option<u64>,
+    learner: Option<(Py<Pipeline>, u32)>,
 ) -> PyResult<Checked> {
     let (limits, shard) = (limits.parse()?, shard.as_deref().map(shown_path));
     let depth = if decode { Depth::Decode } else { Depth::Checksums };
@@ -139,7 +142,15 @@ pub(crate) fn check(
         let Some(data) = &data else {
             return Err(place(DecodeError { codec: None, reason: Reason::Null }));
         };
-        DECODER.with_borrow_mut(|decoder| decoder.check(data, limits, depth)).map_err(place)
+        DECODER.with_borrow_mut(|decoder| {
+            let Some(((pipeline, number), row)) = learner.as_ref().zip(row) else {
+                return decoder.check(data, limits, depth).map_err(place);
+            };
+            let checked = decoder.check_and_learn(data, limits, depth);
+            let found = checked.as_ref().map(|(_, entry)| entry.as_ref());
+            pipeline.get().learned(*number, row, found);
+            checked.map(|(checked, _)| checked).map_err(place)
+        })
     })?;
     let error = checked.error.map(|error| into_py_err(py, &place(error)).into_value(py).into_any());
     Ok(Checked {

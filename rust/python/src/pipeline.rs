@@ -1,7 +1,7 @@
 //! `gristmill._core.Pipeline`: a running stream of batches.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use gristmill_audio::Codec;
+use gristmill_audio::{Codec, DecodeError, Entry};
 use gristmill_core::{
     batch::{BadRow, Batch, DamagedRow},
     engine::{self, Next, OnError, Remainder, usable_cpus},
@@ -137,6 +137,16 @@ impl Pipeline {
 }
 
 impl Pipeline {
+    /// See the core's. Needs no interpreter.
+    pub(crate) fn learned(
+        &self,
+        shard: u32,
+        row: u64,
+        found: Result<Option<&Entry>, &DecodeError>,
+    ) {
+        self.inner.learned(shard, row, found);
+    }
+
     fn wait(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         loop {
             let next = match py.detach_core(|| self.inner.next(SIGNAL_CHECK))? {

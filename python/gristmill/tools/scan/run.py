@@ -214,7 +214,7 @@ class Scan:
             )
             dataset.set_slice(slice(position, end))
             with contextlib.closing(iter(dataset)) as rows:
-                workers = Workers(rows, job, self._n_threads())
+                workers = Workers(rows, end - position, job, self._n_threads())
                 try:
                     for outcome in workers.results():
                         if outcome is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, cast
@@ -12,6 +12,7 @@ from typing import Any, cast
 from gristmill import _core
 from gristmill.bad_rows.rows import BadRow
 from gristmill.errors import DecodeError, LimitError, SchemaError
+from gristmill.iterator import ArrowIterator, pipeline_of
 from gristmill.report import DecodeReport
 from gristmill.tools.scan.report import Finding
 from gristmill.tools.shards import ShardHeader
@@ -41,9 +42,10 @@ class Job:
     limits: _core.Limits
     recordings: _core.Recordings
 
-    def check(self, element: dict[str, Any]) -> RowOutcome:
-        """Checks a row of encoded audio, as an iterator delivers it."""
-        header, row = self.headers[int(element["shard"])], int(element["row"])
+    def check(self, element: dict[str, Any], pipeline: _core.Pipeline | None) -> RowOutcome:
+        """Checks a row of encoded audio, as an iterator delivers it by its pipeline."""
+        number, row = int(element["shard"]), int(element["row"])
+        header = self.headers[number]
         data, path = self._audio(element[self.column])
         n_bytes = None if data is None else len(data)
 
@@ -64,12 +66,19 @@ class Job:
             missing, damage = report.frames_missing, dict(report.damage)
             return Finding("damaged", bad, report.frames_promised, missing, damage)
 
+        # A recording that is a file of its own has no place in its shard's audio index.
+        learner = None if data is None or pipeline is None else (pipeline, number)
         try:
             if data is None:
                 data = self.recordings.read(path, limits=self.limits, shard=header.path, row=row)
                 n_bytes = len(data)
             found = _core.check(
-                data, decode=self.decode, limits=self.limits, shard=header.path, row=row
+                data,
+                decode=self.decode,
+                limits=self.limits,
+                shard=header.path,
+                row=row,
+                learner=learner,
             )
         except (DecodeError, LimitError) as error:
             return RowOutcome(n_bytes or 0, 0.0, False, finding(error, None))
@@ -93,13 +102,14 @@ class Job:
 
 
 class Workers:
-    """Threads that share an iterator over rows. `results` gives their outcomes, in its order.
+    """Threads that share an iterator over `n_rows` rows. `results` gives their outcomes, in order.
 
     They have ended when `results` has, or soon after `stop`: each finishes its row.
     """
 
-    def __init__(self, rows: Iterator[dict[str, Any]], job: Job, n_threads: int) -> None:
+    def __init__(self, rows: ArrowIterator, n_rows: int, job: Job, n_threads: int) -> None:
         self._rows = rows
+        self._n_rows = n_rows
         self._job = job
         self._lock = threading.Lock()
         self._n_taken = 0
@@ -150,16 +160,18 @@ class Workers:
     def _work(self) -> None:
         try:
             while (taken := self._take()) is not None:
-                number, element = taken
-                self._outcomes.put((number, self._job.check(element)))
+                number, element, pipeline = taken
+                self._outcomes.put((number, self._job.check(element, pipeline)))
         except BaseException as error:  # noqa: BLE001 - raised again by `results`
             self._fail(error)
         finally:
             self._outcomes.put(None)
 
-    def _take(self) -> tuple[int, dict[str, Any]] | None:
+    def _take(self) -> tuple[int, dict[str, Any], _core.Pipeline | None] | None:
         with self._lock:
-            if self._is_ended:
+            # Asked for more, the iterator would end its pipeline, and the others have yet to tell
+            # it what they learn of their rows.
+            if self._is_ended or self._n_taken == self._n_rows:
                 return None
             try:
                 element = next(self._rows)
@@ -168,7 +180,7 @@ class Workers:
                 return None
             number = self._n_taken
             self._n_taken += 1
-            return number, element
+            return number, element, pipeline_of(self._rows)
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:

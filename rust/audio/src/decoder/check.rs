@@ -1,7 +1,7 @@
 //! Whether a recording is whole: all of it decoded and thrown away, or its checksums alone.
 
 use crate::{
-    AudioSpec, DecodeError, Decoder, Limits, Reason,
+    AudioSpec, DecodeError, Decoder, Entry, Limits, Reason,
     decoder::plan::{AudioInfo, Plan},
     report::{Damage, DecodeReport},
     sink::Sink,
@@ -44,14 +44,46 @@ impl Decoder {
         limits: Limits,
         depth: Depth,
     ) -> Result<Checked, DecodeError> {
+        self.check_with(bytes, limits, depth, &mut |decoder, spec| decoder.plan(bytes, spec, 0))
+    }
+
+    /// The same as [`Self::check`], with the recording's entry, as [`Self::plan_and_learn`] gives it.
+    ///
+    /// # Errors
+    /// Those of [`Self::check`].
+    pub fn check_and_learn(
+        &mut self,
+        bytes: &[u8],
+        limits: Limits,
+        depth: Depth,
+    ) -> Result<(Checked, Option<Entry>), DecodeError> {
+        let mut learned = None;
+        let mut plan = |decoder: &mut Self, spec: &AudioSpec| {
+            let (plan, entry) = decoder.plan_and_learn(bytes, spec, 0)?;
+            learned = entry;
+            Ok(plan)
+        };
+        let checked = self.check_with(bytes, limits, depth, &mut plan)?;
+        Ok((checked, learned))
+    }
+
+    fn check_with(
+        &mut self,
+        bytes: &[u8],
+        limits: Limits,
+        depth: Depth,
+        plan: &mut dyn FnMut(&mut Self, &AudioSpec) -> Result<Plan, DecodeError>,
+    ) -> Result<Checked, DecodeError> {
         let strict = AudioSpec { limits: limits.keeping_nothing(), ..AudioSpec::WHOLE };
-        let error = match self.examine(bytes, &strict, depth) {
+        let planned = plan(self, &strict);
+        let error = match planned.and_then(|plan| self.examine(bytes, &plan, depth)) {
             Ok((info, report)) => return Ok(Checked { info, report, error: None }),
             Err(error) if error.reason.is_damage() => error,
             Err(error) => return Err(error),
         };
         let lenient = AudioSpec { strict: false, ..strict };
-        match self.examine(bytes, &lenient, depth) {
+        let planned = plan(self, &lenient);
+        match planned.and_then(|plan| self.examine(bytes, &plan, depth)) {
             Ok((info, report)) => Ok(Checked { info, report, error: Some(error) }),
             // What was wrong at first says more than what is wrong with the rest.
             Err(other) => Err(if other.reason.is_damage() { error } else { other }),
@@ -61,14 +93,13 @@ impl Decoder {
     fn examine(
         &mut self,
         bytes: &[u8],
-        spec: &AudioSpec,
+        plan: &Plan,
         depth: Depth,
     ) -> Result<(AudioInfo, DecodeReport), DecodeError> {
-        let plan = self.plan(bytes, spec, 0)?;
         self.cancel.begin(plan.time_left);
         let report = self.contained(|decoder| match depth {
-            Depth::Checksums => decoder.verify(bytes, &plan),
-            Depth::Decode => decoder.discard(bytes, &plan),
+            Depth::Checksums => decoder.verify(bytes, plan),
+            Depth::Decode => decoder.discard(bytes, plan),
         });
         report.map(|report| (plan.info, report)).map_err(|reason| reason.of(plan.info.codec))
     }

@@ -26,7 +26,7 @@ use crate::{
     sync::lock_std,
     threads,
 };
-use gristmill_audio::{AudioSpec, Decoder, Entry, PartPlan};
+use gristmill_audio::{AudioSpec, DecodeError, Decoder, Entry, PartPlan};
 
 /// Entries of another version are made anew. Counts up when the decoder finds more than it did, so that
 /// recordings are looked at again.
@@ -141,15 +141,20 @@ impl AudioIndexes {
         plan
     }
 
-    /// Adds what was learned of the recording that begins at this byte of a shard; `None` where it
-    /// can only be read whole.
+    /// Adds what planning the recording that begins at this byte of a shard has found. Without an entry,
+    /// and where its bytes are nothing that can be planned, it is remembered that it must be read whole.
     pub(super) fn learned(
         &self,
         context: &Arc<Context>,
         shard: u32,
         start: u64,
-        entry: Option<&Entry>,
+        found: Result<Option<&Entry>, &DecodeError>,
     ) {
+        let entry = match found {
+            Ok(entry) => entry,
+            Err(error) if error.reason.is_of_bytes() => None,
+            Err(_) => return,
+        };
         let Some(mut of) = self.shard(context, shard).filter(|of| of.state == State::Loaded) else {
             return;
         };

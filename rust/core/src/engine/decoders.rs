@@ -215,10 +215,11 @@ impl RowDecoder {
         row: &EncodedRow,
     ) -> Result<Plan> {
         let Some(start) = row.learns else { return Ok(decoder.plan(bytes, spec, draw)?) };
-        let (plan, entry) = decoder.plan_and_learn(bytes, spec, draw)?;
+        let planned = decoder.plan_and_learn(bytes, spec, draw);
+        let found = planned.as_ref().map(|(_, entry)| entry.as_ref());
         let shard = row.attempt.step.row.shard;
-        self.context.audio_index.learned(&self.context, shard, start, entry.as_ref());
-        Ok(plan)
+        self.context.audio_index.learned(&self.context, shard, start, found);
+        Ok(planned?.0)
     }
 }
 

@@ -71,7 +71,7 @@ pub use crate::threads::{parallel_for_each, usable_cpus};
 
 use self::{
     assembler::Assembler,
-    audio_index::AudioIndexes,
+    audio_index::{AudioIndexes, Known},
     block_cache::BlockCache,
     context::{Context, StreamContext},
     decode_work::Decoders,
@@ -91,7 +91,7 @@ use crate::{
     store::DescriptorCache,
     sync::lock_std,
 };
-use gristmill_audio::warm_up;
+use gristmill_audio::{DecodeError, Entry, warm_up};
 
 /// Reading threads that a process may have even if no single iterator asks for as many.
 const MIN_READERS: usize = 8;
@@ -282,6 +282,26 @@ impl Pipeline {
     /// have.
     pub fn wait_open(&self, timeout: Duration) -> bool {
         self.context.queue.wait_begun(timeout)
+    }
+
+    /// Adds what planning a recording has found ([`Decoder::plan_and_learn`]) to the audio index of its
+    /// shard, unless that knows the recording. For streams that deliver recordings encoded, of a row
+    /// that was delivered: of its first column of recordings.
+    ///
+    /// [`Decoder::plan_and_learn`]: gristmill_audio::Decoder::plan_and_learn
+    pub fn learned(
+        &self,
+        shard: u32,
+        row: u64,
+        found: std::result::Result<Option<&Entry>, &DecodeError>,
+    ) {
+        let context = &self.context.context;
+        let dataset = context.dataset.get().filter(|_| self.pid == process::id());
+        let Some(dataset) = dataset.filter(|_| !context.is_closed()) else { return };
+        let Some(range) = self.readers.find_range(dataset, shard, row) else { return };
+        if let Known::Unseen = context.audio_index.find(context, shard, &range) {
+            context.audio_index.learned(context, shard, range.start, found);
+        }
     }
 
     /// Requests to the storage so far, and their bytes.

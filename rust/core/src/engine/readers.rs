@@ -1,6 +1,7 @@
 //! The reading threads' work for a stream: opening its shards, then claiming and reading rows.
 
 use std::{
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,6 +15,7 @@ use super::{
     context::{Context, StreamContext},
     dataset::Dataset,
     decoders::DecodedRow,
+    load_cache::Lookup,
     options::Remainder,
     pool::{TIME_SLICE, Work},
     queue::{Grant, Limits},
@@ -25,7 +27,7 @@ use crate::{
     batch::Row,
     error::{Error, ErrorKind, Result},
     memory::{AlignedBuf, Lease, Permit},
-    shard::open_files,
+    shard::{Blob, open_files},
 };
 
 /// The files of the shards of the first rows are opened at the start, before they are read: of at
@@ -95,6 +97,17 @@ impl Readers {
     /// `(hits, loads, bytes now)` of tables.
     pub(super) fn table_counts(&self) -> (u64, u64, usize) {
         self.reader.tables.counts()
+    }
+
+    /// Where the recording of a row lies in its shard: the value of the first column that is read row by
+    /// row. `None` where it is nowhere by itself, and once the table that tells is no longer cached.
+    pub(super) fn find_range(&self, dataset: &Dataset, shard: u32, row: u64) -> Option<Range<u64>> {
+        let (batch, table_row) = dataset.shards.get(shard as usize)?.locate(row)?;
+        let Lookup::Loaded(table) = self.reader.tables.find((shard, batch)) else { return None };
+        match table.blob(0, table_row)? {
+            Blob::Range(range) => Some(range),
+            Blob::Bytes(_) => None,
+        }
     }
 
     /// Opens the shards, and begins the stream.
