@@ -1,17 +1,16 @@
 //! What a stream knows of its recordings before they are read: their entries in the shards' audio
 //! indexes, and those that it learns.
 //!
-//! An index is loaded with the first row of its shard. A row that is read whole leaves its entry; now
+//! An index is loaded with the first row of its shard, and may give way to others' ([`index_room`]). A row that is read whole leaves its entry; now
 //! and then, and when the stream is closed, what was learned is kept for the next one. Only the order of
 //! reads depends on any of this, never what is delivered.
+//!
+//! [`index_room`]: super::index_room
 
 use std::{
     collections::VecDeque,
     ops::Range,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, OnceLock},
 };
 
 #[cfg(feature = "shuttle")]
@@ -19,7 +18,7 @@ use shuttle::thread::JoinHandle;
 #[cfg(not(feature = "shuttle"))]
 use std::thread::JoinHandle;
 
-use super::{context::Context, dataset::Dataset, options::Options};
+use super::{context::Context, dataset::Dataset, index_room::IndexRoom, options::Options};
 use crate::{
     memory::{Account, Permit},
     shard::{AudioEntry, AudioIndex, IndexDir, Shard},
@@ -36,16 +35,18 @@ const VERSION: u64 = 1;
 /// index finds no room are read whole.
 const SHARE: usize = 16;
 
+/// The part of that room that is kept free for what is learned, as a divisor.
+const FREE_SHARE: usize = 8;
+
 /// An index is kept once it has this many new entries, and half as many new ones as old ones: so an
 /// entry is written about three times, however large the shard.
 const MIN_NEW: usize = 16;
 
 /// The audio indexes of a stream's shards.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct AudioIndexes {
     is_on: bool,
-    limit: usize,
-    n_bytes: AtomicUsize,
+    room: IndexRoom,
     /// By the shard's number.
     shards: OnceLock<Vec<Mutex<ShardIndex>>>,
     writer: Mutex<Writer>,
@@ -71,7 +72,9 @@ enum State {
     #[default]
     Unknown,
     Loaded,
-    /// The shard can have none, or there is no room for it.
+    /// There was no room for its bytes, so many.
+    Crowded(usize),
+    /// The shard can have none.
     Off,
 }
 
@@ -100,17 +103,21 @@ impl AudioIndexes {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             is_on: options.audio_index && options.index_dir != IndexDir::Nowhere,
-            limit: options.memory_budget / SHARE,
-            ..Self::default()
+            room: IndexRoom::new(options.memory_budget / SHARE),
+            shards: OnceLock::new(),
+            writer: Mutex::default(),
+            planners: Mutex::default(),
         }
     }
 
     /// What is known of the recording in this range of a shard.
     ///
     /// Blocks for a small read where it is the first of its shard.
-    pub(super) fn find(&self, context: &Context, shard: u32, range: &Range<u64>) -> Known {
+    pub(super) fn find(&self, context: &Arc<Context>, shard: u32, range: &Range<u64>) -> Known {
         let Some(mut of) = self.shard(context, shard) else { return Known::Nothing };
-        if of.state == State::Off {
+        let is_loaded = of.state == State::Loaded;
+        self.room.looked_up(is_loaded.then_some(shard));
+        if !is_loaded {
             return Known::Nothing;
         }
         let Some(AudioEntry { bytes, headers }) = of.index.get(range.start) else {
@@ -122,12 +129,17 @@ impl AudioIndexes {
         if let Some(entry) = sound(AudioEntry { bytes, headers }, range) {
             return Known::Entry(Box::new(entry));
         }
-        of.index.remove(range.start);
+        self.change(&mut of, context, |index| index.remove(range.start));
         Known::Unseen
     }
 
     /// Whether a part of the recording in this range of a shard may be read instead of all of it.
-    pub(super) fn may_have_parts(&self, context: &Context, shard: u32, range: &Range<u64>) -> bool {
+    pub(super) fn may_have_parts(
+        &self,
+        context: &Arc<Context>,
+        shard: u32,
+        range: &Range<u64>,
+    ) -> bool {
         let of = self.shard(context, shard);
         let entry = of.as_ref().and_then(|of| of.index.get(range.start));
         entry.is_some_and(|entry| !entry.bytes.is_empty())
@@ -160,62 +172,111 @@ impl AudioIndexes {
         };
         let bytes = entry.map(Entry::to_bytes).unwrap_or_default();
         let headers = entry.map_or(&[][..], Entry::headers);
-        let before = of.index.n_bytes();
-        if self.n_bytes.load(Relaxed) > self.limit
-            || !of.index.add(start, AudioEntry { bytes: &bytes, headers })
-        {
+        let entry = AudioEntry { bytes: &bytes, headers };
+        if !self.room.has(0) || !self.change(&mut of, context, |index| index.add(start, entry)) {
             return;
         }
-        self.n_bytes.fetch_add(of.index.n_bytes() - before, Relaxed);
-        of.count_bytes(&context.account);
         of.n_new += 1;
         // A third of all is half of the others.
-        if of.n_new >= MIN_NEW.max(of.index.len() / 3) && !of.is_due {
-            of.is_due = true;
-            drop(of);
+        let is_due = of.n_new >= MIN_NEW.max(of.index.len() / 3) && !of.is_due;
+        of.is_due |= is_due;
+        drop(of);
+        if is_due {
             self.keep_soon(context, shard as usize);
         }
+        self.make_room(context, self.room.limit() / FREE_SHARE);
     }
 
     /// Forgets an entry whose part was not what it should be: the recording is read whole from now on.
-    pub(super) fn forget(&self, context: &Context, shard: u32, start: u64) {
+    pub(super) fn forget(&self, context: &Arc<Context>, shard: u32, start: u64) {
         if let Some(mut of) = self.shard(context, shard).filter(|of| of.state == State::Loaded) {
-            of.index.remove(start);
-            of.index.add(start, AudioEntry { bytes: &[], headers: &[] });
+            self.change(&mut of, context, |index| {
+                index.remove(start);
+                index.add(start, AudioEntry { bytes: &[], headers: &[] })
+            });
             of.n_new += 1;
         }
+    }
+
+    /// Changes an index, and counts its bytes.
+    fn change<T>(
+        &self,
+        of: &mut ShardIndex,
+        context: &Context,
+        change: impl FnOnce(&mut AudioIndex) -> T,
+    ) -> T {
+        let before = of.index.n_bytes();
+        let result = change(&mut of.index);
+        self.room.give_back(before);
+        self.room.grow(of.index.n_bytes());
+        of.count_bytes(&context.account);
+        result
     }
 
     /// The index of a shard, loaded; `None` where there are none.
     fn shard<'a>(
         &'a self,
-        context: &Context,
+        context: &Arc<Context>,
         number: u32,
     ) -> Option<std::sync::MutexGuard<'a, ShardIndex>> {
         let dataset = context.dataset.get().filter(|_| self.is_on)?;
         let shards =
             self.shards.get_or_init(|| dataset.shards.iter().map(|_| Mutex::default()).collect());
         let mut of = lock_std(shards.get(number as usize)?);
-        if of.state == State::Unknown {
-            self.load(&mut of, dataset.shards.get(number as usize)?, &context.account);
+        let loads = match of.state {
+            State::Unknown => true,
+            State::Crowded(n_bytes) => self.make_room(context, n_bytes),
+            State::Loaded | State::Off => false,
+        };
+        if loads {
+            self.load(&mut of, context, dataset.shards.get(number as usize)?);
         }
         Some(of)
     }
 
-    fn load(&self, of: &mut ShardIndex, shard: &Shard, account: &Arc<Account>) {
+    fn load(&self, of: &mut ShardIndex, context: &Arc<Context>, shard: &Shard) {
         of.state = State::Off;
         // One that may still change is known by nothing that would change with it.
         if shard.version_key().is_none() {
             return;
         }
         let index = load(shard);
-        let n_bytes = self.n_bytes.fetch_add(index.n_bytes(), Relaxed) + index.n_bytes();
-        if n_bytes > self.limit {
-            self.n_bytes.fetch_sub(index.n_bytes(), Relaxed);
-            return;
+        let n_bytes = index.n_bytes();
+        if self.make_room(context, n_bytes) && self.room.take(n_bytes) {
+            (of.state, of.index) = (State::Loaded, index);
+            of.count_bytes(&context.account);
+        } else if n_bytes <= self.room.limit() {
+            of.state = State::Crowded(n_bytes);
         }
-        (of.state, of.index) = (State::Loaded, index);
-        of.count_bytes(account);
+    }
+
+    /// Makes room for so many bytes, as far as others' indexes can give way. Returns whether there is room.
+    ///
+    /// One that has something new is kept first, which nobody waits for.
+    fn make_room(&self, context: &Arc<Context>, n_bytes: usize) -> bool {
+        while !self.room.has(n_bytes) {
+            let oldest = self.room.oldest().filter(|_| n_bytes <= self.room.limit());
+            let Some((number, n_lookups)) = oldest else { return false };
+            let of = self.shards.get().and_then(|shards| shards.get(number as usize));
+            // A thread that holds it needs it; and it may wait for the one that the caller holds.
+            let Some(mut of) = of.and_then(|of| of.try_lock().ok()) else { return false };
+            if n_lookups <= of.index.len() as u64 {
+                return false;
+            }
+            if of.n_new > 0 {
+                let is_due = std::mem::replace(&mut of.is_due, true);
+                drop(of);
+                if !is_due {
+                    self.keep_soon(context, number as usize);
+                }
+                return false;
+            }
+            self.room.removed(number);
+            let freed = of.index.n_bytes();
+            *of = ShardIndex { state: State::Crowded(freed), ..ShardIndex::default() };
+            self.room.give_back(freed);
+        }
+        true
     }
 
     /// Has a thread keep the index of this shard.

@@ -23,6 +23,7 @@ mod decoders;
 #[cfg_attr(not(feature = "bench"), allow(dead_code, unreachable_pub))] // then only for its test
 mod drive;
 mod element_spec;
+mod index_room;
 mod joined_columns;
 mod load_cache;
 mod options;
