@@ -193,6 +193,23 @@ def test_damage_is_told_as_without_an_index(tmp_path: Path, name: str, strict: b
     crops_with_and_without(path, tmp_path / "own", audio, epochs=2)
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_damage_outside_of_a_crop_is_told_of_each_crop(tmp_path: Path, *, strict: bool) -> None:
+    """What the walk saw behind the crop, at the far end of the recording."""
+    sound, torn = long("MP3 without a count"), long("Ogg Vorbis")
+    cut, torn = sound[:-100], torn[: -len(torn) // 50]
+    path = write(tmp_path / "rows.arrow", [sound, cut, torn], batch_rows=1)
+    audio = gm.Audio(crop=gm.StartCrop(1), strict=strict)
+    found = crops_with_and_without(path, tmp_path / "own", audio, on_error="mask", batch_size=None)
+    assert [row.row for row in found.bad] == ([2] if strict else [])
+    told = {row.row: dict(row.report.damage) for row in found.damaged}
+    # It ends inside a frame, which is told of a crop that is read without that end.
+    assert told.pop(1) == {"partial_frame": 1}
+    assert bool(told.get(2)) is not strict
+    n_bytes = [len(data) for data in (sound, cut, torn)]
+    assert n_bytes[2] < found.n_bytes < n_bytes[2] + 0.2 * sum(n_bytes[:2])
+
+
 def test_limits_hold_for_what_is_known(folder: Path, tmp_path: Path) -> None:
     path = folder / "WAV.arrow"
     run(path, gm.Audio(crop=CROP), tmp_path)

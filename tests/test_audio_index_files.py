@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gristmill as gm
-from audio_index_runs import Run, long, run, settled, write
+from audio_index_runs import Run, long, noise, run, settled, write
 
 AUDIO = gm.Audio(crop=gm.RandomCrop(2))
 NAMES = ("WAV", "FLAC", "MP3", "Ogg Vorbis", "Ogg Opus", "AAC in MP4")
@@ -131,6 +133,68 @@ def test_what_cannot_be_written_is_no_error(shard: Path, own: Path, what: str) -
         crops(shard, own).assert_same(plain)
 
 
+def full_tmpfs(folder: Path) -> Iterator[Callable[[], None]]:
+    """Makes the folder a disk of a few pages, all of which are taken; what it gives frees them."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small disk")
+    try:
+        filler = folder / "filler"
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, os.statvfs(folder).f_bfree * 4096)
+        assert os.statvfs(folder).f_bfree == 0
+        yield filler.unlink
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full(shard: Path, own: Path) -> None:
+    plain = crops(shard, None)
+    with contextlib.contextmanager(full_tmpfs)(own) as free:
+        for _ in range(2):
+            crops(shard, own).assert_same(plain)
+            assert [path.name for path in own.iterdir()] == ["filler"], "nothing half written"
+        report = gm.build_indexes(shard, read=gm.ReadOptions(index_dir=own), audio=True)
+        assert report.audio is not None
+        assert (report.not_written, report.audio.known) == (1, 0)
+        free()
+        crops(shard, own).assert_same(plain)
+        assert crops(shard, own).n_bytes < 0.5 * plain.n_bytes
+
+
+LIMITED = """
+import resource, sys
+import audio_index_runs
+import gristmill as gm
+
+shard, own, n_bytes = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(n_bytes), int(n_bytes)))
+crop = gm.Audio(crop=gm.RandomCrop(2))
+found = audio_index_runs.run(shard, crop, own, shuffle=gm.Shuffle(3), epochs=2)
+print(len(found.audio), found.error)
+"""
+
+
+def test_a_file_that_may_not_grow(shard: Path, own: Path) -> None:
+    """Of each size of the index: what was written of it is removed."""
+    crops(shard, own)
+    n_bytes = file_of(own).stat().st_size
+    before = {path.name: path.read_bytes() for path in own.iterdir()}
+    for limit in (0, 1, n_bytes // 2, n_bytes - 1, n_bytes):
+        file_of(own).unlink()
+        command = [sys.executable, "-c", LIMITED, shard, own, str(limit)]
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        )
+        assert done.stdout == "12 None\n", done.stderr
+        after = {path.name: path.read_bytes() for path in own.iterdir()}
+        assert len(after) == (2 if limit >= n_bytes else 1)
+        if limit < n_bytes:
+            crops(shard, own)
+        assert {path.name: path.read_bytes() for path in own.iterdir()} == before
+
+
 LEARN = """
 import sys
 import gristmill as gm
@@ -147,6 +211,44 @@ for n, _ in enumerate(it):
         it.close()
         it = iter(ds)
 """
+
+
+EPOCH = """
+import sys
+import gristmill as gm
+
+read = gm.ReadOptions(index_dir=sys.argv[2], num_threads=1)
+sys.stdin.readline()
+ds = gm.ArrowIterDataset(
+    sys.argv[1], columns=["audio"], audio=gm.Audio(crop=gm.RandomCrop(0.5)),
+    shuffle=gm.Shuffle(int(sys.argv[3])), read=read,
+)
+print(len(list(ds)))
+"""
+
+
+def test_eight_processes_learn_one_index_at_once(tmp_path: Path, own: Path) -> None:
+    shard = write(tmp_path / "rows.arrow", [noise(4.1 + k / 50) for k in range(60)])
+    learners = [
+        subprocess.Popen(
+            [sys.executable, "-c", EPOCH, shard, own, str(k)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for k in range(8)
+    ]
+    for learner in learners:
+        assert learner.stdin is not None
+        learner.stdin.write("go\n")
+        learner.stdin.flush()
+    assert [learner.communicate()[0] for learner in learners] == ["60\n"] * 8
+    together = file_of(own).read_bytes()
+    assert len(list(own.iterdir())) == 2, "the sidecar and the index, and no temporary file"
+    # Each of them knows all rows by now, and the file does not depend on who wrote it last.
+    alone = tmp_path / "alone"
+    run(shard, gm.Audio(crop=gm.RandomCrop(0.5)), alone)
+    assert file_of(alone).read_bytes() == together
 
 
 def test_processes_that_are_killed_leave_a_file_that_is_whole(tmp_path: Path, own: Path) -> None:
