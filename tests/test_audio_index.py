@@ -220,6 +220,33 @@ def test_limits_hold_for_what_is_known(folder: Path, tmp_path: Path) -> None:
         assert not np.any(found.audio)
 
 
+def test_statistics_tell_what_was_read_and_what_an_index_would_have_spared(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = folder / "WAV.arrow"
+
+    def epoch(**read: Any) -> gm.Stats:
+        options = gm.ReadOptions(index_dir=tmp_path, **read)
+        it = iter(gm.ArrowIterDataset(path, columns=[], audio=gm.Audio(crop=CROP), read=options))
+        assert len(list(it)) == 2
+        it.close()
+        return it.stats()
+
+    n_bytes = 2 * len(long("WAV"))
+    off, first, second = epoch(audio_index=False), epoch(), epoch()
+    for whole in (off, first):
+        assert whole.storage.bytes >= n_bytes
+        # All but 2 s of each 30.05.
+        spared = n_bytes * (1 - 2 / 30.05)
+        assert whole.storage.spare_bytes == pytest.approx(spared, rel=0.01)
+    assert [s.settings.audio_index for s in (off, first)] == [False, True]
+    assert second.storage.spare_bytes == 0
+    assert second.storage.bytes < 0.2 * first.storage.bytes
+    assert second.storage.bytes == sum(shard.bytes for shard in second.shards)
+    nowhere = gm.ArrowIterDataset(path, read=gm.ReadOptions(index_dir=None))
+    assert not iter(nowhere).stats().settings.audio_index
+
+
 def test_it_can_be_turned_off(folder: Path, tmp_path: Path) -> None:
     read = gm.ReadOptions(index_dir=tmp_path, audio_index=False)
     list(gm.ArrowIterDataset(folder / "WAV.arrow", audio=gm.Audio(crop=CROP), read=read))

@@ -151,6 +151,18 @@ def test_why_8_workers_are_slower_than_4() -> None:
     assert "slower" not in fine
 
 
+def test_what_audio_indexes_would_spare_is_said_where_storage_is_the_limit() -> None:
+    of_crops = replace(measured(), spare_share=0.85)
+    told = text(conclude(of_crops, 64, 0.1))
+    assert "Crops need about 15% of their rows' bytes" in told
+    rows = of_crops.storage_rows_per_second
+    assert (
+        f"gristmill index --audio ahead of it: then storage gives up to {rows / 0.15:,.0f} " in told
+    )
+    assert "--audio" not in text(conclude(replace(of_crops, spare_share=0.2), 64, 0.1))
+    assert "--audio" not in text(conclude(of_crops, 64, 1.0)), "the step is the limit"
+
+
 def test_what_was_not_measured_is_said() -> None:
     warm = conclude(measured(cold=0.1), 64, 0.1)
     assert "came from this machine's page cache" in text(warm)

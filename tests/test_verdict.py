@@ -203,6 +203,26 @@ def test_every_case_can_come() -> None:
     assert {case for _, case in marks[0].args[1]} == {case.value for case in gm.Case}
 
 
+@pytest.mark.parametrize("storage", [LATENCY, BANDWIDTH], ids=["latency", "bandwidth"])
+def test_bytes_around_crops_are_told_where_storage_is_the_limit(storage: StorageStats) -> None:
+    plain = decide(stats(reading=0.9, storage=storage))
+    few = decide(stats(reading=0.9, storage=replace(storage, spare_bytes=29 * 10**6)))
+    assert few == plain
+    many = replace(storage, spare_bytes=81 * 10**6)
+    found = decide(stats(reading=0.9, storage=many))
+    assert found.case is plain.case
+    assert found.text == (
+        f"{plain.text} 81% of the bytes lie around the crops, in recordings that no audio index "
+        "knows yet: make it ahead of time with gristmill index --audio SHARDS."
+    )
+    assert found.figures == {**plain.figures, "spare_share": 0.81}
+    assert found.advice[1:] == plain.advice
+    off = decide(stats(reading=0.9, storage=many, audio_index=False))
+    assert "knows: try ReadOptions(audio_index=True)" in off.text
+    # Elsewhere it would not help.
+    assert "crops" not in decide(stats(decoding=0.9, storage=many)).text
+
+
 def to(found: gm.Verdict, option: str) -> Any:
     return next(advice.to for advice in found.advice if advice.option == option)
 
@@ -230,6 +250,9 @@ def test_the_advice_is_enough_and_no_more() -> None:
     assert to(decide(stats(reading=0.9, storage=LATENCY, waiting=0.95)), "num_requests") == 40
     many = decide(stats(reading=0.9, storage=LATENCY, num_requests=100))
     assert to(many, "num_requests") == MOST_READERS
+    spared = replace(BANDWIDTH, spare_bytes=80_000_000)
+    off = decide(stats(reading=0.9, storage=spared, audio_index=False))
+    assert to(off, "audio_index") is True
     assert to(decide(stats(budget=0.9)), "memory_budget") == 2**32
     assert to(decide(stats(look_ahead=0.9, prefetch_batches=1)), "prefetch_batches") == 4
     assert to(decide(stats(decoding=0.9, usable_cpus=1)), "cpus") == 2

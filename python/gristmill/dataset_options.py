@@ -151,6 +151,7 @@ class DatasetOptions:
             object_columns=tuple(name for name, is_object in own.items() if is_object),
             machine_cpus=os.cpu_count() or 1,
             is_worker=multiprocessing.parent_process() is not None,
+            audio_index=self.read.audio_index and self.read.resolved_index_dir is not None,
         )
         return replace(stats, settings=settings)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import PurePath
 from statistics import median
 
@@ -13,6 +14,7 @@ from gristmill.metrics.measures import (
     MOST_READERS,
     SLOW_REQUESTS,
     SMALL_REQUEST_BYTES,
+    SPARED,
     TWICE,
     burst_rows,
     decoders_taken,
@@ -147,9 +149,30 @@ def _storage(stats: Stats, share: float) -> Verdict:
         )
         why = "each reader has one request under way"
         advice = (Advice("num_requests", n, to, why), near)
-        return Verdict(Case.STORAGE_LATENCY, text, figures, advice)
+        return _with_index(Verdict(Case.STORAGE_LATENCY, text, figures, advice), stats)
     text = (
         f"The storage's bandwidth is the limit: {mb_text(speed)}/s arrive, and {doing}. More "
         "threads would not help; a copy of the shards on local disk would."
     )
-    return Verdict(Case.STORAGE_BANDWIDTH, text, figures, (near,))
+    return _with_index(Verdict(Case.STORAGE_BANDWIDTH, text, figures, (near,)), stats)
+
+
+def _with_index(verdict: Verdict, stats: Stats) -> Verdict:
+    """The verdict, with what audio indexes would spare, if that is much."""
+    share = share_of(stats.storage.spare_bytes, stats.storage.bytes)
+    if share < SPARED:
+        return verdict
+    lie = f"{share:.0%} of the bytes lie around the crops, in recordings that no audio index knows"
+    if stats.settings.audio_index:
+        text = f"{lie} yet: make it ahead of time with gristmill index --audio SHARDS."
+        advice = Advice("files", None, None, "gristmill index --audio spares what is no crop")
+    else:
+        text = f"{lie}: try ReadOptions(audio_index=True), and an index_dir to keep it in."
+        why = "recordings that were read before are not read whole again"
+        advice = Advice("audio_index", False, True, why)
+    return replace(
+        verdict,
+        text=f"{verdict.text} {text}",
+        figures={**verdict.figures, "spare_share": share},
+        advice=(advice, *verdict.advice),
+    )

@@ -77,6 +77,8 @@ class StorageStats:
             a least-squares fit of a request's time over the bytes that all readers have in flight,
             since these share the bandwidth. `None` while requests are few or all alike.
         seconds_per_byte: The inverse of the bandwidth, from the same fit.
+        spare_bytes: Bytes around crops, in recordings that were read whole because no audio index
+            knew them; by their lengths, since only an index tells what exactly it spares.
     """
 
     requests: int = 0
@@ -84,6 +86,7 @@ class StorageStats:
     busy_seconds: float = 0.0
     latency_seconds: float | None = None
     seconds_per_byte: float | None = None
+    spare_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -283,6 +286,7 @@ class Settings:
         machine_cpus: CPUs of the machine.
         usable_cpus: CPUs that this process may use, by affinity and cgroup quota.
         is_worker: Whether this is a worker process, such as those of `mp_prefetch`.
+        audio_index: Whether audio indexes are used, and there is a folder for them.
     """
 
     num_threads: int = 0
@@ -296,6 +300,7 @@ class Settings:
     machine_cpus: int = 1
     usable_cpus: int = 1
     is_worker: bool = False
+    audio_index: bool = True
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, stats: &Snapshot) -> PyResult<Boun
             busy_seconds: seconds(storage.busy),
             latency_seconds: storage.latency.map(seconds),
             seconds_per_byte: storage.seconds_per_byte,
+            spare_bytes: storage.spare_bytes,
         })?,
         caches: make!(CACHES {
             py,

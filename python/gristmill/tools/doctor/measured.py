@@ -21,6 +21,8 @@ class Measured:
         decodes: In threads of one process, from memory.
         workers: Processes of one thread each that read and decode, as Grain's workers do.
         pipeline_rows_per_second: Of one process with native threads, on the same shards.
+        spare_share: The part of the rows' bytes that lies around their crops, and that audio
+            indexes would spare; 0 to 1.
     """
 
     machine: Machine
@@ -31,6 +33,7 @@ class Measured:
     decodes: tuple[DecodeTrial, ...]
     workers: tuple[DecodeTrial, ...]
     pipeline_rows_per_second: float
+    spare_share: float = 0.0
 
     @property
     def by_threads(self) -> dict[int, float]:

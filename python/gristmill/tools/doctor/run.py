@@ -27,6 +27,9 @@ _SAMPLE_ROWS = 48
 _BATCH_SIZE = 16
 """Of the native threads' batches, which small ones do not slow down."""
 _MOST_SAMPLE_BYTES = 64 << 20
+_LEAST_INDEXED_BYTES = 64 << 10
+_MOST_INDEXED_SHARE = 0.6
+"""Smaller recordings, and those of which a crop needs more, are read whole in any case."""
 _SHORTEST_SECONDS = 0.1
 """Of one measurement: less is noise."""
 
@@ -131,6 +134,10 @@ def diagnose(
         decodes=tuple(decodes),
         workers=tuple(workers),
         pipeline_rows_per_second=crops.rows / crops.seconds,
+        # Of recordings that lie in the shards by themselves.
+        spare_share=0.0
+        if job.root is not None or any(header.compression for header in headers)
+        else _spare_share(rows, job.crop_seconds),
     )
     return Diagnosis(
         rows=sum(header.rows for header in headers),
@@ -153,6 +160,16 @@ def _thread_counts(cpus: int) -> list[int]:
     while 2 * counts[-1] < cpus:
         counts.append(2 * counts[-1])
     return counts if cpus == 1 else [*counts, cpus]
+
+
+def _spare_share(rows: Sequence[tuple[bytes, AudioInfo]], crop_seconds: float) -> float:
+    """The part of these rows' bytes that lies around a crop, where it is worth reading it alone."""
+    spared = 0.0
+    for data, info in rows:
+        share = crop_seconds / max(info.duration, crop_seconds)
+        if len(data) >= _LEAST_INDEXED_BYTES and share <= _MOST_INDEXED_SHARE:
+            spared += (1 - share) * len(data)
+    return spared / max(sum(len(data) for data, _ in rows), 1)
 
 
 def _within(rows: Sequence[tuple[bytes, AudioInfo]]) -> list[tuple[bytes, float]]:

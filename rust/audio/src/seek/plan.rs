@@ -42,6 +42,20 @@ impl PartPlan {
     }
 }
 
+impl Plan {
+    /// About how many bytes of a recording of `n_bytes` a part of it would spare, by the lengths alone: 0
+    /// where the recording would be read whole in any case.
+    pub fn spared_bytes(&self, n_bytes: u64) -> u64 {
+        let window = &self.frames.input;
+        let n_wanted = window.end.saturating_sub(window.start);
+        let share = n_wanted as f64 / self.info.n_frames.max(1) as f64;
+        if n_bytes < MIN_BYTES || share > MAX_SHARE {
+            return 0;
+        }
+        ((1.0 - share) * n_bytes as f64) as u64
+    }
+}
+
 impl Entry {
     /// What [`Decoder::length`] would say of the recording; `None` where only the recording tells.
     pub fn length(&self, spec: &AudioSpec) -> Option<AudioInfo> {

@@ -91,6 +91,8 @@ struct Writer {
 /// What is known of a recording.
 #[derive(Debug)]
 pub(super) enum Known {
+    /// There is no index here that could tell.
+    Hidden,
     /// It is to be read whole, and nothing to be learned of it.
     Nothing,
     /// It was not looked at: what is learned of it is worth keeping.
@@ -114,11 +116,11 @@ impl AudioIndexes {
     ///
     /// Blocks for a small read where it is the first of its shard.
     pub(super) fn find(&self, context: &Arc<Context>, shard: u32, range: &Range<u64>) -> Known {
-        let Some(mut of) = self.shard(context, shard) else { return Known::Nothing };
+        let Some(mut of) = self.shard(context, shard) else { return Known::Hidden };
         let is_loaded = of.state == State::Loaded;
         self.room.looked_up(is_loaded.then_some(shard));
         if !is_loaded {
-            return Known::Nothing;
+            return Known::Hidden;
         }
         let Some(AudioEntry { bytes, headers }) = of.index.get(range.start) else {
             return Known::Unseen;

@@ -166,6 +166,9 @@ impl RowDecoder {
                 let bytes = blob.and_then(RawBlob::as_slice);
                 let bytes = bytes.ok_or_else(|| why_unread(spec, blob))?;
                 whole_plan = self.plan_whole(decoder, bytes, spec, row_spec.draw, &row.read)?;
+                if row.read.is_unknown {
+                    self.context.metrics.spared(whole_plan.spared_bytes(bytes.len() as u64));
+                }
                 (Recording::Whole(bytes), &whole_plan)
             }
         };

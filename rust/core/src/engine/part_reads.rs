@@ -20,19 +20,16 @@ use gristmill_audio::PartPlan;
 /// How a recording is read.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// Whole. `learns` is where it begins in the shard, if it was not looked at before.
-    Whole { learns: Option<u64> },
+    /// Whole. `learns` is where it begins in the shard, if it was not looked at before; `is_unknown` tells
+    /// whether a part might do, if it were known.
+    Whole { learns: Option<u64>, is_unknown: bool },
     /// These parts of it.
     Parts(Box<PartPlan>),
 }
 
 impl Found {
-    pub(super) fn learns(self) -> Option<u64> {
-        match self {
-            Self::Whole { learns } => learns,
-            Self::Parts(_) => None,
-        }
-    }
+    /// Whole, and nothing else will do.
+    pub(super) const WHOLE: Self = Self::Whole { learns: None, is_unknown: false };
 }
 
 impl RowReader {
@@ -49,21 +46,21 @@ impl RowReader {
         row: (&Table, usize),
         range: &Range<u64>,
     ) -> Found {
-        let whole = Found::Whole { learns: None };
         let shard = attempt.step.row.shard;
         let Some((_, spec)) = dataset.source(shard).audio.as_ref().filter(|_| !attempt.is_whole)
         else {
-            return whole;
+            return Found::WHOLE;
         };
         let index = &self.context.audio_index;
         match index.find(&self.context, shard, range) {
-            Known::Nothing => whole,
-            Known::Unseen => Found::Whole { learns: Some(range.start) },
+            Known::Hidden => Found::Whole { learns: None, is_unknown: true },
+            Known::Nothing => Found::WHOLE,
+            Known::Unseen => Found::Whole { learns: Some(range.start), is_unknown: true },
             Known::Entry(entry) => {
                 // What is wrong with the row is told when it is decoded.
                 let of_row = RowSpec::new(dataset, spec, attempt.step, row).ok();
                 let plan = of_row.and_then(|row| index.plan(&entry, row.spec(spec), row.draw));
-                plan.map_or(whole, |plan| Found::Parts(Box::new(plan)))
+                plan.map_or(Found::WHOLE, |plan| Found::Parts(Box::new(plan)))
             }
         }
     }

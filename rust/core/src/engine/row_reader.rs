@@ -119,9 +119,10 @@ impl RowReader {
     /// The row, once it is read.
     pub(super) fn finish(row: RowTask) -> Result<EncodedRow> {
         match row.stage {
-            ReadStage::Decoding(Located { table, table_row, blobs, permit, learns, .. }) => {
+            ReadStage::Decoding(located) => {
+                let Located { table, table_row, blobs, permit, learns, is_unknown, .. } = located;
                 let (attempt, decoding) = (row.attempt, permit);
-                Ok(EncodedRow { attempt, table, table_row, blobs, decoding, learns })
+                Ok(EncodedRow { attempt, table, table_row, blobs, decoding, learns, is_unknown })
             }
             ReadStage::Table | ReadStage::Blobs(_) => {
                 Err(Error::internal("a row was not read to its end"))
@@ -207,7 +208,7 @@ impl RowReader {
         let account = &self.context.account;
         let source = dataset.source(batch.0);
         let is_heavy = self.tables.is_heavy(&table);
-        let (mut n_bytes, mut learns) = (0_u64, None);
+        let (mut n_bytes, mut learns, mut is_unknown) = (0_u64, None, false);
         let mut pending = VecDeque::with_capacity(dataset.blobs.len());
         for k in 0..dataset.blobs.len() {
             pending.push_back(match table.blob(k, table_row).filter(|_| !attempt.is_padding) {
@@ -238,7 +239,7 @@ impl RowReader {
                     let recording = if source.decodes(k) {
                         self.find_recording(dataset, attempt, (&table, table_row), &range)
                     } else {
-                        Found::Whole { learns: None }
+                        Found::WHOLE
                     };
                     match (recording, block) {
                         (Found::Parts(plan), None) => {
@@ -246,7 +247,11 @@ impl RowReader {
                             BlobLocation::Parts(plan, range)
                         }
                         (found, block) => {
-                            learns = found.learns();
+                            if let Found::Whole { learns: start, is_unknown: unknown } = found {
+                                learns = learns.or(start);
+                                // Blocks are shared by rows, and windows by a recording.
+                                is_unknown |= unknown && block.is_none();
+                            }
                             if !block.as_ref().is_some_and(|row| row.is_shared) {
                                 n_bytes = n_bytes.saturating_add(range.end - range.start);
                             }
@@ -269,7 +274,8 @@ impl RowReader {
             (table, table_row)
         };
         let blobs = Vec::new();
-        Ok((Located { table, table_row, pending, blobs, permit: None, learns }, wait))
+        let permit = None;
+        Ok((Located { table, table_row, pending, blobs, permit, learns, is_unknown }, wait))
     }
 
     /// The file that a row without bytes names; `None` where it names none, or none is wanted.

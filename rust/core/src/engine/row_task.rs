@@ -99,6 +99,8 @@ pub(super) struct Located {
     pub(super) permit: Option<Permit>,
     /// Where the recording begins in the shard, if what is learned of it is worth keeping.
     pub(super) learns: Option<u64>,
+    /// Whether the recording is read whole, by itself, since no audio index tells which part would do.
+    pub(super) is_unknown: bool,
 }
 
 /// Where a blob is.
@@ -194,6 +196,8 @@ pub(super) struct EncodedRow {
     pub(super) decoding: Option<Permit>,
     /// As in [`Located`].
     pub(super) learns: Option<u64>,
+    /// As in [`Located`].
+    pub(super) is_unknown: bool,
 }
 
 impl EncodedRow {

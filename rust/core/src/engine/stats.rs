@@ -86,6 +86,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
             busy: reads.sum(),
             latency: fit.and_then(|(latency_s, _)| Duration::try_from_secs_f64(latency_s).ok()),
             seconds_per_byte: fit.map(|(_, seconds)| seconds),
+            spare_bytes: metrics.spare_bytes.load(Relaxed),
         },
         caches: Caches {
             table_hits: tables.0,

@@ -59,6 +59,8 @@ pub(crate) struct Metrics {
     pub(crate) idle: IdleTime,
     /// Bad rows in the batches that were taken.
     pub(crate) n_bad: AtomicU64,
+    /// Bytes that audio indexes would have spared.
+    pub(crate) spare_bytes: AtomicU64,
 }
 
 /// When the shards were open, and the requests until then.
@@ -82,6 +84,7 @@ impl Default for Metrics {
             consumer: Consumer::default(),
             idle: IdleTime::default(),
             n_bad: AtomicU64::new(0),
+            spare_bytes: AtomicU64::new(0),
         }
     }
 }
@@ -96,6 +99,11 @@ impl Metrics {
     /// The stream has ended, or was closed.
     pub(crate) fn end(&self) {
         self.ended.get_or_init(Instant::now);
+    }
+
+    /// Counts bytes that an audio index would have spared.
+    pub(crate) fn spared(&self, n_bytes: u64) {
+        self.spare_bytes.fetch_add(n_bytes, Relaxed);
     }
 
     /// Counts bad rows.

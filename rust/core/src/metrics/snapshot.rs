@@ -43,6 +43,9 @@ pub struct StorageTimes {
     /// Seconds for each byte in flight: the inverse of the bandwidth that all readers share; `None`
     /// as above.
     pub seconds_per_byte: Option<f64>,
+    /// About how many bytes lay around crops, in recordings that were read whole since no audio index
+    /// knew them.
+    pub spare_bytes: u64,
 }
 
 /// The caches of tables, of open files and of ranges.

@@ -58,6 +58,7 @@ impl Shared {
             blobs: Vec::new(),
             decoding: None,
             learns: None,
+            is_unknown: false,
         };
         let row = DecodedRow::new(read).encoded(&self.context.account);
         Ok(Some(self.element(dataset, row, Lease::default())))
