@@ -74,7 +74,8 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             and `datasets` take them: `[("quality", "in", ["A", "B"]), ("length", ">", 3)]` must
             all hold; of a list of such lists, one must. Operators are `==`, `!=`, `<`, `<=`, `>`,
             `>=`, `in` and `not in`. A class is a name or a number. A null meets no comparison;
-            `== None` and `!= None` ask for it. They are worked out once, from these columns alone;
+            `== None` and `!= None` ask for it. `duration`, where it is no column, is the length of
+            the recording in seconds. They are worked out once, from these columns alone;
             `docs/splits.md` has more.
         rows: The rows that take part, counted in file order over all shards (of a
             `datasets.Dataset`, over its rows): a boolean mask with a value for each, or their

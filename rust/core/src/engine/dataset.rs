@@ -11,6 +11,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{RowCounts, ShardReads},
     order::{Fingerprint, Order, Schedule, Step},
+    select::DURATION,
     shard::{Labels, Shard},
     store::Store,
 };
@@ -255,7 +256,7 @@ pub fn open_order(
     let order = |source: &SourceOptions| {
         let shards = open_shards(options, source, &store)?;
         let audio = match shards.first() {
-            Some(first) if source.has_parts() => {
+            Some(first) if source.has_parts() || source.rows.names(DURATION) => {
                 let known = known_audio(source, first)?;
                 decoded_column(options, source, &known).map_err(|e| e.in_shard(first.name()))?
             }

@@ -22,6 +22,7 @@ mod decoders;
 #[cfg(any(test, feature = "bench"))]
 #[cfg_attr(not(feature = "bench"), allow(dead_code, unreachable_pub))] // then only for its test
 mod drive;
+mod durations;
 mod element_spec;
 mod index_room;
 mod joined_columns;

@@ -58,7 +58,7 @@ pub(super) fn part_counts(
     progress: &Progress,
 ) -> Result<Option<PartCounts>> {
     let Some((column, spec)) = audio else { return Ok(None) };
-    let per_shard = Pass { shards, options, progress, large: Mutex::default() };
+    let per_shard = Pass::new(shards, options, progress);
     let row_ids = || (0..rows.len()).filter_map(|n| rows.get(n));
     let (counts, nothing) = match spec.crop {
         Crop::Window { windows, .. } => {
@@ -106,21 +106,37 @@ pub(super) fn part_counts(
 
 /// The length of a recording, as two words; zeros where it cannot be opened.
 #[derive(Clone, Copy, Debug)]
-struct Length {
+pub(super) struct Length {
     rate_hz: u64,
     n_frames: u64,
 }
 
 impl Length {
     /// As headers say it. The rest of what they say is left out.
-    fn info(self) -> Option<AudioInfo> {
+    pub(super) fn info(self) -> Option<AudioInfo> {
         let rate_hz = u32::try_from(self.rate_hz).ok().filter(|rate| *rate > 0)?;
         Some(AudioInfo { codec: Codec::Wav, rate_hz, n_channels: 1, n_frames: self.n_frames })
     }
 }
 
+/// By what lengths are kept. What a recording may ask for decides whether its length is taken.
+pub(super) fn lengths_key(column: &str, spec: &AudioSpec) -> u64 {
+    let limits = &spec.limits;
+    hash(&[
+        1,
+        fnv1a(column.as_bytes()),
+        u64::from(spec.strict),
+        limits.max_bytes,
+        u64::from(limits.max_sample_rate),
+        u64::from(limits.max_channels),
+        limits.max_seconds.to_bits(),
+        limits.max_frames_per_byte,
+    ])
+}
+
 /// A pass over the rows of some shards.
-struct Pass<'a> {
+#[derive(Debug)]
+pub(super) struct Pass<'a> {
     shards: &'a [Shard],
     options: &'a Options,
     progress: &'a Progress,
@@ -128,7 +144,11 @@ struct Pass<'a> {
     large: Mutex<()>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
+    pub(super) fn new(shards: &'a [Shard], options: &'a Options, progress: &'a Progress) -> Self {
+        Self { shards, options, progress, large: Mutex::default() }
+    }
+
     /// Waits until no other thread has anything larger than its share of the budget, if this has.
     fn alone_if_large(&self, n_bytes: u64) -> Option<MutexGuard<'_, ()>> {
         let share = self.options.memory_budget / 2 / self.options.n_threads().max(1);
@@ -150,22 +170,10 @@ impl Pass<'_> {
     }
 
     /// The length of each recording.
-    fn lengths(&self, column: &str, spec: &AudioSpec) -> Result<Vec<Vec<Length>>> {
+    pub(super) fn lengths(&self, column: &str, spec: &AudioSpec) -> Result<Vec<Vec<Length>>> {
         let names = [column.to_owned()];
         let Some(first) = self.shards.first() else { return Ok(Vec::new()) };
         let projection = Projection::without_siblings(first.schema(), Some(&[]), &names)?;
-        // What a recording may ask for decides whether its length is taken.
-        let limits = &spec.limits;
-        let key = hash(&[
-            1,
-            fnv1a(column.as_bytes()),
-            u64::from(spec.strict),
-            limits.max_bytes,
-            u64::from(limits.max_sample_rate),
-            u64::from(limits.max_channels),
-            limits.max_seconds.to_bits(),
-            limits.max_frames_per_byte,
-        ]);
         let indexes: Vec<OnceLock<AudioIndex>> =
             self.shards.iter().map(|_| OnceLock::new()).collect();
         let index_of = |number: usize, shard: &Shard| {
@@ -198,7 +206,7 @@ impl Pass<'_> {
             }
             Ok(words)
         };
-        let words = self.words(key, 2, learn)?;
+        let words = self.words(lengths_key(column, spec), 2, learn)?;
         let length = |&[rate_hz, n_frames]: &[u64; 2]| Length { rate_hz, n_frames };
         Ok(words.iter().map(|words| words.as_chunks().0.iter().map(length).collect()).collect())
     }

@@ -16,6 +16,7 @@ use gristmill_audio::{AudioSpec, Crop, Windows};
 use super::{
     bad_rows::PathColumn,
     dataset_columns::{check_joined, check_names, decoded_column, is_wanted, known_audio},
+    durations::RecordingDurations,
     options::{AudioRequest, EventOptions, Options, Pick, SourceOptions},
     part_counts::{Progress, part_counts},
     recording_file::RecordingFiles,
@@ -207,11 +208,17 @@ pub(super) fn order_of(
             )));
         }
     }
+    let unseen = Progress::default();
+    let durations = audio.map(|(column, spec)| {
+        let progress = progress.unwrap_or(&unseen);
+        RecordingDurations::new(shards, (options, source), (column.as_str(), spec), progress)
+    });
     let selector = Selector {
         shards,
         index_dir: &options.index_dir,
         n_threads: options.n_openers(),
         limit: options.memory_budget,
+        durations: durations.as_ref().map(|durations| durations as _),
     };
     let selected = selector.rows(&source.rows, &source.exclude)?;
     let parts = match progress {

@@ -2,9 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Schema};
 
-use super::cell::{Cells, Kind};
+use super::{
+    DURATION,
+    cell::{Cells, Kind},
+};
 use crate::{
     error::{Error, Result},
     shard::{Projection, Shard},
@@ -25,9 +29,32 @@ pub(super) struct Column {
     pub(super) is_list: bool,
     /// The names of the classes of a `ClassLabel`.
     pub(super) classes: Option<Vec<String>>,
+    /// Whether it is no column of the shards, but the length of each row's recording in seconds.
+    pub(super) is_duration: bool,
 }
 
 impl Column {
+    /// The lengths of recordings.
+    pub(super) fn duration() -> Self {
+        Self {
+            name: DURATION.to_owned(),
+            names: Vec::new(),
+            path: Vec::new(),
+            data_type: DataType::Float64,
+            kind: Kind::Float { is_narrow: false },
+            is_list: false,
+            classes: None,
+            is_duration: true,
+        }
+    }
+
+    /// Whether the shards have this column.
+    pub(super) fn is_there(shards: &[Shard], name: &str) -> Result<bool> {
+        let Some(first) = shards.first() else { return Ok(false) };
+        first.check_column(Some(name))?;
+        Ok(located(first.schema(), name).is_some())
+    }
+
     /// The column that `option` names. Only where `lists` are allowed it may be one of lists.
     pub(super) fn find(option: &str, shards: &[Shard], name: &str, lists: bool) -> Result<Self> {
         let Some(first) = shards.first() else { return Err(Error::config("there are no shards")) };
@@ -65,6 +92,7 @@ impl Column {
             is_list: item.is_some(),
             classes: classes.filter(|_| kind == Kind::Int),
             data_type,
+            is_duration: false,
         })
     }
 }
@@ -105,6 +133,8 @@ pub(super) struct Scan<'a> {
     pub(super) n_threads: usize,
     /// The most bytes of the columns of one record batch.
     pub(super) limit: usize,
+    /// The lengths of recordings by shard, where a column is that.
+    pub(super) durations: &'a [ArrayRef],
 }
 
 impl Scan<'_> {
@@ -143,25 +173,35 @@ impl Scan<'_> {
             }
         }
         let place = |column: &&Column| names.iter().position(|n| column.names.first() == Some(n));
-        let places: Vec<usize> = columns.iter().filter_map(place).collect();
+        let places: Vec<Option<usize>> = columns.iter().map(place).collect();
         let Some(first) = self.shards.first() else { return Ok(Vec::new()) };
         let projection = Projection::of_small(first.schema(), Some(&names))?;
-        let of_shard = |shard: &Shard| {
-            let mut made = T::default();
+        let of_shard = |number: usize, shard: &Shard| {
+            let (mut made, mut start) = (T::default(), 0);
+            let durations = self.durations.get(number);
             let is_needed = is_needed(shard);
             for batch in 0..shard.n_batches() {
                 if is_needed.get(batch) == Some(&false) {
-                    skip(shard.n_rows_of(batch) as usize, &mut made);
+                    let n_rows = shard.n_rows_of(batch) as usize;
+                    skip(n_rows, &mut made);
+                    start += n_rows;
                     continue;
                 }
                 let table = shard.load_table_within(batch, &projection, self.limit, &|_| ())?;
+                let (from, n_rows) = (start, table.n_rows());
+                start += n_rows;
+                let durations = durations.filter(|of_shard| start <= of_shard.len());
+                let durations = durations.map(|of_shard| of_shard.slice(from, n_rows));
                 let cells = columns.iter().zip(&places).map(|(column, place)| {
-                    let array = table.columns.columns().get(*place);
+                    let array = match place {
+                        Some(place) => table.columns.columns().get(*place),
+                        None => durations.as_ref(),
+                    };
                     let array = array.ok_or_else(|| Error::internal("a column was not read"))?;
                     Cells::new(array, &column.path)
                 });
                 let cells = cells.collect::<Result<Vec<_>>>().map_err(|e| e.in_shard(shard.name()));
-                each(shard, &cells?, table.n_rows(), &mut made)?;
+                each(shard, &cells?, n_rows, &mut made)?;
             }
             Ok(made)
         };
@@ -175,7 +215,7 @@ impl Scan<'_> {
             |(n, (shard, slot))| {
                 // Shards before a failed one are still read, so that the first error is returned.
                 if n < first_failed.load(Relaxed) {
-                    let result = of_shard(shard);
+                    let result = of_shard(n, shard);
                     if result.is_err() {
                         first_failed.fetch_min(n, Relaxed);
                     }

@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, collections::HashSet};
 
 use super::{
+    DURATION,
     bounds::Bounds,
     cell::{Cell, Kind, float_bits},
     column::Column,
@@ -80,14 +81,31 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    pub(super) fn new(filters: &Filters, shards: &[Shard]) -> Result<Self> {
+    /// With `has_durations`, `duration` is the length of each recording, if it is no column.
+    pub(super) fn new(filters: &Filters, shards: &[Shard], has_durations: bool) -> Result<Self> {
+        let find = |name: &str| {
+            if name != DURATION || Column::is_there(shards, name)? {
+                return Column::find(OPTION, shards, name, false);
+            }
+            if has_durations {
+                return Ok(Column::duration());
+            }
+            Err(Error::schema(
+                name,
+                format!(
+                    "{OPTION} asks for the length of recordings, which the shards have no column of, \
+                     and no audio is decoded that would tell; name its column: \
+                     audio=gm.Audio(\"column\", ...)"
+                ),
+            ))
+        };
         let mut columns: Vec<Column> = Vec::new();
         let mut check = |condition: &Condition| {
             let place = columns.iter().position(|column| column.name == condition.column);
             let place = if let Some(place) = place {
                 place
             } else {
-                columns.push(Column::find(OPTION, shards, &condition.column, false)?);
+                columns.push(find(&condition.column)?);
                 columns.len() - 1
             };
             let column = columns.get(place).ok_or_else(|| Error::internal("no column"))?;
@@ -108,7 +126,8 @@ impl Checked {
     /// empty where there are none.
     pub(super) fn may_keep(&self, shard: &Shard) -> Vec<bool> {
         let known = self.columns.iter().map(|column| {
-            let statistics = shard.statistics(&column.names);
+            let statistics =
+                if column.is_duration { None } else { shard.statistics(&column.names) };
             statistics.into_iter().flatten().map(Bounds::new).collect()
         });
         let known: Vec<Vec<Bounds>> = known.collect();

@@ -11,7 +11,9 @@ mod filter;
 mod scalar;
 mod weights;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
+
+use arrow_array::{ArrayRef, Float64Array};
 
 pub use cell::TimeKind;
 pub use filter::{Condition, Filters, Op};
@@ -87,6 +89,29 @@ pub struct Selected {
     n_base: u64,
 }
 
+/// The name of the length of a recording in filters, where the shards have no column of that name.
+pub const DURATION: &str = "duration";
+
+/// Where the lengths of recordings come from.
+pub trait DurationSource: fmt::Debug {
+    /// What they depend on, besides the shards.
+    fn key(&self) -> u64;
+
+    /// They, in seconds, by shard and row; `None` where a recording cannot be opened.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading.
+    fn durations(&self) -> Result<Vec<Vec<Option<f64>>>>;
+}
+
+impl RowSpec {
+    /// Whether filters name this column.
+    pub fn names(&self, column: &str) -> bool {
+        self.filters.iter().flatten().any(|condition| condition.column == column)
+    }
+}
+
 /// Works out which rows take part.
 #[derive(Debug)]
 pub struct Selector<'a> {
@@ -98,6 +123,8 @@ pub struct Selector<'a> {
     pub n_threads: usize,
     /// The most bytes of the columns of one record batch.
     pub limit: usize,
+    /// What tells the lengths of recordings; `None` where none are decoded.
+    pub durations: Option<&'a dyn DurationSource>,
 }
 
 impl Selector<'_> {
@@ -159,7 +186,8 @@ impl Selector<'_> {
     }
 
     fn scan(&self) -> Scan<'_> {
-        Scan { shards: self.shards, n_threads: self.n_threads, limit: self.limit }
+        let Self { shards, n_threads, limit, .. } = *self;
+        Scan { shards, n_threads, limit, durations: &[] }
     }
 
     /// The ordinals of the rows that filters and split keep; `None` where there are none of these.
@@ -169,19 +197,27 @@ impl Selector<'_> {
             return Ok(None);
         }
         // Before the answer is looked up, so that a wrong option is refused each time.
-        let mut checked = Checked::new(filters, self.shards)?;
+        let mut checked = Checked::new(filters, self.shards, self.durations.is_some())?;
+        let has_durations = checked.columns.iter().any(|column| column.is_duration);
+        let durations = self.durations.filter(|_| has_durations);
         let by = split.as_ref().and_then(|split| split.by.as_deref());
         let by = by.map(|name| Column::find("split=", self.shards, name, false)).transpose()?;
         let by_place = by.as_ref().map(|_| checked.columns.len());
         checked.columns.extend(by);
 
         let place = split.as_ref().map(|split| (split.seed, &split.by, split.first, split.last));
-        let question = format!("{filters:?} {place:?}");
+        let lengths = durations.map(|of| format!(" by lengths {:016x}", of.key()));
+        let question = format!("{filters:?} {place:?}{}", lengths.unwrap_or_default());
         let n_words = usize::try_from(total.div_ceil(64)).unwrap_or(usize::MAX);
         let words = Cache::new(self.index_dir, self.shards).get(&question, n_words, || {
             let columns: Vec<&Column> = checked.columns.iter().collect();
+            let durations =
+                durations.map(DurationSource::durations).transpose()?.unwrap_or_default();
+            let array = |of_shard| Arc::new(Float64Array::from(of_shard)) as ArrayRef;
+            let durations: Vec<ArrayRef> = durations.into_iter().map(array).collect();
+            let scan = Scan { durations: &durations, ..self.scan() };
             let skip = |n_rows, kept: &mut Vec<bool>| kept.resize(kept.len() + n_rows, false);
-            let kept = self.scan().run_where(
+            let kept = scan.run_where(
                 &columns,
                 |shard| checked.may_keep(shard),
                 skip,
