@@ -350,6 +350,41 @@ def seek_seeds() -> dict[str, bytes]:
     return seeds
 
 
+def audio_index_seeds() -> dict[str, bytes]:
+    """What follows the block that names the shard, as `shard/audio_index/file.rs` writes it."""
+    rng = np.random.default_rng(3)
+
+    def number(n: int) -> bytes:
+        low = [n >> shift & 0x7F for shift in range(0, max(n.bit_length(), 1), 7)]
+        return bytes([part | 0x80 for part in low[:-1]] + low[-1:])
+
+    def block(payload: bytes) -> bytes:
+        total = 0xCBF29CE484222325
+        for byte in payload:
+            total = (total ^ byte) * 0x100000001B3 % 2**64
+        return b"GMBL" + struct.pack("<IQ", len(payload), total) + payload
+
+    def put(data: bytes) -> bytes:
+        return number(len(data)) + data
+
+    def headers(first: int, lengths: list[int]) -> bytes:
+        return block(b"\1" + number(first) + b"".join(put(rng.bytes(n)) for n in lengths))
+
+    def entries(items: list[tuple[int, int, int]]) -> bytes:
+        each = (number(gap) + number(which) + put(rng.bytes(n)) for gap, which, n in items)
+        return block(b"\2" + b"".join(each))
+
+    wide = [(10**k, k % 3, 20 + k) for k in range(12)]
+    return {
+        "entries": headers(0, [40, 300]) + entries(wide),
+        "without-headers": entries([(7, 0, 50)] * 5),
+        "nothing-known": entries([(300_000, 0, 0)] * 4),
+        "blocks": headers(0, [9]) + headers(1, [8]) + entries([(5, 1, 9)]) + entries([(9, 2, 9)]),
+        "headers-are-lost": headers(5, [9]) + entries([(5, 1, 9), (5, 6, 9), (5, 0, 9)]),
+        "one-comes-twice": entries([(5, 0, 3), (0, 0, 4)]) + entries([(5, 0, 5)]),
+    }
+
+
 def main() -> int:
     """Writes what is not there yet, or everything with --again."""
     audio = audio_seeds()
@@ -361,6 +396,7 @@ def main() -> int:
         "resample_lengths": lengths,
         "order": order,
         "seek": seek_seeds(),
+        "audio_index": audio_index_seeds(),
         "shard": shard_seeds(audio["wav"]["pcm_16-1"]),
         "parquet": parquet_seeds(audio["wav"]["pcm_16-1"]),
     }

@@ -10,6 +10,7 @@
 
 mod alac;
 mod audio;
+mod audio_index;
 mod columns;
 #[cfg(test)]
 mod corpus;
@@ -33,6 +34,7 @@ pub use audio::{
     adts, aiff, alac, caf, flac, matroska, mp2, mp3, mp4, ogg_flac, ogg_vorbis, opus, probe,
     vorbis, wav,
 };
+pub use audio_index::audio_index;
 pub use order::order;
 pub use resample::resample_lengths;
 pub use seek::seek;
@@ -65,7 +67,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     Target { name: "probe", holds: probe, max_memory: 8 << 20 },
     Target { name: "wav", holds: wav, max_memory: AUDIO_MEMORY },
     Target { name: "flac", holds: flac, max_memory: AUDIO_MEMORY },
@@ -85,6 +87,7 @@ pub const TARGETS: [Target; 20] = [
     Target { name: "seek", holds: seek, max_memory: AUDIO_MEMORY },
     Target { name: "shard", holds: shard, max_memory: 64 << 20 },
     Target { name: "parquet", holds: parquet, max_memory: 128 << 20 },
+    Target { name: "audio_index", holds: audio_index, max_memory: 8 << 20 },
     Target { name: "order", holds: order, max_memory: 4 << 20 },
 ];
 

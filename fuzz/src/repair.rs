@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use gristmill_core::hash::fnv1a;
+
 /// Corrects the CRC of every whole Ogg page.
 pub(crate) fn ogg(bytes: &mut [u8]) {
     let mut at = 0;
@@ -78,6 +80,21 @@ fn flac_header(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     }
 }
 
+/// Corrects the checksum of every whole block of an audio index.
+pub(crate) fn blocks(bytes: &mut [u8]) {
+    let mut at = 0;
+    while let Some(found) = find(bytes, at, b"GMBL") {
+        at = found + 4;
+        let Some(len) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return };
+        let body = found + 16;
+        let end = body.saturating_add(u32::from_le_bytes(*len) as usize);
+        let Some(payload) = bytes.get(body..end) else { continue };
+        let sum = fnv1a(payload).to_le_bytes();
+        bytes[found + 8..body].copy_from_slice(&sum);
+        at = end;
+    }
+}
+
 fn find(bytes: &[u8], at: usize, what: &[u8]) -> Option<usize> {
     let rest = bytes.get(at..)?;
     rest.windows(what.len()).position(|w| w == what).map(|i| at + i)
@@ -100,9 +117,11 @@ mod tests {
     /// Valid files have correct checksums.
     #[test]
     fn sound_files_stay_as_they_are() {
-        for (target, repair) in
-            [("ogg_vorbis", super::ogg as fn(&mut [u8])), ("flac", super::flac as fn(&mut [u8]))]
-        {
+        for (target, repair) in [
+            ("ogg_vorbis", super::ogg as fn(&mut [u8])),
+            ("flac", super::flac),
+            ("audio_index", super::blocks),
+        ] {
             for seed in seeds(target).into_iter().filter(Seed::is_sound) {
                 let mut bytes = seed.bytes.clone();
                 repair(&mut bytes);

@@ -22,7 +22,7 @@ use super::{
         IndexDir,
         sidecar::{self, MAX_BYTES},
     },
-    AudioEntry, AudioIndex, MAX_ENTRY_BYTES, blocks, varint,
+    AudioIndex, MAX_ENTRY_BYTES, blocks, varint,
 };
 use crate::store::RangeReader;
 
@@ -126,12 +126,12 @@ fn decode(bytes: &[u8], identity: &[u8]) -> Option<AudioIndex> {
         return None;
     }
     let mut index = AudioIndex::default();
-    // By their numbers in the file, some of which may be lost.
+    // Their numbers in the index by those in the file, some of which may be lost.
     let mut headers = HashMap::new();
     for block in blocks {
         // What a block has before damage that its checksum missed is as good as another's.
         let _ = match block.split_first() {
-            Some((&HEADERS, items)) => add_headers(items, &mut headers),
+            Some((&HEADERS, items)) => add_headers(items, &mut headers, &mut index),
             Some((&ENTRIES, items)) => add_entries(items, &headers, &mut index),
             _ => None,
         };
@@ -139,10 +139,14 @@ fn decode(bytes: &[u8], identity: &[u8]) -> Option<AudioIndex> {
     Some(index)
 }
 
-fn add_headers<'a>(mut items: &'a [u8], headers: &mut HashMap<u64, &'a [u8]>) -> Option<()> {
+fn add_headers(
+    mut items: &[u8],
+    headers: &mut HashMap<u64, Option<u32>>,
+    index: &mut AudioIndex,
+) -> Option<()> {
     let mut number = varint::read(&mut items)?;
     while !items.is_empty() {
-        headers.insert(number, take(&mut items)?);
+        headers.insert(number, index.number_of(take(&mut items)?));
         number = number.checked_add(1)?;
     }
     Some(())
@@ -150,7 +154,7 @@ fn add_headers<'a>(mut items: &'a [u8], headers: &mut HashMap<u64, &'a [u8]>) ->
 
 fn add_entries(
     mut items: &[u8],
-    headers: &HashMap<u64, &[u8]>,
+    headers: &HashMap<u64, Option<u32>>,
     index: &mut AudioIndex,
 ) -> Option<()> {
     let mut start = 0_u64;
@@ -158,12 +162,12 @@ fn add_entries(
         start = start.checked_add(varint::read(&mut items)?)?;
         let number = varint::read(&mut items)?;
         let bytes = take(&mut items)?;
-        let headers = match number.checked_sub(1) {
-            None => Some(&[][..]),
+        let header = match number.checked_sub(1) {
+            None => Some(None),
             Some(number) => headers.get(&number).copied(),
         };
-        if let Some(headers) = headers {
-            index.add(start, AudioEntry { bytes, headers });
+        if let Some(header) = header {
+            index.insert(start, header, bytes);
         }
     }
     Some(())
@@ -214,7 +218,7 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::AudioEntry, *};
 
     const IDENTITY: &[u8] = b"\0of a shard";
 
@@ -318,5 +322,20 @@ mod tests {
             index.add(k, AudioEntry { bytes: &[1; 50], headers: &headers });
         }
         assert!(encode(&index, IDENTITY).len() < 5000 + 100 * 60);
+    }
+    #[test]
+    fn long_headers_of_many_entries_take_no_time() {
+        let mut bytes = MAGIC.to_vec();
+        blocks::write(&mut bytes, IDENTITY);
+        let mut headers = vec![HEADERS, 0];
+        put(&mut headers, &vec![7; MAX_ENTRY_BYTES]);
+        blocks::write(&mut bytes, &headers);
+        let n_entries = 300_000;
+        blocks::write(&mut bytes, &[&[ENTRIES][..], &[1, 1, 0].repeat(n_entries)].concat());
+        let found = decode(&bytes, IDENTITY).unwrap();
+        assert_eq!(found.len(), n_entries);
+        let mut index = AudioIndex::default();
+        index.merge(&found);
+        assert_eq!((index.len(), index.n_bytes()), (n_entries, found.n_bytes()));
     }
 }

@@ -12,7 +12,7 @@ mod file;
 mod varint;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, btree_map::Entry},
     sync::Arc,
 };
 
@@ -91,9 +91,15 @@ impl AudioIndex {
         let is_too_long = entry.bytes.len().max(entry.headers.len()) > MAX_ENTRY_BYTES;
         let AudioEntry { bytes, headers } =
             if is_too_long { AudioEntry { bytes: &[], headers: &[] } } else { entry };
-        let header = (!headers.is_empty()).then(|| self.number_of(headers));
+        let header = self.number_of(headers);
+        self.insert(start, header, bytes)
+    }
+
+    /// As [`Self::add`], of an entry that is short enough, with the number of its headers.
+    fn insert(&mut self, start: u64, header: Option<u32>, bytes: &[u8]) -> bool {
+        let Entry::Vacant(place) = self.entries.entry(start) else { return false };
         self.n_bytes += ENTRY_OVERHEAD + bytes.len();
-        self.entries.insert(start, Stored { header, bytes: bytes.into() });
+        place.insert(Stored { header, bytes: bytes.into() });
         true
     }
 
@@ -106,21 +112,35 @@ impl AudioIndex {
 
     /// Adds the entries of another index of the shard that this one lacks.
     pub fn merge(&mut self, other: &Self) {
-        for (start, entry) in other.iter() {
-            self.add(start, entry);
+        // Headers are looked up once, and not once an entry: a file may have long ones for many short
+        // entries.
+        let mut numbers = HashMap::new();
+        for (start, stored) in &other.entries {
+            if self.entries.contains_key(start) {
+                continue;
+            }
+            let header = stored.header.and_then(|number| {
+                let headers = other.headers.get(number as usize)?;
+                *numbers.entry(number).or_insert_with(|| self.number_of(headers))
+            });
+            self.insert(*start, header, &stored.bytes);
         }
     }
 
-    fn number_of(&mut self, headers: &[u8]) -> u32 {
+    /// The number of these headers, new ones included; `None` for none.
+    fn number_of(&mut self, headers: &[u8]) -> Option<u32> {
+        if headers.is_empty() {
+            return None;
+        }
         if let Some(number) = self.numbers.get(headers) {
-            return *number;
+            return Some(*number);
         }
         let number = self.headers.len() as u32;
         let headers: Arc<[u8]> = headers.into();
         self.n_bytes += ENTRY_OVERHEAD + headers.len();
         self.headers.push(Arc::clone(&headers));
         self.numbers.insert(headers, number);
-        number
+        Some(number)
     }
 }
 
