@@ -10,6 +10,9 @@ pub(super) const MAX_WIDTH: u32 = u32::BITS;
 /// Values in a bit-packed group, which has a byte for each bit of their width.
 const GROUP: usize = 8;
 
+/// The most values that are unpacked at a time.
+const BLOCK: usize = 256;
+
 /// A stretch of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stretch<'a> {
@@ -66,7 +69,7 @@ impl<'a> Hybrid<'a> {
     }
 }
 
-/// Calls `each` with the `n` values of groups, eight or fewer at a time.
+/// Calls `each` with the `n` values of groups, [`BLOCK`] or fewer at a time.
 pub(super) fn unpack(packed: &[u8], width: u32, n: u64, each: impl FnMut(&[u32])) {
     macro_rules! by_width {
         ($($width:literal)*) => {
@@ -82,43 +85,56 @@ pub(super) fn unpack(packed: &[u8], width: u32, n: u64, each: impl FnMut(&[u32])
 
 /// As [`unpack`], with the width known where this is compiled, so that it is shifts by constants.
 fn unpack_by<const WIDTH: usize>(packed: &[u8], n: u64, mut each: impl FnMut(&[u32])) {
+    let mut block = [0; BLOCK];
     if WIDTH == 0 {
-        for done in (0..n).step_by(GROUP) {
-            let n = (n - done).min(GROUP as u64) as usize;
-            each([0; GROUP].get(..n).unwrap_or_default());
+        for done in (0..n).step_by(BLOCK) {
+            let n = (n - done).min(BLOCK as u64) as usize;
+            each(block.get(..n).unwrap_or_default());
         }
         return;
     }
     let (groups, cut) = packed.as_chunks::<WIDTH>();
     let n_whole = groups.len().min((n / GROUP as u64) as usize);
-    for group in groups.iter().take(n_whole) {
-        each(&group_of(group));
+    for groups in groups.get(..n_whole).unwrap_or_default().chunks(BLOCK / GROUP) {
+        for (group, values) in groups.iter().zip(block.as_chunks_mut().0) {
+            unpack_group(group, values);
+        }
+        each(block.get(..groups.len() * GROUP).unwrap_or_default());
     }
     let left = n.saturating_sub((n_whole * GROUP) as u64).min(GROUP as u64) as usize;
     if left > 0 {
-        let mut last = [0; WIDTH];
+        let (mut last, mut values) = ([0; WIDTH], [0; GROUP]);
         let rest = groups.get(n_whole).map_or(cut, |group| group.as_slice());
         last.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
-        each(group_of(&last).get(..left).unwrap_or_default());
+        unpack_group(&last, &mut values);
+        each(values.get(..left).unwrap_or_default());
     }
 }
 
 /// The values of one group.
-fn group_of<const WIDTH: usize>(bytes: &[u8; WIDTH]) -> [u32; GROUP] {
+#[inline]
+fn unpack_group<const WIDTH: usize>(bytes: &[u8; WIDTH], values: &mut [u32; GROUP]) {
     const WINDOW: usize = size_of::<u64>();
     let mask = (1_u64 << WIDTH) - 1;
     if WIDTH < WINDOW {
-        let all = bytes.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
-        return std::array::from_fn(|k| (all >> (k * WIDTH) & mask) as u32);
+        let mut window = [0; WINDOW];
+        for (to, byte) in window.iter_mut().zip(bytes) {
+            *to = *byte;
+        }
+        let all = u64::from_le_bytes(window);
+        for (k, value) in values.iter_mut().enumerate() {
+            *value = (all >> (k * WIDTH) & mask) as u32;
+        }
+        return;
     }
-    std::array::from_fn(|k| {
+    for (k, value) in values.iter_mut().enumerate() {
         // Eight bytes that the value lies in.
         let bit = k * WIDTH;
         let start = (bit / 8).min(WIDTH.saturating_sub(WINDOW));
-        let window = bytes.get(start..).and_then(|rest| rest.first_chunk());
+        let window = bytes.get(start..).and_then(<[u8]>::first_chunk);
         let window = window.map_or(0, |window| u64::from_le_bytes(*window));
-        (window >> (bit - 8 * start) & mask) as u32
-    })
+        *value = (window >> (bit - 8 * start) & mask) as u32;
+    }
 }
 
 fn varint(bytes: &mut &[u8]) -> Result<u64> {
@@ -161,7 +177,7 @@ pub(super) mod tests {
     proptest! {
         #[test]
         fn groups_are_as_bit_by_bit(
-            (width, n, packed) in (0..=MAX_WIDTH, 0_u64..70).prop_flat_map(|(width, n)| {
+            (width, n, packed) in (0..=MAX_WIDTH, 0_u64..3 * BLOCK as u64).prop_flat_map(|(width, n)| {
                 let n_bytes = (n * u64::from(width)).div_ceil(8) as usize;
                 let bytes = prop::collection::vec(any::<u8>(), n_bytes..=n_bytes + 5);
                 (Just(width), Just(n), bytes)

@@ -65,27 +65,27 @@ fn refer<const N: usize>(bytes: &[u8], dictionary: &[[u8; N]], into: &mut [[u8; 
         };
         let (mut to, behind) = left.split_at_mut_checked(n).ok_or_else(ends)?;
         left = behind;
-        let greatest = match stretch {
-            Stretch::Run(at, _) => {
-                to.fill(dictionary.get(at as usize).copied().unwrap_or([0; N]));
-                at
-            }
-            Stretch::Packed(packed, n) => {
-                let mut greatest = 0;
-                unpack(packed, width, n, |group| {
-                    let (these, rest) = std::mem::take(&mut to).split_at_mut(group.len());
-                    to = rest;
-                    for (to, at) in these.iter_mut().zip(group) {
-                        greatest = greatest.max(*at);
-                        *to = dictionary.get(*at as usize).copied().unwrap_or([0; N]);
+        // A reference to nothing.
+        let mut outside = None;
+        match stretch {
+            Stretch::Run(at, _) => match dictionary.get(at as usize) {
+                Some(number) => to.fill(*number),
+                None => outside = Some(at),
+            },
+            Stretch::Packed(packed, n) => unpack(packed, width, n, |block| {
+                let (these, rest) = std::mem::take(&mut to).split_at_mut(block.len());
+                to = rest;
+                for (to, at) in these.iter_mut().zip(block) {
+                    match dictionary.get(*at as usize) {
+                        Some(number) => *to = *number,
+                        None => outside = Some(*at),
                     }
-                });
-                greatest
-            }
-        };
-        if greatest as usize >= dictionary.len() {
+                }
+            }),
+        }
+        if let Some(at) = outside {
             let n = dictionary.len();
-            let what = format!("a reference to value {greatest} of a dictionary of {n}");
+            let what = format!("a reference to value {at} of a dictionary of {n}");
             return Err(Error::corrupt(what));
         }
     }
