@@ -29,11 +29,14 @@ def live(paths: list[str], cache: str, size: str, seed: int) -> None:
         cached.check(row)
 
 
-def make_old(cache: Path) -> None:
-    if cache.exists():
-        for path in cache.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                os.utime(path, (0, 0))
+def disturb(cache: Path, rng: random.Random) -> None:
+    """Removes one of the files, so that something is to be written, and makes the others old."""
+    files = sorted(cache.iterdir()) if cache.exists() else []
+    with contextlib.suppress(FileNotFoundError):
+        for path in files:
+            os.utime(path, (0, 0))
+        if files:
+            rng.choice(files).unlink()
 
 
 def kill_often(folder: Path, n_kills: int, longest_s: float, size: str) -> tuple[int, int]:
@@ -51,8 +54,7 @@ def kill_often(folder: Path, n_kills: int, longest_s: float, size: str) -> tuple
         for n in range(n_kills):
             # Not all of the shards: those that others have left make room, once they are old.
             own = paths[:2] if n % 2 else paths[1:]
-            if n % 8 == 0:
-                make_old(cache)
+            disturb(cache, rng)
             life = context.Process(target=live, args=(own, str(cache), size, n))
             life.start()
             lives.append(life)
@@ -68,7 +70,8 @@ def kill_often(folder: Path, n_kills: int, longest_s: float, size: str) -> tuple
             life.kill()
             life.join()
         n_requests = server.n
-        cached.read_all(paths, cache, cache_size=size)
+        for _ in range(2):  # twice, since damage that the first meets takes what was read before
+            cached.read_all(paths, cache, cache_size=size)
         return n_requests, cached.read_all(paths, cache, cache_size=size).storage.requests
 
 
