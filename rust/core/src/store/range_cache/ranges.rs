@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 /// Ranges end where a multiple of this does, so that a crop out of a row that was read whole needs
 /// little of it: a range is read as a whole, for its checksum.
-pub(super) const CELL: u64 = 128 << 10;
+pub(super) const CELL: u64 = 64 << 10;
 
 /// A range of bytes within one cell, and their checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
