@@ -76,6 +76,19 @@ def test_faults_that_pass_leave_no_trace(server: RangeServer, fault: Fault) -> N
     failure(f"{server.url}/x.arrow", retries=1)
 
 
+@pytest.mark.parametrize(("status", "is_counted"), [(429, True), (503, True), (500, False)])
+def test_requests_that_a_store_has_too_many_of_are_counted(
+    server: RangeServer, status: int, is_counted: bool
+) -> None:
+    refused = Fault(status=status, headers={"Retry-After": "0"})
+    server.faults = [Fault(), refused, Fault(), refused, refused]
+    it = iter(dataset(f"{server.url}/x.arrow", retries=3))
+    list(it)
+    stats = it.stats()
+    assert stats.storage.throttled == stats.shards[0].throttled == (3 if is_counted else 0)
+    assert stats.storage.requests == server.n - 1
+
+
 def test_a_short_body_is_taken_up_where_it_ended(server: RangeServer) -> None:
     # 64 KiB and more of each answer is progress, whatever the retries.
     server.always = lambda path: Fault(keep=70_000)

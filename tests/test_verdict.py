@@ -111,6 +111,7 @@ RUNS: dict[str, Any] = {
 }
 SOUND = tuple(rows(f"{k}.arrow", 1000, 2) for k in range(5))
 NORMAL = tuple(shard(f"{k}.arrow", 1) for k in range(5))
+REFUSING = tuple(replace(shard(f"s3://far/{k}.arrow", 1, 10), throttled=k) for k in range(3))
 LATENCY = StorageStats(1000, 10**8, 36.0, 30e-3, 1e-9)
 BANDWIDTH = StorageStats(1000, 10**8, 36.0, 2e-3, 1e-7)
 ALIKE_SMALL = StorageStats(1000, 10**7, 36.0)
@@ -164,6 +165,12 @@ ALIKE_LARGE = StorageStats(1000, 10**9, 36.0)
         ({"reading": 0.9, "storage": ALIKE_SMALL}, "storage-latency"),
         ({"reading": 0.9, "storage": ALIKE_LARGE}, "storage-bandwidth"),
         ({"planning": 0.6, "reading": 0.3}, "assemble"),
+        # 3 of 30 requests; of another store more are refused, but too few were made.
+        ({"planning": 0.6, "shards": (*NORMAL, *REFUSING)}, "throttled"),
+        ({"decoding": 0.9, "shards": (*NORMAL, *REFUSING)}, "decode"),
+        ({"planning": 0.6, "shards": (*NORMAL, shard("s3://far/a", 1), *REFUSING)}, "assemble"),
+        ({"planning": 0.6, "shards": (*NORMAL, *REFUSING[1:2], REFUSING[0])}, "throttled"),
+        ({"planning": 0.6, "shards": (*NORMAL, REFUSING[2])}, "assemble"),
         ({"reading": 0.9, "storage": LATENCY, "shards": (*NORMAL, shard("s", 4.1))}, "slow-shard"),
         (
             {"reading": 0.9, "storage": LATENCY, "shards": (*NORMAL, shard("s", 3.9))},
@@ -225,6 +232,14 @@ def test_bytes_around_crops_are_told_where_storage_is_the_limit(storage: Storage
 
 def to(found: gm.Verdict, option: str) -> Any:
     return next(advice.to for advice in found.advice if advice.option == option)
+
+
+def test_the_store_that_throttles_is_named() -> None:
+    found = decide(stats(planning=0.6, shards=(*NORMAL, *REFUSING)))
+    assert found.text.startswith(
+        "The store throttles: 10% of the requests to s3://far were answered with 429 or 503"
+    )
+    assert to(found, "num_requests") == 2
 
 
 def test_the_advice_is_enough_and_no_more() -> None:

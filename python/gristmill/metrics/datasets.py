@@ -17,6 +17,7 @@ _READING = frozenset(
         Case.STORAGE_BANDWIDTH,
         Case.STORAGE_LATENCY,
         Case.SLOW_SHARD,
+        Case.THROTTLED,
         Case.MEMORY_BUDGET,
         Case.LOOK_AHEAD,
     )

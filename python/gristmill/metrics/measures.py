@@ -6,6 +6,7 @@ Every threshold is a constant here with its reason.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from statistics import median
 
 from gristmill import _core
@@ -40,6 +41,10 @@ SLOW_SHARE = 0.25
 """And it matters when it takes this part of all reading time."""
 SLOW_REQUESTS = 3
 """Requests to a shard before its mean is worth comparing."""
+THROTTLED = 0.05
+"""A store that refuses a smaller part of the requests is busy at times, as all are."""
+THROTTLED_REQUESTS = 20
+"""Requests to a store before its share is worth telling."""
 BAD_ROWS = 5
 """Bad rows of a shard before it is considered: any large collection has some."""
 BAD_SHARE = 0.05
@@ -121,6 +126,27 @@ def slow_shard(stats: Stats) -> ShardStats | None:
         and slowest.busy_seconds >= SLOW_SHARE * sum(s.busy_seconds for s in shards)
     )
     return slowest if is_slow else None
+
+
+def throttling_store(stats: Stats) -> tuple[str, float] | None:
+    """The store that refuses the largest part of its requests, and that part, if it is much."""
+    refused: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
+    for shard in stats.shards:
+        store = _store_of(shard.path)
+        refused[store] += shard.throttled
+        requests[store] += shard.requests
+    shares = [
+        (refused[store] / n, store) for store, n in requests.items() if n >= THROTTLED_REQUESTS
+    ]
+    share, store = max(shares, default=(0.0, ""))
+    return (store, share) if share >= THROTTLED else None
+
+
+def _store_of(path: str) -> str:
+    """The scheme and host or bucket of a URL."""
+    scheme, separator, rest = path.partition("://")
+    return f"{scheme}{separator}{rest.partition('/')[0]}"
 
 
 def bad_shard(stats: Stats) -> ShardStats | None:

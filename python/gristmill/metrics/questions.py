@@ -23,8 +23,9 @@ from gristmill.metrics.measures import (
     decodes,
     figures_of,
     slow_shard,
+    throttling_store,
 )
-from gristmill.metrics.readers import idle, slow_storage
+from gristmill.metrics.readers import idle, slow_storage, throttled
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.text import count_text, ms_text, rate_text
 from gristmill.metrics.verdict import Advice, Case, Verdict
@@ -35,9 +36,9 @@ def decide(stats: Stats) -> Verdict:
 
     The questions are asked in this order, and the first yes decides: is it too early; is making
     elements the bottleneck; does the loop wait at all; do the bad rows of one shard take the decode
-    threads' time; are these saturated, and then by what; is one shard slow; what are the readers
-    doing. A damaged shard that is not the bottleneck is mentioned last, and a large share of bad
-    rows first.
+    threads' time; are these saturated, and then by what; does a store throttle; is one shard slow;
+    what are the readers doing. A damaged shard that is not the bottleneck is mentioned last, and a
+    large share of bad rows first.
     """
     if stats.elements < ENOUGH_ELEMENTS or stats.loop_seconds < ENOUGH_SECONDS:
         return _too_early(stats)
@@ -60,6 +61,9 @@ def _bottleneck(stats: Stats) -> Verdict:
     taken = decoders_taken(stats)
     if taken >= SATURATED or (taken >= CONTENDED and cpu_queued(stats) >= QUEUED):
         return saturated(stats)
+    throttling = throttling_store(stats)
+    if throttling is not None:
+        return throttled(stats, *throttling)
     slow = slow_shard(stats)
     if slow is not None:
         return slow_storage(stats, slow)

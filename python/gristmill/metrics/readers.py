@@ -56,6 +56,23 @@ def slow_storage(stats: Stats, slow: ShardStats) -> Verdict:
     return Verdict(Case.SLOW_SHARD, text, figures, advice)
 
 
+def throttled(stats: Stats, store: str, share: float) -> Verdict:
+    """The verdict where `store` has too many requests."""
+    n = stats.settings.num_requests
+    to = max(n // TWICE, 1)
+    text = (
+        f"The store throttles: {share:.0%} of the requests to {store} were answered with 429 or "
+        f"503, and readers wait before they ask again{_idling(stats)}. Fewer at a time may bring "
+        f"more: try num_requests={to}. What cache_dir= keeps is not asked for again."
+    )
+    figures = figures_of(stats, store=store, throttled_share=share)
+    advice = (
+        Advice("num_requests", n, to, "the store refuses fewer, and none wait for their turn"),
+        Advice("cache_dir", None, None, "a folder on a local disk: later epochs ask for nothing"),
+    )
+    return Verdict(Case.THROTTLED, text, figures, advice)
+
+
 def idle(stats: Stats) -> Verdict:
     """The verdict where the decode threads idle, by what the readers do."""
     waits, alive = stats.reader_waits, stats.readers.alive_seconds

@@ -79,6 +79,7 @@ class StorageStats:
         seconds_per_byte: The inverse of the bandwidth, from the same fit.
         spare_bytes: Bytes around crops, in recordings that were read whole because no audio index
             knew them; by their lengths, since only an index tells what exactly it spares.
+        throttled: Requests that a store answered with 429 or 503: it has too many.
     """
 
     requests: int = 0
@@ -87,6 +88,7 @@ class StorageStats:
     latency_seconds: float | None = None
     seconds_per_byte: float | None = None
     spare_bytes: int = 0
+    throttled: int = 0
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,7 @@ class ShardStats:
             substitutes.
         decode_busy_seconds: Decode threads' time for all rows.
         dataset: Number of its data set in a mixture.
+        throttled: Requests that its store answered with 429 or 503: it has too many.
     """
 
     path: str
@@ -232,6 +235,7 @@ class ShardStats:
     bad_busy_seconds: float = 0.0
     decode_busy_seconds: float = 0.0
     dataset: int = 0
+    throttled: int = 0
 
 
 @dataclass(frozen=True)

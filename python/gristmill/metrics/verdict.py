@@ -19,6 +19,7 @@ class Case(enum.StrEnum):
         MEMORY_BUDGET: The memory budget.
         SHUFFLE_WINDOW: A shuffle window after the iterator, which takes rows in bursts.
         LOOK_AHEAD: The readahead limit, `prefetch_batches`.
+        THROTTLED: A store that answers with 429 or 503.
         SLOW_SHARD: One shard that is slow to read.
         BAD_SHARD: One shard with many bad rows.
         CPU_QUOTA: The CPUs that this process may use.
@@ -36,6 +37,7 @@ class Case(enum.StrEnum):
     MEMORY_BUDGET = "memory-budget"
     SHUFFLE_WINDOW = "shuffle-window"
     LOOK_AHEAD = "look-ahead"
+    THROTTLED = "throttled"
     SLOW_SHARD = "slow-shard"
     BAD_SHARD = "bad-shard"
     CPU_QUOTA = "cpu-quota"

@@ -84,6 +84,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
             requests: reads.count(),
             bytes: requests.bytes(),
             busy: reads.sum(),
+            throttled: requests.n_throttled(),
             latency: fit.and_then(|(latency_s, _)| Duration::try_from_secs_f64(latency_s).ok()),
             seconds_per_byte: fit.map(|(_, seconds)| seconds),
             spare_bytes: metrics.spare_bytes.load(Relaxed),

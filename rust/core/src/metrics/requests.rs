@@ -17,6 +17,7 @@ use crate::sync::lock_std;
 pub(crate) struct RequestMetrics {
     files_opened: AtomicU64,
     retries: AtomicU64,
+    throttled: AtomicU64,
     bytes: AtomicU64,
     /// Bytes that pending requests have asked for.
     in_flight: AtomicU64,
@@ -32,6 +33,7 @@ pub(crate) struct FileMetrics {
     requests: AtomicU64,
     bytes: AtomicU64,
     busy_ns: AtomicU64,
+    throttled: AtomicU64,
 }
 
 impl FileMetrics {
@@ -39,6 +41,11 @@ impl FileMetrics {
     pub(crate) fn totals(&self) -> (u64, u64, Duration) {
         let busy = Duration::from_nanos(self.busy_ns.load(Relaxed));
         (self.requests.load(Relaxed), self.bytes.load(Relaxed), busy)
+    }
+
+    /// Requests among them that the server had too many of.
+    pub(crate) fn n_throttled(&self) -> u64 {
+        self.throttled.load(Relaxed)
     }
 }
 
@@ -66,6 +73,17 @@ impl RequestMetrics {
             lock_std(&self.latency).add(in_flight, took.as_secs_f64());
         }
         result
+    }
+
+    /// Counts a request, timed already, that the server had too many of.
+    pub(crate) fn throttled(&self, file: &FileMetrics) {
+        self.throttled.fetch_add(1, Relaxed);
+        file.throttled.fetch_add(1, Relaxed);
+    }
+
+    /// Requests that servers had too many of.
+    pub(crate) fn n_throttled(&self) -> u64 {
+        self.throttled.load(Relaxed)
     }
 
     /// Counts a file that was opened.

@@ -37,6 +37,8 @@ pub struct StorageTimes {
     pub bytes: u64,
     /// Thread time inside them.
     pub busy: Duration,
+    /// Those that a server answered with 429 or 503: it has too many.
+    pub throttled: u64,
     /// The part of a request's time that does not depend on the bytes in flight; `None` where the
     /// requests do not tell.
     pub latency: Option<Duration>,
@@ -142,6 +144,8 @@ pub struct ShardReads {
     pub bytes: u64,
     /// Thread time inside them.
     pub busy: Duration,
+    /// Those that the server answered with 429 or 503: it has too many.
+    pub throttled: u64,
     /// Its rows, if they are decoded.
     pub rows: ShardRows,
     /// The number of its data set in a mixture.

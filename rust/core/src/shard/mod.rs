@@ -170,9 +170,10 @@ impl Shard {
 
     /// What was read of this shard so far, its metadata included.
     pub fn reads(&self) -> ShardReads {
-        let (requests, bytes, busy) = self.reader.reads();
-        let rows = ShardRows::default();
-        ShardReads { name: Arc::clone(self.name()), requests, bytes, busy, rows, data_set: 0 }
+        let of = self.reader.metrics();
+        let ((requests, bytes, busy), throttled) = (of.totals(), of.n_throttled());
+        let (name, rows) = (Arc::clone(self.name()), ShardRows::default());
+        ShardReads { name, requests, bytes, busy, throttled, rows, data_set: 0 }
     }
 
     /// Whether the next opening will find a sidecar: it was there, or could be written.

@@ -9,7 +9,6 @@ use std::{
     ops::Range,
     path::Path,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use super::{
@@ -17,7 +16,7 @@ use super::{
     backend::{Backend, FileVersion, ReadAt},
     descriptors::{FileKey, OpenFile},
     range_cache::CachedShard,
-    remote::{is_remote, shown_path},
+    remote::{RequestError, is_remote, shown_path},
 };
 use crate::{Error, Result, metrics::FileMetrics, sync::lock_std};
 
@@ -104,9 +103,9 @@ impl RangeReader {
         self.key.version.len
     }
 
-    /// Requests to this file, the bytes that they returned, and thread time inside them.
-    pub(crate) fn reads(&self) -> (u64, u64, Duration) {
-        self.metrics.totals()
+    /// What has been measured of the requests to this file.
+    pub(crate) fn metrics(&self) -> &FileMetrics {
+        &self.metrics
     }
 
     fn file(&self) -> Result<Arc<OpenFile>> {
@@ -245,7 +244,12 @@ impl RangeReader {
                 }
                 Ok(n) => *done += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e.into()),
+                Err(e) => {
+                    if RequestError::of(&e).is_some_and(|e| e.is_throttled) {
+                        metrics.throttled(&self.metrics);
+                    }
+                    return Err(e.into());
+                }
             }
         }
         Ok(())

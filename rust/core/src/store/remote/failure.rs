@@ -16,6 +16,8 @@ pub(in crate::store) struct RequestError {
     pub(in crate::store) is_transient: bool,
     /// The server wants to be left alone for this long.
     pub(in crate::store) retry_after: Option<Duration>,
+    /// Whether the server has too many requests.
+    pub(in crate::store) is_throttled: bool,
 }
 
 impl fmt::Display for RequestError {
@@ -27,6 +29,10 @@ impl fmt::Display for RequestError {
 impl StdError for RequestError {}
 
 impl RequestError {
+    fn new(message: String, is_transient: bool) -> Self {
+        Self { message, is_transient, retry_after: None, is_throttled: false }
+    }
+
     /// That of an error of this module; `None` for any other.
     pub(in crate::store) fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
@@ -133,13 +139,11 @@ pub fn errno_of(error: &io::Error) -> Option<i32> {
 }
 
 pub(super) fn permanent(kind: io::ErrorKind, message: impl Into<String>) -> io::Error {
-    let (message, retry_after) = (message.into(), None);
-    io::Error::new(kind, RequestError { message, is_transient: false, retry_after })
+    io::Error::new(kind, RequestError::new(message.into(), false))
 }
 
 pub(super) fn transient(kind: io::ErrorKind, message: impl Into<String>) -> io::Error {
-    let (message, retry_after) = (message.into(), None);
-    io::Error::new(kind, RequestError { message, is_transient: true, retry_after })
+    io::Error::new(kind, RequestError::new(message.into(), true))
 }
 
 /// One of ours among the causes of another error.
@@ -208,7 +212,8 @@ pub(super) fn of_status(status: StatusCode, headers: &HeaderMap, of: StoreKind) 
         .filter(|_| is_transient)
         .and_then(|value| retry_after(value.to_str().ok()?, SystemTime::now()));
     let message = format!("the server answered {status}: {why}");
-    io::Error::new(kind, RequestError { message, is_transient, retry_after })
+    let is_throttled = matches!(status.as_u16(), 429 | 503);
+    io::Error::new(kind, RequestError { message, is_transient, retry_after, is_throttled })
 }
 
 /// Seconds, or a date.
