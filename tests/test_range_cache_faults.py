@@ -55,7 +55,8 @@ def test_damaged_bytes_are_read_anew(paths: list[str], cache: Path) -> None:
             data = bytearray(path.read_bytes())
             data[rng.integers(len(data))] ^= 1 << rng.integers(8)
             path.write_bytes(data)
-        assert cached.read_all(paths, cache).storage.requests <= n
+        # Of each shard the range alone, and what is asked for with it.
+        assert cached.read_all(paths, cache).storage.requests <= 8 < n
         refill(paths, cache)
     for path in cached.files(cache, "gmbytes"):
         path.write_bytes(b"")

@@ -1,13 +1,28 @@
 //! The log of a shard's ranges: records of 32 bytes, which are only ever added.
 //!
 //! A record is four little-endian `u64`: start, end and checksum of a range, and a hash of these and
-//! of the shard's key. Nothing in it is trusted. What does not hash right is skipped, byte by byte
+//! of the shard's key. With start and end exchanged it says that this range is damaged. Nothing in it is
+//! trusted. What does not hash right is skipped, byte by byte
 //! to the next record that does: a process may have been killed in the middle of one.
 
 use super::ranges::CachedRange;
 use crate::hash;
 
 pub(super) const RECORD: usize = 32;
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// The range is there.
+    Added(CachedRange),
+    /// Its bytes were found to be others.
+    Damaged(CachedRange),
+}
+
+/// The record that a range is damaged.
+pub(super) fn encode_damaged(key: u64, range: &CachedRange) -> [u8; RECORD] {
+    encode(key, &CachedRange { start: range.end, end: range.start, ..*range })
+}
 
 /// The record of a range.
 pub(super) fn encode(key: u64, range: &CachedRange) -> [u8; RECORD] {
@@ -19,28 +34,30 @@ pub(super) fn encode(key: u64, range: &CachedRange) -> [u8; RECORD] {
     record
 }
 
-/// Gives the ranges of all records of a shard of `len` bytes to `found`. Returns how many bytes were
+/// Gives what all records of a shard of `len` bytes say to `found`. Returns how many bytes were
 /// read: a record may not be there to its end yet.
-pub(super) fn decode(
-    key: u64,
-    len: u64,
-    bytes: &[u8],
-    mut found: impl FnMut(CachedRange),
-) -> usize {
+pub(super) fn decode(key: u64, len: u64, bytes: &[u8], mut found: impl FnMut(Entry)) -> usize {
     let mut at = 0;
     while let Some(record) = bytes.get(at..).and_then(<[u8]>::first_chunk::<RECORD>) {
-        let range = of_record(key, record).filter(|range| range.is_possible(len));
-        at += range.map_or(1, |_| RECORD);
-        range.into_iter().for_each(&mut found);
+        let entry = of_record(key, record).filter(|entry| match entry {
+            Entry::Added(range) | Entry::Damaged(range) => range.is_possible(len),
+        });
+        at += entry.map_or(1, |_| RECORD);
+        entry.into_iter().for_each(&mut found);
     }
     at
 }
 
-fn of_record(key: u64, record: &[u8; RECORD]) -> Option<CachedRange> {
+fn of_record(key: u64, record: &[u8; RECORD]) -> Option<Entry> {
     let [start, end, sum, check_sum] = record.as_chunks::<8>().0 else { return None };
     let [start, end, sum] = [start, end, sum].map(|word| u64::from_le_bytes(*word));
     let range = CachedRange { start, end, sum };
-    (u64::from_le_bytes(*check_sum) == check(key, &range)).then_some(range)
+    let is_sound = u64::from_le_bytes(*check_sum) == check(key, &range);
+    is_sound.then_some(if start < end {
+        Entry::Added(range)
+    } else {
+        Entry::Damaged(CachedRange { start: end, end: start, sum })
+    })
 }
 
 fn check(key: u64, range: &CachedRange) -> u64 {
@@ -63,8 +80,21 @@ mod tests {
 
     fn read(key: u64, bytes: &[u8]) -> Vec<CachedRange> {
         let mut found = Vec::new();
-        assert!(decode(key, LEN, bytes, |range| found.push(range)) <= bytes.len());
+        let add = |entry| match entry {
+            Entry::Added(range) => found.push(range),
+            Entry::Damaged(range) => found.retain(|old| *old != range),
+        };
+        assert!(decode(key, LEN, bytes, add) <= bytes.len());
         found
+    }
+
+    #[test]
+    fn damage_is_recorded() {
+        let range = ranges()[3];
+        let mut bytes = [log(), encode_damaged(5, &range).to_vec()].concat();
+        assert!(!read(5, &bytes).contains(&range) && read(5, &bytes).len() == 19);
+        bytes.extend(encode(5, &range));
+        assert!(read(5, &bytes).contains(&range));
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl RangeCache {
         let name: String = base_name(path).to_string_lossy().chars().take(40).collect();
         let stem = OsString::from(format!("{name}-{key:016x}"));
         lock_std(&self.own).insert(stem.clone());
-        Some(CachedShard::new(self, self.options.folder.join(stem), key, version.len))
+        Some(CachedShard::new(self, &self.options.folder.join(stem), key, version.len))
     }
 
     /// Makes the folder and looks at it.

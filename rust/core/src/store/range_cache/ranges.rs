@@ -59,6 +59,13 @@ impl RangeMap {
         }
     }
 
+    /// Removes exactly this range.
+    pub(super) fn remove(&mut self, range: &CachedRange) {
+        if self.0.get(&range.start) == Some(&(range.end, range.sum)) {
+            self.0.remove(&range.start);
+        }
+    }
+
     /// Ranges that have all of these bytes, in their order; `None` where some are missing.
     pub(super) fn cover(&self, wanted: &Range<u64>) -> Option<Vec<CachedRange>> {
         let (mut at, mut found) = (wanted.start, Vec::new());

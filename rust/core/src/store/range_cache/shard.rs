@@ -6,7 +6,7 @@ use std::{
     num::NonZeroU64,
     ops::Range,
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
@@ -18,8 +18,8 @@ use twox_hash::XxHash3_64;
 
 use super::{
     BYTES, LOG, RangeCache,
-    bound::{file, remove},
-    log,
+    bound::file,
+    log::{self, Entry},
     ranges::{CELL, CachedRange, RangeMap, cells},
 };
 use crate::{hash, sync::lock_std};
@@ -27,14 +27,10 @@ use crate::{hash, sync::lock_std};
 /// How often a shard that is read is marked as used.
 const TOUCH: Duration = Duration::from_secs(60);
 
-/// "Input/output error": a sector that cannot be read. The bytes go to another one.
-const EIO: i32 = 5;
-
 /// One shard in one version.
 #[derive(Debug)]
 pub(in crate::store) struct CachedShard {
     cache: Arc<RangeCache>,
-    stem: PathBuf,
     bytes_path: PathBuf,
     log_path: PathBuf,
     /// A hash of the shard's identity and version, which each record and checksum depends on.
@@ -51,18 +47,15 @@ pub(super) struct Known {
     pub(super) n_bytes: u64,
     pub(super) ranges: RangeMap,
     touched: Option<Instant>,
-    /// Whether the files are damaged and cannot be removed.
-    is_lost: bool,
 }
 
 impl CachedShard {
     /// Reads nothing yet.
-    pub(super) fn new(cache: &Arc<RangeCache>, stem: PathBuf, key: u64, len: u64) -> Self {
+    pub(super) fn new(cache: &Arc<RangeCache>, stem: &Path, key: u64, len: u64) -> Self {
         Self {
             cache: Arc::clone(cache),
-            bytes_path: file(&stem, BYTES),
-            log_path: file(&stem, LOG),
-            stem,
+            bytes_path: file(stem, BYTES),
+            log_path: file(stem, LOG),
             key,
             len,
             known: Mutex::default(),
@@ -79,6 +72,10 @@ impl CachedShard {
         (16 * (self.len / CELL) + 1024) * log::RECORD as u64
     }
 
+    fn is_log_full(&self) -> bool {
+        lock_std(&self.known).n_bytes >= self.max_log_bytes()
+    }
+
     /// Whether all of these bytes are said to be cached.
     pub(in crate::store) fn has(&self, wanted: &Range<u64>) -> bool {
         self.find(wanted).is_some()
@@ -88,24 +85,14 @@ impl CachedShard {
     /// `buf` holds anything.
     pub(in crate::store) fn read(&self, offset: u64, buf: &mut [u8], keeps_pages: bool) -> bool {
         let Some(ranges) = self.find(&(offset..offset + buf.len() as u64)) else { return false };
-        match self.read_ranges(&ranges, offset, buf, keeps_pages) {
-            Ok(()) => true,
-            Err(error) => {
-                // Files that were removed meanwhile, by this or another process, are no damage.
-                if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
-                    || error.raw_os_error() == Some(EIO)
-                {
-                    self.discard();
-                }
-                false
-            }
-        }
+        // The file may have been removed meanwhile.
+        let Ok(file) = options().read(true).open(&self.bytes_path) else { return false };
+        self.read_ranges(&file, &ranges, offset, buf, keeps_pages).is_some()
     }
 
     /// Adds the bytes from `offset` on, which have just been read from the shard.
     pub(in crate::store) fn write(&self, offset: u64, bytes: &[u8]) {
-        let is_full = |known: &Known| known.is_lost || known.n_bytes >= self.max_log_bytes();
-        if is_full(&lock_std(&self.known)) || !self.cache.reserve(bytes.len() as u64) {
+        if self.is_log_full() || !self.cache.reserve(bytes.len() as u64) {
             return;
         }
         match self.write_ranges(offset, bytes) {
@@ -122,9 +109,6 @@ impl CachedShard {
     /// The ranges that have all of these bytes, as this and other processes have logged them.
     fn find(&self, wanted: &Range<u64>) -> Option<Vec<CachedRange>> {
         let mut known = lock_std(&self.known);
-        if known.is_lost {
-            return None;
-        }
         if self.follow_log(&mut known).is_err() {
             *known = Known::default();
         }
@@ -155,47 +139,57 @@ impl CachedShard {
         let mut bytes = Vec::new();
         file.take(end - known.n_bytes).read_to_end(&mut bytes)?;
         let (ranges, most) = (&mut known.ranges, self.max_ranges());
-        let add = |range| ranges.insert(range, most);
+        let add = |entry| match entry {
+            Entry::Added(range) => ranges.insert(range, most),
+            Entry::Damaged(range) => ranges.remove(&range),
+        };
         known.n_bytes += log::decode(self.key, self.len, &bytes, add) as u64;
         Ok(())
     }
 
     fn read_ranges(
         &self,
+        file: &File,
         ranges: &[CachedRange],
         offset: u64,
         buf: &mut [u8],
         keeps_pages: bool,
-    ) -> io::Result<()> {
-        let file = options().read(true).open(&self.bytes_path)?;
+    ) -> Option<()> {
         let end = offset + buf.len() as u64;
         let (mut rest, mut scratch) = (buf, Vec::new());
         for range in ranges {
             let wanted = range.start.max(end - rest.len() as u64)..range.end.min(end);
-            let n_wanted = wanted.end.saturating_sub(wanted.start) as usize;
-            let (into, behind) = rest.split_at_mut_checked(n_wanted).ok_or_else(damaged)?;
+            let n_wanted = wanted.end.checked_sub(wanted.start)? as usize;
+            let (into, behind) = rest.split_at_mut_checked(n_wanted)?;
             rest = behind;
             if into.len() == range.n_bytes() {
-                self.read_range(&file, range, into)?;
+                self.read_range(file, range, into)?;
             } else {
                 scratch.resize(range.n_bytes(), 0);
-                self.read_range(&file, range, &mut scratch)?;
+                self.read_range(file, range, &mut scratch)?;
                 let from = (wanted.start - range.start) as usize;
-                let part = scratch.get(from..from + n_wanted).ok_or_else(damaged)?;
-                into.copy_from_slice(part);
+                into.copy_from_slice(scratch.get(from..from + n_wanted)?);
             }
             if !keeps_pages {
                 let len = NonZeroU64::new(range.end - range.start);
-                let _ = fadvise(&file, range.start, len, Advice::DontNeed);
+                let _ = fadvise(file, range.start, len, Advice::DontNeed);
             }
         }
-        if rest.is_empty() { Ok(()) } else { Err(damaged()) }
+        rest.is_empty().then_some(())
     }
 
-    /// Reads one range as a whole and checks it.
-    fn read_range(&self, file: &File, range: &CachedRange, into: &mut [u8]) -> io::Result<()> {
-        file.read_exact_at(into, range.start)?;
-        if self.checksum(range.start, into) == range.sum { Ok(()) } else { Err(damaged()) }
+    /// Reads one range as a whole and checks it. One that is damaged is so for all from now on.
+    fn read_range(&self, file: &File, range: &CachedRange, into: &mut [u8]) -> Option<()> {
+        let read = file.read_exact_at(into, range.start);
+        if read.is_ok() && self.checksum(range.start, into) == range.sum {
+            return Some(());
+        }
+        lock_std(&self.known).ranges.remove(range);
+        if !self.is_log_full() {
+            // If it cannot be written, the next process finds out by itself.
+            let _ = self.add_to_log(&log::encode_damaged(self.key, range));
+        }
+        None
     }
 
     /// Depends on the place as well: bytes of elsewhere do not fit.
@@ -213,11 +207,16 @@ impl CachedShard {
             records.extend(log::encode(self.key, &range));
             ranges.push(range);
         }
-        // The bytes are there: only now the log may say so. In one call, so that records of several
-        // processes do not mix.
+        // The bytes are there: only now the log may say so.
+        self.add_to_log(&records)?;
+        Ok(ranges)
+    }
+
+    /// In one call, so that records of several processes do not mix.
+    fn add_to_log(&self, records: &[u8]) -> io::Result<()> {
         let mut file = options().append(true).create(true).open(&self.log_path)?;
-        if file.write(&records)? == records.len() {
-            Ok(ranges)
+        if file.write(records)? == records.len() {
+            Ok(())
         } else {
             Err(ErrorKind::StorageFull.into())
         }
@@ -236,7 +235,7 @@ impl CachedShard {
         let (mut start, mut joined) = (cell.start, bytes.to_vec());
         for near in near.iter().filter(|near| is_outside(near)) {
             let mut old = vec![0; near.n_bytes()];
-            if self.read_range(file, near, &mut old).is_err() {
+            if self.read_range(file, near, &mut old).is_none() {
                 continue;
             }
             let end = start + joined.len() as u64;
@@ -251,12 +250,6 @@ impl CachedShard {
         }
         let end = start + joined.len() as u64;
         CachedRange { start, end, sum: self.checksum(start, &joined) }
-    }
-
-    /// Removes both files, which are not as the log says, and forgets them.
-    pub(super) fn discard(&self) {
-        let is_lost = !remove(&self.stem);
-        *lock_std(&self.known) = Known { is_lost, ..Known::default() };
     }
 }
 
