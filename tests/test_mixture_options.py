@@ -109,8 +109,8 @@ def test_options_of_batches_are_the_mixtures(numbered: list[Path], options: Any)
 
 def test_every_option_of_batches_is_there() -> None:
     of_rows = {
-        "paths", "columns", "audio", "filters", "rows", "split", "sampling", "shuffle", "epochs",
-        "exclude",
+        "paths", "storage_options", "columns", "audio", "filters", "rows", "split", "sampling",
+        "shuffle", "epochs", "exclude",
     }  # fmt: skip
     theirs = inspect.signature(gm.ArrowIterDataset).parameters
     ours = inspect.signature(gm.Mixture).parameters

@@ -49,8 +49,8 @@ class Mixture(grain.IterDataset[Element]):
 
     Args:
         datasets: At least one `ArrowIterDataset`, each with options of its rows only: `paths`,
-            `labels`, `columns`, `audio`, `filters`, `rows`, `split`, `sampling`, `shuffle`,
-            `epochs` and `exclude`. A mixture is none of them.
+            `storage_options`, `labels`, `columns`, `audio`, `filters`, `rows`, `split`,
+            `sampling`, `shuffle`, `epochs` and `exclude`. A mixture is none of them.
         weights: A number of at least 0 for each data set, of which only the ratios count; `None`
             weighs all alike. A data set of weight 0 never comes.
         stop: `"first"`: the stream ends where the first data set that has run out would have its
