@@ -15,6 +15,7 @@ from typing import Any
 
 import grain
 import numpy as np
+import pyarrow as pa
 import pytest
 from absl import flags
 
@@ -131,6 +132,27 @@ def test_statistics_count_what_the_server_counts(
     asked = [asked for _, _, asked in server.requests if asked != "bytes=0-0"]
     spans = [list(map(int, span.removeprefix("bytes=").split("-"))) for span in asked if span]
     assert reads.bytes == sum(last - first + 1 for first, last in spans)
+
+
+@pytest.mark.parametrize(("between", "n_requests"), [(60_000, 1), (600_000, 2)])
+def test_columns_that_lie_close_together_are_one_request(
+    server: RangeServer, read: gm.ReadOptions, between: int, n_requests: int
+) -> None:
+    n = 50
+    fields = {"first": pa.int64(), "skipped": pa.binary(), "last": pa.int64()}
+    rows = [{"first": k, "skipped": bytes(between // n), "last": n - k} for k in range(n)]
+    path = server.folder / "wide.arrow"
+    shards.write(path, rows, batch_rows=n, of=shards.schema(fields))
+    os.utime(path, (time.time() - 60, time.time() - 60))
+    ds = gm.ArrowIterDataset(
+        f"{server.url}/wide.arrow", columns=["first", "last"], audio=None, batch_size=n, read=read
+    )
+    ds.rows_per_epoch()
+    before = server.n
+    (batch,) = ds
+    np.testing.assert_array_equal(batch["first"] + batch["last"], [n] * n)
+    looks = 1  # whether the shard is the one of the sidecar
+    assert server.n - before - looks == n_requests
 
 
 def test_a_second_opening_reads_no_headers(

@@ -29,7 +29,7 @@ use std::{
 
 pub(crate) use self::{
     backend::FileVersion,
-    reader::RangeReader,
+    reader::{GAP, RangeReader},
     remote::{base_name, identity},
     root::{MAX_PATH_BYTES, is_of_path},
     window::WindowReader,

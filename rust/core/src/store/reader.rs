@@ -23,6 +23,13 @@ use crate::{Error, Result, metrics::FileMetrics, sync::lock_std};
 /// No request asks for more than this, so that cancellation is noticed between two of them.
 const BLOCK: usize = 4 << 20;
 
+/// A request for ranges this close together costs less than two requests.
+pub(crate) const GAP: u64 = 4 << 10;
+
+/// The same of a file behind a URL. A request takes some 20 ms there and is often charged for; in
+/// that time a connection sends about a megabyte, which other requests could have used as well.
+const REMOTE_GAP: u64 = 256 << 10;
+
 /// Reads one file by ranges. It owns no descriptor; the process does.
 #[derive(Debug)]
 pub(crate) struct RangeReader {
@@ -101,6 +108,11 @@ impl RangeReader {
     /// The file's length in bytes when this was made.
     pub(crate) fn len(&self) -> u64 {
         self.key.version.len
+    }
+
+    /// The most bytes between two ranges that are read in one request.
+    pub(crate) fn gap(&self) -> u64 {
+        if self.remote.is_some() { REMOTE_GAP } else { GAP }
     }
 
     /// What has been measured of the requests to this file.

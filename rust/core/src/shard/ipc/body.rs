@@ -68,21 +68,22 @@ impl CompactBody {
         body_start: u64,
         ranges: impl Iterator<Item = Range<u64>>,
     ) -> Result<Self> {
-        Self::read_with(reader.store().buffers(), ranges, |range, into| {
+        Self::read_with(reader.store().buffers(), ranges, reader.gap(), |range, into| {
             reader.read_exact_at(body_start + range.start, into)
         })
     }
 
     /// As [`CompactBody::read`], into a buffer of this pool, each extent by `read`, which gets its
-    /// range of the body.
+    /// range of the body. Ranges with at most `gap` bytes between them are read together.
     pub(super) fn read_with(
         buffers: &Arc<BufferPool>,
         ranges: impl Iterator<Item = Range<u64>>,
+        gap: u64,
         mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<()>,
     ) -> Result<Self> {
         let mut extents = Vec::new();
         let mut len = 0_u64;
-        for body in coalesced(ranges) {
+        for body in coalesced(ranges, gap) {
             let offset = len.next_multiple_of(ALIGN) + body.start % ALIGN;
             len = offset + (body.end - body.start);
             extents.push(Extent { body, offset });

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Error, Result,
     memory::BufferPool,
-    store::{RangeReader, WindowReader},
+    store::{GAP, RangeReader, WindowReader},
 };
 
 /// Headers kept in memory, in bytes for each shard. Others are read again when needed.
@@ -283,7 +283,7 @@ impl IndexBuilder {
                 continue;
             }
             let column = span.index_ranges(layout).and_then(|ranges| {
-                let body = CompactBody::read_with(&buffers, ranges.into_iter(), |range, into| {
+                let body = CompactBody::read_with(&buffers, ranges.into_iter(), GAP, |range, into| {
                     let range = body_start + range.start..body_start + range.end;
                     into.copy_from_slice(window.bytes(range)?);
                     Ok(())

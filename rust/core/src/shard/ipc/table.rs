@@ -19,7 +19,7 @@ use super::{
     layout::BatchLayout,
     selection::{Selection, blob_spans},
 };
-use crate::{Error, Result, store::RangeReader};
+use crate::{Error, Result, store::{GAP, RangeReader}};
 
 /// The size of a table; `None` where the header is not kept.
 pub(super) fn size(
@@ -50,7 +50,7 @@ pub(super) fn readahead(
     }
     let plan = ReadPlan::new(&layout, &index.schema, entry, projection)?;
     let start = entry.body.start;
-    let table = coalesced(plan.ranges()).into_iter();
+    let table = coalesced(plan.ranges(), GAP).into_iter();
     let table = table.map(|range| start + range.start..start + range.end).collect();
     let kept: Vec<_> = plan.blobs.iter().map(|blob| entry.kept_rows(blob)).collect();
     let range = |rows: &Option<Arc<BlobColumn>>| match rows.as_ref()?.get(row)? {

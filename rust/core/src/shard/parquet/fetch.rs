@@ -36,7 +36,7 @@ impl Fetched {
         reader: &RangeReader,
         ranges: impl Iterator<Item = Range<u64>>,
     ) -> Result<()> {
-        for range in coalesced(ranges) {
+        for range in coalesced(ranges, reader.gap()) {
             reader.check_range(&range)?;
             let mut data =
                 reader.store().buffers().take((range.end - range.start) as usize, None)?;

@@ -49,7 +49,7 @@ use super::{
     statistics::Statistics,
     table::Readahead,
 };
-use crate::{Error, Result, store::RangeReader};
+use crate::{Error, Result, store::{GAP, RangeReader}};
 
 /// Parquet.
 pub(super) const FORMAT: Format = Format {
@@ -165,7 +165,7 @@ impl FormatReader for ParquetReader {
         };
         let has_all_blobs = known.iter().all(Option::is_some);
         Ok(Readahead {
-            table: coalesced(plan.ranges()?.into_iter()),
+            table: coalesced(plan.ranges()?.into_iter(), GAP),
             blobs: known.iter().map(range).collect(),
             has_all_blobs,
         })
