@@ -1,8 +1,9 @@
 //! How many threads read at a time: as many as bring more bytes.
 //!
 //! While requests take nearly all of the readers' time, their number is doubled, and stays so if that
-//! brought a third more bytes in the same time. Otherwise the storage sends what it can: the number goes
-//! back, and is tried again after a minute, for other jobs on the same storage come and go.
+//! brought a tenth more bytes in the same time. Otherwise the storage sends what it can: the number goes
+//! back, and is tried again after some seconds, for what is asked for changes, and other jobs on the same
+//! storage come and go.
 
 use std::{
     sync::{
@@ -24,8 +25,8 @@ const ROWS: u64 = 8;
 /// The share of the readers' time that requests take where the storage limits.
 const BUSY: f64 = 0.75;
 /// How many times as many bytes arrive where doubling the readers was right.
-const GAIN: f64 = 4.0 / 3.0;
-const PAUSE: Duration = Duration::from_secs(60);
+const GAIN: f64 = 1.1;
+const PAUSE: Duration = Duration::from_secs(15);
 
 /// All requests of a pipeline until `at`.
 #[derive(Clone, Copy, Debug)]
@@ -200,10 +201,10 @@ mod tests {
     #[test]
     fn no_more_than_the_bandwidth_asks_for() {
         let storage = Storage { latency: 0.02, bandwidth: 100e6, wanted: 1e9 };
-        assert_eq!(numbers(&storage, 59.0), [8, 16, 32, 64, 32]);
+        assert_eq!(numbers(&storage, 14.0), [8, 16, 32, 64, 128, 64]);
         let storage = Storage { latency: 0.002, bandwidth: 100e6, wanted: 1e9 };
-        assert_eq!(numbers(&storage, 59.0), [8, 16, 8]);
-        assert_eq!(numbers(&storage, 130.0), [8, 16, 8, 16, 8, 16, 8]);
+        assert_eq!(numbers(&storage, 14.0), [8, 16, 8]);
+        assert_eq!(numbers(&storage, 34.0), [8, 16, 8, 16, 8, 16, 8]);
     }
 
     #[test]
