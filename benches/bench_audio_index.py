@@ -27,6 +27,8 @@ LATENCY, BANDWIDTH = 0.020, 100e6
 RATE, SECONDS, BATCH = 32_000, 5, 64
 WHOLE, INDEXED = "whole rows", "with an audio index"
 PACED, DEMAND = "with an audio index, 70 % of that", 0.7
+WARM_UP = 10
+"""Steps that are not measured: in them the number of requests under way grows to what pays."""
 MARKS = {
     "Vorbis of 10 to 76 s": 1 / 0.98,
     "FLAC of 600 s": 1 / 1.3,
@@ -78,10 +80,11 @@ def measure(
     paths: list[Path], is_indexed: bool, index_dir: Path, n_rows: int, period: float = 0.0,
     **options: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Times of the steps after the first, each at least so long; and what was read for a row."""
+    """Times of steps, each at least so long; and what was read for a row."""
     batch_size = options.get("batch_size", BATCH)
     it = iter(dataset(paths, is_indexed, index_dir, epochs=None, **options))
-    next(it)
+    for _ in range(min(WARM_UP, n_rows)):
+        next(it)
     before, steps = it.stats().storage.bytes, []
     cpu, last = time.process_time(), time.perf_counter()
     for _ in range(max(1, n_rows // batch_size)):

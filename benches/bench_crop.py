@@ -20,6 +20,8 @@ MARKS = {
     "half 44.1 kHz": {"whole file": 20, "seek": 4, "bare loop": 0.95},
 }
 """How many times as long as Gristmill each takes at least, by the rates of the recordings."""
+COMPOSED = {"Interleave of a source a shard": 0.75, "ArrowDataSource in a MapDataset": 0.9}
+"""What a pipeline of Grain's delivers at least, as a part of what the source alone does."""
 SPEEDUPS = {2: 1.9, 16: 13.0}
 CORES = len(os.sched_getaffinity(0))
 THREADS = [n for n in (1, 2, 4, 8, 16) if n <= CORES]
@@ -52,6 +54,19 @@ def test_crop_job(turns: Any, fresh: Any, size: Any, crops: Any, rates: str, job
         return lambda _: fresh(peers.measure, name, of, n_threads, seconds)
 
     turns(prepare, rounds=size(5, 2, 1), than="gristmill", at_least=MARKS[rates].get(job))
+
+
+@pytest.mark.parametrize("job", peers.COMPOSED)
+def test_compositions(turns: Any, fresh: Any, size: Any, data: Path, job: str) -> None:
+    n_recordings, longest, batch_size = size((200, 76.0, 64), (100, 76.0, 64), (12, 11.0, 2))
+    paths = material.vorbis_shards(data, n_recordings, "32 kHz", longest, 4)
+    of, seconds = peers.Crops(paths, batch_size), size(8.0, 4.0, 0.0)
+
+    def prepare(name: str) -> Any:
+        return lambda _: fresh(peers.measure, name, of, CORES, seconds)
+
+    mark = 1 / COMPOSED[job] if job in COMPOSED else None
+    turns(prepare, rounds=size(5, 3, 1), than="gristmill", at_most=mark)
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,37 @@ def bare_loop(crops: Crops, n_threads: int) -> Batches:
             }
 
 
+def interleaved(crops: Crops, n_threads: int) -> Batches:
+    """One source a shard, as Grain mixes them."""
+    audio = gm.Audio(sample_rate=RATE, crop=gm.RandomCrop(SECONDS))
+    read = gm.ReadOptions(num_threads=n_threads)
+    sources = [
+        gm.ArrowIterDataset(path, audio=audio, shuffle=gm.Shuffle(SEED), epochs=None, read=read)
+        for path in crops.paths
+    ]
+    mixed = grain.experimental.InterleaveIterDataset(sources, cycle_length=4)
+    mixed = grain.experimental.WindowShuffleIterDataset(mixed, window_size=200, seed=SEED)
+    return iter(mixed.batch(crops.batch_size))
+
+
+def random_access(crops: Crops, n_threads: int) -> Batches:
+    """Rows by their number, in 16 of Grain's threads."""
+    audio = gm.Audio(sample_rate=RATE, crop=gm.RandomCrop(SECONDS))
+    source = gm.ArrowDataSource(
+        crops.paths, audio=audio, read=gm.ReadOptions(num_threads=n_threads)
+    )
+    rows = grain.MapDataset.source(source).shuffle(seed=SEED).repeat()
+    read = grain.ReadOptions(num_threads=16, prefetch_buffer_size=2 * crops.batch_size)
+    return iter(rows.to_iter_dataset(read).batch(crops.batch_size))
+
+
+COMPOSED: dict[str, Callable[[Crops, int], Batches]] = {
+    "gristmill": gristmill,
+    "Interleave of a source a shard": interleaved,
+    "ArrowDataSource in a MapDataset": random_access,
+}
+"""Ways to put this project's sources into Grain's pipelines."""
+
 PEERS: dict[str, Callable[[Crops, int], Batches]] = {
     "gristmill": gristmill,
     "whole file": whole_file,
@@ -198,7 +229,7 @@ def check(crops: Crops) -> None:
 def measure(name: str, crops: Crops, n_threads: int, seconds: float) -> dict[str, float]:
     """Seconds a row after the first batch, over at least so many seconds; and other figures."""
     n, begin = crops.batch_size, time.perf_counter()
-    batches = PEERS[name](crops, n_threads)
+    batches = (PEERS | COMPOSED)[name](crops, n_threads)
     next(batches)
     now = begin_steady = time.perf_counter()
     cpu = time.process_time()

@@ -1,0 +1,141 @@
+"""Crops and rows from a store with latency and a cap, beside what streams data sets today.
+
+A server in a process of its own answers each request after 20 ms and sends 200 MB/s in all. The
+recordings are Ogg Vorbis of 10 to 76 s, 43 s in the mean, and a job takes crops of one epoch from
+the opening on; what a peer downloads is new to it. Encoded rows are taken by batches of 16 in steps
+that ask for 70 % of what the store sends, and as fast as they come.
+
+LitData and Mosaic Streaming bring PyTorch and are not in the dependency group: `pip install litdata
+mosaicml-streaming` beside the wheel adds them.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import material
+import numpy as np
+import pytest
+import remote_peers
+from remote_server import RemoteServer
+
+LATENCY, BANDWIDTH = 0.020, 200e6
+DEMAND, STEP_ROWS = 0.7, 16
+MODULES = {"datasets streaming": "aiohttp", "LitData": "litdata", "Mosaic Streaming": "streaming"}
+"""What a peer needs."""
+
+
+def store(folder: Path) -> RemoteServer:
+    return RemoteServer(folder, latency=LATENCY, bandwidth=BANDWIDTH)
+
+
+@pytest.mark.parametrize("job", remote_peers.JOBS)
+def test_crops(
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, figure: Any, job: str
+) -> None:
+    n_recordings, longest = size((800, 76.0), (400, 76.0), (130, 11.0))
+    folder = data / "remote"
+    paths = material.vorbis_shards(folder, n_recordings, "32 kHz", longest, 4)
+    numbers = itertools.count()
+
+    def prepare(name: str) -> Callable[[int], dict[str, Any]]:
+        if name in MODULES:
+            pytest.importorskip(MODULES[name])
+        if name in remote_peers.WRITE:
+            remote_peers.WRITE[name](paths, folder)
+        if name == "gristmill, audio index":
+            with store(folder) as server:
+                fresh(remote_peers.check, server.urls(paths), paths, tmp_path)
+
+        def once(_: int) -> dict[str, Any]:
+            of_peer = tmp_path / f"{next(numbers)}"
+            of_peer.mkdir()
+            with store(folder) as server:
+                at = tmp_path if name.startswith("gristmill") else of_peer
+                got = fresh(remote_peers.measure, name, server.urls(paths), at, n_recordings)
+                _, n_bytes = server.sent()
+            return {
+                "seconds": got["seconds"],
+                "first batch, s": got["first"],
+                "rows / s": 1 / got["seconds"],
+                "rows / s after the first batch": 1 / got["running"],
+                "bytes sent / bytes of the rows": n_bytes / sum(p.stat().st_size for p in paths),
+            }
+
+        return once
+
+    turns(prepare, rounds=size(5, 3, 1), than="gristmill, audio index")
+
+
+STEPS = {"70 % of the bandwidth": DEMAND, "full demand": 0.0}
+LIMITS = {
+    "70 % of the bandwidth": {"p99 step / median": {"at_most": 1.15}},
+    "full demand": {"of the bandwidth": {"at_least": 0.9}},
+}
+
+
+@pytest.mark.parametrize("job", STEPS)
+def test_steps(turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, job: str) -> None:
+    n_shards, n_rows, sizes = size(
+        (18, 200, (200_000, 800_000)), (18, 200, (200_000, 800_000)), (2, 80, (2_000, 8_000))
+    )
+    folder = data / f"slow-{n_shards}"
+    paths = [
+        material.noise_shard(folder / f"slow-{k:02}.arrow", n_rows, n_rows // 2, sizes)
+        for k in range(n_shards)
+    ]
+    row_bytes = sum(path.stat().st_size for path in paths) / (n_shards * n_rows)
+    n_steps = min(200, n_shards * n_rows // STEP_ROWS - 8)
+
+    def once(name: str, _: int) -> dict[str, Any]:
+        period = STEP_ROWS * row_bytes / (BANDWIDTH * STEPS[name]) if STEPS[name] else 0.0
+        with store(folder) as server:
+            got = fresh(
+                functools.partial(remote_peers.measure, decoded=False, batch_size=STEP_ROWS),
+                "gristmill, whole rows", server.urls(paths), tmp_path, STEP_ROWS * n_steps, period,
+            )  # fmt: skip
+        steps = got["steps"][len(got["steps"]) // 10 :]  # before, the number of requests grows
+        median = statistics.median(steps)
+        return {
+            "seconds": median / STEP_ROWS,
+            "p99 step / median": float(np.quantile(steps, 0.99)) / median,
+            "longest step / median": max(steps) / median,
+            "of the bandwidth": STEP_ROWS * row_bytes / statistics.mean(steps) / BANDWIDTH,
+            "first batch, ms": 1e3 * got["first"],
+        }
+
+    turns(lambda name: functools.partial(once, name), rounds=size(5, 3, 1), limits=LIMITS[job])
+
+
+@pytest.mark.parametrize("job", ["local files", "second epoch from the cache"])
+def test_cache(turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, job: str) -> None:
+    """Whole rows in the page cache, against ranges of them in the page cache."""
+    n_recordings, longest = size((400, 76.0), (400, 76.0), (130, 11.0))
+    folder = data / "remote"
+    paths = material.vorbis_shards(folder, n_recordings, "32 kHz", longest, 4)
+
+    def read(name: str, n_epochs: int) -> dict[str, Any]:
+        with store(folder) as server:
+            is_local = name == "local files"
+            return fresh(
+                functools.partial(remote_peers.measure, cache=None if is_local else "cache"),
+                "gristmill, whole rows", list(map(str, paths)) if is_local else server.urls(paths),
+                tmp_path, n_epochs * n_recordings,
+            )  # fmt: skip
+
+    def prepare(name: str) -> Callable[[int], dict[str, Any]]:
+        read(name, 2)  # all there is, into the cache
+
+        def once(_: int) -> dict[str, Any]:
+            got = read(name, 4)
+            return {"seconds": got["running"], "CPU of a row, ms": 1e3 * got["cpu"]}
+
+        return once
+
+    mark = 1 / 0.95 if job != "local files" else None
+    turns(prepare, rounds=size(9, 5, 1), than="local files", at_most=mark)
