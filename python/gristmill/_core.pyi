@@ -466,6 +466,21 @@ def list_url(
 def read_url(url: str, storage_options: list[tuple[str, str]], *, retries: int) -> bytes:
     """A file of at most 64 MiB as a whole."""
 
+@final
+class MeasuredFile:
+    """A file of which ranges are asked for, each once, and thrown away: for measuring a store.
+
+    Its first request is for the file's version. May be used by several threads at a time.
+    """
+
+    def __new__(cls, path: str, storage_options: list[tuple[str, str]]) -> MeasuredFile: ...
+    def request(self, offset: int, n_bytes: int) -> int | None:
+        """Asks for a range and waits for it, without the GIL.
+
+        Returns the bytes that came, fewer where the file ends; `None` where the server answers with
+        429 or 503, which is not repeated. No other error is repeated either.
+        """
+
 def read_header(
     path: str,
     *,

@@ -17,12 +17,11 @@ from gristmill._core import path_kinds
 from gristmill.checks import is_path, items, shown
 from gristmill.found import what_is_in
 from gristmill.listing import EXTENSIONS, Folder, matches
-from gristmill.storage import StorageOptions
+from gristmill.storage import NO_OPTIONS, StorageOptions
 
 logger = logging.getLogger("gristmill")
 
 _NOTHING = object()
-_NO_OPTIONS = StorageOptions()
 _logged: set[str] = set()
 """Paths that are left out, once that is logged: a data set looks for its shards more than once."""
 
@@ -84,7 +83,7 @@ def _local(path: str) -> str:
 
 
 def resolve(
-    paths: Iterable[str], options: StorageOptions = _NO_OPTIONS, retries: int = 5
+    paths: Iterable[str], options: StorageOptions = NO_OPTIONS, retries: int = 5
 ) -> list[str]:
     """The shards that the paths stand for.
 

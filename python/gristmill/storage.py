@@ -12,9 +12,6 @@ from typing import Any, TypeAlias, cast
 
 from gristmill.checks import shown
 
-Given: TypeAlias = Mapping[str, str | bool | float]
-"""As polars and delta-rs take them: `{"aws_region": "eu-west-1"}`."""
-
 _FLAGS = ("allow_http", "allow_invalid_certificates")
 _TIMES = ("connect_timeout", "timeout")
 _OF_REQUESTS = (*_FLAGS, *_TIMES, "proxy_url")
@@ -55,21 +52,29 @@ class StorageOptions:
                         f"{' and '.join(sorted(schemes))}: these take {takes}"
                     )
         found: dict[str, str] = {}
+        # What a file of one kind of store says is for no other: keys begin with the scheme.
         if "s3" in schemes:
-            found |= _aws_files(given)
+            found |= {f"s3:{key}": value for key, value in _aws_files(given).items()}
         if "hf" in schemes:
-            found |= _hub_files()
+            found |= {f"hf:{key}": value for key, value in _hub_files().items()}
         return list({**found, **given}.items())
+
+
+NO_OPTIONS = StorageOptions()
+
+Given: TypeAlias = Mapping[str, str | bool | float] | StorageOptions
+"""As polars and delta-rs take them: `{"aws_region": "eu-west-1"}`."""
 
 
 def checked_storage_options(given: Any) -> StorageOptions:
     """What was given for `storage_options=`."""
     if given is None:
-        return StorageOptions()
+        return NO_OPTIONS
     if isinstance(given, StorageOptions):
         return given
     if not isinstance(given, Mapping):
-        raise ValueError(f"storage_options is a mapping, not {shown(given)}: write {_WRITE}")
+        what = type(given).__name__
+        raise ValueError(f"storage_options is a mapping, not a {what}: write {_WRITE}")
     pairs: dict[str, str] = {}
     for key, value in cast("Mapping[object, object]", given).items():
         if not isinstance(key, str) or not isinstance(value, (str, bool, int, float)):
@@ -88,15 +93,13 @@ def _normal(key: str, value: str) -> str:
     """A flag as true or false, a time in seconds."""
     if key in _FLAGS:
         if value.lower() not in ("true", "false"):
-            raise ValueError(f"storage_options[{key!r}] is true or false, not {value[:20]!r}")
+            raise ValueError(f"storage_options[{key!r}] is true or false")
         return value.lower()
     if key in _TIMES:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|)", value.strip())
         seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
         if not 0 < seconds <= 86_400:
-            raise ValueError(
-                f"storage_options[{key!r}] is a time such as '30s', not {value[:20]!r}"
-            )
+            raise ValueError(f"storage_options[{key!r}] is a time such as '30s', up to a day")
         return repr(seconds)
     return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -46,6 +47,52 @@ def read_part(_context: click.Context, _option: click.Parameter, value: str) -> 
     if not 1 <= int(number) <= int(count):
         raise click.BadParameter(f"a part is 1 to n of n, not {value}")
     return int(number), int(count)
+
+
+def _read_storage_options(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    """`KEY=VALUE`, or `KEY` with its value in the environment. What was given is not shown."""
+    options: dict[str, str] = {}
+    for number, text in enumerate(given, 1):
+        key, equals, value = text.partition("=")
+        if not re.fullmatch(r"[A-Za-z0-9_]+", key):
+            raise click.BadParameter(f"number {number} of them is not like KEY=VALUE")
+        found = value if equals else os.environ.get(key, os.environ.get(key.upper()))
+        if found is None:
+            raise click.BadParameter(
+                f"number {number} of them is neither KEY=VALUE nor a variable of the environment"
+            )
+        options[key] = found
+    return options
+
+
+storage_option = click.option(
+    "--storage-option",
+    "storage_options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_read_storage_options,
+    help="How URLs are reached, as in storage_options=; KEY alone takes the value of the "
+    "environment variable of that name. May be given again.",
+)
+
+
+def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--cache-dir` and `--cache-size`."""
+    size = click.option(
+        "--cache-size",
+        metavar="SIZE",
+        show_default="80%",
+        help='The most that the cache takes: "200GB", or a share of what is free.',
+    )
+    folder = click.option(
+        "--cache-dir",
+        metavar="DIR",
+        show_default="none",
+        help="A local folder that keeps what is read of shards, for later runs.",
+    )
+    return folder(size(command))
 
 
 threads_option = click.option(

@@ -9,9 +9,11 @@ import click
 
 from gristmill import _core
 from gristmill.cli.common import (
+    cache_options,
     column_option,
     paths_argument,
     root_option,
+    storage_option,
     threads_option,
     with_console,
 )
@@ -41,6 +43,7 @@ def _crop_options(command: _Command) -> _Command:
         click.option("--batch-size", type=click.IntRange(min=1), default=64, help="Rows a step."),
         column_option,
         root_option,
+        storage_option,
     ):
         command = option(command)
     return command
@@ -96,6 +99,7 @@ def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
     default=10.0,
     help="What measuring takes, about.",
 )
+@cache_options
 @with_console
 def bench(
     console: Console,
@@ -103,10 +107,17 @@ def bench(
     threads: int | None,
     requests: int | None,
     seconds: float,
+    cache_dir: str | None,
+    cache_size: str | None,
     **options: Any,
 ) -> None:
     """Takes shuffled batches of random crops from PATHS as fast as they come."""
-    read = ReadOptions(num_threads=threads, num_requests=requests)
+    read = ReadOptions(
+        num_threads=threads,
+        num_requests=requests,
+        cache_dir=cache_dir,
+        cache_size=cache_size,
+    )
     with console.progress("bench", 100, "%") as progress:
 
         def on_batch(elapsed: float, n_rows: int) -> None:

@@ -11,10 +11,12 @@ import click
 from gristmill.cli.common import (
     FAILED,
     FINDINGS,
+    cache_options,
     column_option,
     paths_argument,
     read_part,
     root_option,
+    storage_option,
     threads_option,
     with_console,
 )
@@ -32,11 +34,13 @@ from gristmill.tools.inspect import inspect as inspect_shards
 @click.option(
     "--sample", type=click.IntRange(min=1), default=200, help="Rows whose audio is looked at."
 )
+@storage_option
 @with_console
 def inspect(console: Console, paths: tuple[str, ...], **options: Any) -> None:
     """Tells what is in shards, from their headers and a sample of rows.
 
-    PATHS are shards, directories or patterns. Exit status 1 says that a shard is broken.
+    PATHS are shards, directories or patterns, also as URLs. Exit status 1 says that a shard is
+    broken.
     """
     with console.progress("headers", 0, "shards") as progress:
         found = inspect_shards(
@@ -68,19 +72,28 @@ def inspect(console: Console, paths: tuple[str, ...], **options: Any) -> None:
     help="The indexes of each n-th shard, as a job of an array makes them.",
 )
 @threads_option
+@storage_option
+@cache_options
 @with_console
 def index(
     console: Console,
     paths: tuple[str, ...],
     index_dir: str | None,
     threads: int | None,
+    cache_dir: str | None,
+    cache_size: str | None,
     **options: Any,
 ) -> None:
     """Writes indexes ahead of time, so that training starts at once.
 
     Exit status 1 says that a shard is broken.
     """
-    read = ReadOptions(index_dir=index_dir or "auto", num_threads=threads)
+    read = ReadOptions(
+        index_dir=index_dir or "auto",
+        num_threads=threads,
+        cache_dir=cache_dir,
+        cache_size=cache_size,
+    )
     with contextlib.ExitStack() as bars:
         headers = bars.enter_context(console.progress("index", 0, "shards"))
         rows: Progress | None = None

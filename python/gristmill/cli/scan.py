@@ -10,9 +10,11 @@ import click
 
 from gristmill.cli.common import (
     FINDINGS,
+    cache_options,
     column_option,
     read_part,
     root_option,
+    storage_option,
     threads_option,
     with_console,
 )
@@ -46,6 +48,8 @@ from gristmill.tools.scan.run import Scan
 @click.option("--fast", is_flag=True, help="Look at headers and checksums; decode nothing.")
 @threads_option
 @click.option("--restart", is_flag=True, help="Forget what an earlier scan left.")
+@storage_option
+@cache_options
 @with_console
 def scan(
     console: Console,
@@ -53,6 +57,8 @@ def scan(
     quarantine: str | None,
     part: tuple[int, int],
     threads: int | None,
+    cache_dir: str | None,
+    cache_size: str | None,
     *,
     merge: bool,
     **options: Any,
@@ -71,7 +77,7 @@ def scan(
     if merge and quarantine is not None:
         report, written = merge_scans(quarantine), quarantine
     else:
-        read = ReadOptions(num_threads=threads)
+        read = ReadOptions(num_threads=threads, cache_dir=cache_dir, cache_size=cache_size)
         one = Scan(paths, quarantine=quarantine, part=part, read=read, **options)
         report, written = _run(one, console), one.quarantine
     console.show(page_of(report, written), report.to_dict())

@@ -11,7 +11,7 @@ from gristmill import _core
 from gristmill.crops import StartCrop
 from gristmill.dataset import ArrowIterDataset
 from gristmill.options import Audio, ReadOptions
-from gristmill.storage import StorageOptions
+from gristmill.storage import NO_OPTIONS, StorageOptions
 from gristmill.tools.shards import ShardHeader, audio_column
 
 OnRows = Callable[[int, int], None]
@@ -40,9 +40,11 @@ class AudioCoverage:
     compressed: int
 
 
-def audio_coverage(headers: Sequence[ShardHeader], read: ReadOptions) -> AudioCoverage:
+def audio_coverage(
+    headers: Sequence[ShardHeader], read: ReadOptions, storage: StorageOptions = NO_OPTIONS
+) -> AudioCoverage:
     """How much the audio indexes of these shards know."""
-    known = _known(headers, read)
+    known = _known(headers, read, storage)
     return AudioCoverage(
         rows=sum(header.rows for header in headers),
         known=sum(n for n, _ in known),
@@ -56,6 +58,7 @@ def learn(
     column: str | None,
     read: ReadOptions,
     on_rows: OnRows | None = None,
+    storage: StorageOptions = NO_OPTIONS,
 ) -> AudioCoverage:
     """Reads the recordings that the audio indexes of these shards do not know, and keeps theirs.
 
@@ -66,7 +69,7 @@ def learn(
         SchemaError: There is no such column.
         OSError: A shard cannot be read.
     """
-    known = zip(headers, _known(headers, read), strict=True)
+    known = zip(headers, _known(headers, read, storage), strict=True)
     todo = [header for header, (n, _) in known if n < header.rows and header.compression is None]
     total, done = sum(header.rows for header in todo), 0
     if todo:
@@ -85,22 +88,27 @@ def learn(
             batch_size=_BATCH_SIZE,
             with_row_id=True,
             read=replace(read, audio_index=True),
+            storage_options=storage,
         )
         with contextlib.closing(iter(dataset)) as batches:
             for batch in batches:
                 done += len(batch["row"])
                 if on_rows:
                     on_rows(done, total)
-    return audio_coverage(headers, read)
+    return audio_coverage(headers, read, storage)
 
 
-def _known(headers: Sequence[ShardHeader], read: ReadOptions) -> list[tuple[int, int]]:
+def _known(
+    headers: Sequence[ShardHeader], read: ReadOptions, storage: StorageOptions
+) -> list[tuple[int, int]]:
+    reached = storage.native(header.path for header in headers)
+
     def of_shard(header: ShardHeader) -> tuple[int, int]:
         return _core.audio_coverage(
             header.path,
             index_dir=read.resolved_index_dir,
             retries=read.retries,
-            storage_options=StorageOptions().native([header.path]),
+            storage_options=reached,
         )
 
     with ThreadPoolExecutor(_READERS, thread_name_prefix="gristmill-headers") as pool:

@@ -19,6 +19,7 @@ from gristmill.metrics.verdict import Verdict
 from gristmill.options import Audio, ReadOptions, native_audio, read_options
 from gristmill.paths import Paths
 from gristmill.report import AudioInfo
+from gristmill.storage import Given, checked_storage_options
 from gristmill.tools.crops import CropJob, OnBatch, decode_crop, take
 from gristmill.tools.headers import read_headers
 from gristmill.tools.page import Page
@@ -124,6 +125,7 @@ def bench(
     seconds: float = 10.0,
     read: ReadOptions | None = None,
     on_batch: OnBatch | None = None,
+    storage_options: Given | None = None,
 ) -> BenchReport:
     """Takes shuffled batches of random crops as fast as they are delivered.
 
@@ -135,8 +137,9 @@ def bench(
         column: The audio column; `None` takes the one that the Hugging Face features call audio.
         root: The folder of the recordings of rows that hold a path, as in `Audio`.
         seconds: How long to measure, about.
-        read: Threads, memory and readahead.
+        read: Threads, memory, readahead and the cache of ranges.
         on_batch: Is told the progress after each batch.
+        storage_options: As in `ArrowIterDataset`, for shards behind URLs.
 
     Raises:
         OSError: A shard cannot be read.
@@ -146,15 +149,16 @@ def bench(
     job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds, root)
     checks.function("on_batch", on_batch)
     options = read_options(read)
-    headers, _ = read_headers(paths, options)
+    storage = checked_storage_options(storage_options)
+    headers, _ = read_headers(paths, options, storage=storage)
     name = audio_column(headers, job.column)
-    sample, rows = draw(headers, name, _SAMPLE_ROWS, options, job.root)
+    sample, rows = draw(headers, name, _SAMPLE_ROWS, options, job.root, storage)
     if not rows:
         raise SchemaError(f"nothing in a sample of column {name!r} can be decoded", column=name)
     audio = job.audio(name, sample)
     bare = _bare(rows, audio, job.crop_seconds, options, SAMPLE_SHARE * job.seconds)
     rest = (1 - SAMPLE_SHARE) * job.seconds
-    crops = take(headers, audio, job.batch_size, options, rest, on_batch)
+    crops = take(headers, audio, job.batch_size, options, rest, on_batch, storage)
     p50, p90, p99 = np.percentile(crops.waits, [50, 90, 99])
     return BenchReport(
         batches=len(crops.waits),

@@ -22,6 +22,7 @@ from gristmill.options import (
     Shuffle,
     check_root,
 )
+from gristmill.storage import NO_OPTIONS, StorageOptions
 from gristmill.tools.sample import AudioSample
 from gristmill.tools.shards import ShardHeader
 
@@ -89,6 +90,7 @@ def take(
     read: ReadOptions,
     seconds: float,
     on_batch: OnBatch | None = None,
+    storage: StorageOptions = NO_OPTIONS,
 ) -> Crops:
     """Takes shuffled batches as fast as they are delivered, for `seconds` after the first.
 
@@ -107,6 +109,7 @@ def take(
         epochs=None,
         on_error="mask",
         read=read,
+        storage_options=storage,
     )
     with contextlib.closing(iter(dataset)) as batches:
         began = time.perf_counter()

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from gristmill import _core, checks, paths
 from gristmill.errors import CorruptShardError, LimitError, SchemaError
 from gristmill.options import ReadOptions, read_options
-from gristmill.storage import StorageOptions
+from gristmill.storage import NO_OPTIONS, StorageOptions
 from gristmill.tools.shards import ShardHeader, UnreadableShard
 from gristmill.urls import shown_path
 
@@ -29,6 +29,7 @@ def read_headers(
     on_shard: OnShard | None = None,
     *,
     complete: bool = False,
+    storage: StorageOptions = NO_OPTIONS,
 ) -> tuple[list[ShardHeader], list[UnreadableShard]]:
     """The headers of all shards, in order, and the shards that are not valid Arrow IPC or Parquet.
 
@@ -41,6 +42,7 @@ def read_headers(
         on_shard: Is called after each of them.
         complete: Whether sidecars are to have all that they can: of Parquet, also where each large
             value is.
+        storage: How shards behind URLs are reached.
 
     Raises:
         OSError: A shard cannot be read.
@@ -48,8 +50,8 @@ def read_headers(
     options = read_options(read)
     for name, told in (("on_shards", on_shards), ("on_shard", on_shard)):
         checks.function(name, told)
-    found = paths.resolve(paths.as_list(shards), retries=options.retries)
-    storage = StorageOptions()
+    found = paths.resolve(paths.as_list(shards), storage, options.retries)
+    reached = storage.native(found)
     if on_shards:
         on_shards(len(found))
     headers: dict[int, ShardHeader] = {}
@@ -65,7 +67,7 @@ def read_headers(
                 index_dir=options.resolved_index_dir,
                 retries=options.retries,
                 complete=complete,
-                storage_options=storage.native([shard]),
+                storage_options=reached,
             )
         except (CorruptShardError, LimitError, SchemaError) as error:
             broken[number] = UnreadableShard(shown_path(shard), 0, str(error))

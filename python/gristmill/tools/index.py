@@ -11,6 +11,7 @@ from typing import Any
 from gristmill import _core, checks
 from gristmill.options import ReadOptions, read_options
 from gristmill.paths import Paths, as_list, resolve
+from gristmill.storage import Given, checked_storage_options
 from gristmill.tools.audio_index import AudioCoverage, OnRows, learn
 from gristmill.tools.headers import OnShard, OnShards, read_headers
 from gristmill.tools.inspection import list_unreadable
@@ -106,6 +107,7 @@ def build_indexes(
     column: str | None = None,
     part: tuple[int, int] = (1, 1),
     on_rows: OnRows | None = None,
+    storage_options: Given | None = None,
 ) -> IndexReport:
     """Reads the headers of all shards and keeps them in sidecars, which later runs find.
 
@@ -125,6 +127,7 @@ def build_indexes(
         part: `(i, n)`: of the shards, each n-th from the i-th on, counted from 1, as a job of an
             array does. Parts need not know of each other.
         on_rows: Is called with the rows done and all rows, while recordings are read.
+        storage_options: As in `ArrowIterDataset`, for shards behind URLs.
 
     Raises:
         ValueError: `index_dir` is `None`, there is no home to keep a cache in, or no such part.
@@ -132,6 +135,7 @@ def build_indexes(
         SchemaError: There is no such column.
     """
     options = read_options(read)
+    storage = checked_storage_options(storage_options)
     checks.flag("audio", audio)
     column = checks.text("column", column, write='column="audio"', none=True)
     checks.function("on_rows", on_rows)
@@ -139,14 +143,16 @@ def build_indexes(
     index_dir = options.resolved_index_dir
     if index_dir is None:
         raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")
-    mine = resolve(as_list(paths))[number - 1 :: count]
+    mine = resolve(as_list(paths), storage, options.retries)[number - 1 :: count]
     if not mine:
         return IndexReport(0, 0, 0, 0, 0, index_dir)
-    headers, unreadable = read_headers(mine, options, on_shards, on_shard, complete=True)
+    headers, unreadable = read_headers(
+        mine, options, on_shards, on_shard, complete=True, storage=storage
+    )
     if any(not header.is_indexed and _is_new(header.path) for header in headers):
         time.sleep(_SETTLED_SECONDS)
         waiting = [header.path for header in headers if not header.is_indexed]
-        settled, broken = read_headers(waiting, options, complete=True)
+        settled, broken = read_headers(waiting, options, complete=True, storage=storage)
         headers = [header for header in headers if header.is_indexed] + settled
         unreadable += broken
     not_written = [header.path for header in headers if not header.is_indexed]
@@ -159,7 +165,7 @@ def build_indexes(
         index_dir=index_dir,
         unreadable=tuple(unreadable),
         why_not_written=_refusal(index_dir, not_written[0]) if not_written else "",
-        audio=learn(headers, column, options, on_rows) if audio and headers else None,
+        audio=learn(headers, column, options, on_rows, storage) if audio and headers else None,
     )
 
 

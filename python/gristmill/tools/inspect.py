@@ -13,6 +13,7 @@ from gristmill import checks
 from gristmill.dataset import ArrowIterDataset
 from gristmill.options import ReadOptions, check_root, read_options
 from gristmill.paths import Paths
+from gristmill.storage import Given, StorageOptions, checked_storage_options
 from gristmill.tools.audio_index import audio_coverage
 from gristmill.tools.headers import OnShard, OnShards, read_headers
 from gristmill.tools.inspection import Inspection
@@ -32,6 +33,7 @@ def inspect(
     read: ReadOptions | None = None,
     on_shards: OnShards | None = None,
     on_shard: OnShard | None = None,
+    storage_options: Given | None = None,
 ) -> Inspection:
     """Looks at the headers of all shards and at a sample of their rows.
 
@@ -43,16 +45,18 @@ def inspect(
         read: Where sidecars are, and how often a request is retried.
         on_shards: Is told the number of shards first.
         on_shard: Is called after each of them.
+        storage_options: As in `ArrowIterDataset`, for shards behind URLs.
 
     Raises:
         OSError: A shard cannot be read.
         SchemaError: There is no such column, or shards differ.
     """
     options = read_options(read)
+    storage = checked_storage_options(storage_options)
     column = checks.text("column", column, write='column="audio"', none=True)
     folder = check_root("root", root)
     sample = checks.integer("sample", sample, 1, 2**31, write="sample=200, in rows")
-    headers, unreadable = read_headers(paths, options, on_shards, on_shard)
+    headers, unreadable = read_headers(paths, options, on_shards, on_shard, storage=storage)
     audio: str | None = None
     if headers and (column is not None or headers[0].audio_columns):
         audio = audio_column(headers, column)
@@ -62,14 +66,17 @@ def inspect(
         unreadable=tuple(unreadable),
         audio_column=audio,
         class_names=names,
-        class_counts=_count_classes(headers, names, options),
-        sample=None if audio is None else draw(headers, audio, sample, options, folder)[0],
-        audio_index=None if audio is None else audio_coverage(headers, options),
+        class_counts=_count_classes(headers, names, options, storage),
+        sample=None if audio is None else draw(headers, audio, sample, options, folder, storage)[0],
+        audio_index=None if audio is None else audio_coverage(headers, options, storage),
     )
 
 
 def _count_classes(
-    headers: Sequence[ShardHeader], names: Mapping[str, list[str]], read: ReadOptions
+    headers: Sequence[ShardHeader],
+    names: Mapping[str, list[str]],
+    read: ReadOptions,
+    storage: StorageOptions,
 ) -> dict[str, list[int]]:
     """Rows of each class, where few record batches have to be read."""
     if not names or sum(header.record_batches for header in headers) > _MOST_BATCHES:
@@ -81,6 +88,7 @@ def _count_classes(
         batch_size=4096,
         fill_value=-1,  # what `datasets` writes for a class that is not known
         read=replace(read, num_threads=1),
+        storage_options=storage,
     )
     counts = {name: np.zeros(len(classes), np.int64) for name, classes in names.items()}
     with contextlib.closing(iter(dataset)) as batches:

@@ -17,6 +17,7 @@ from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import DecodeError, LimitError, SchemaError
 from gristmill.options import Limits, ReadOptions, Shuffle, native_limits
 from gristmill.report import AudioInfo
+from gristmill.storage import NO_OPTIONS, StorageOptions
 from gristmill.tools.shards import ShardHeader
 
 _DECODE_SECONDS = 1.0
@@ -87,13 +88,14 @@ def draw(
     n_rows: int,
     read: ReadOptions,
     root: str | None = None,
+    storage: StorageOptions = NO_OPTIONS,
 ) -> tuple[AudioSample, list[tuple[bytes, AudioInfo]]]:
     """A sample of the audio, and its encoded rows, of those whose headers parse.
 
     Raises:
         SchemaError: The column holds no bytes.
     """
-    encoded, read_seconds = _read(headers, column, n_rows, read, root)
+    encoded, read_seconds = _read(headers, column, n_rows, read, root, storage)
     rows: list[tuple[bytes, AudioInfo]] = []
     for data in encoded:
         if data is not None:
@@ -119,7 +121,12 @@ def _counts(values: Iterable[_Value]) -> dict[_Value, int]:
 
 
 def _read(
-    headers: Sequence[ShardHeader], column: str, n_rows: int, read: ReadOptions, root: str | None
+    headers: Sequence[ShardHeader],
+    column: str,
+    n_rows: int,
+    read: ReadOptions,
+    root: str | None,
+    storage: StorageOptions,
 ) -> tuple[list[bytes | None], float | None]:
     """Encoded rows of a shuffle, and the mean time of a request to the storage."""
     dataset = ArrowIterDataset(
@@ -128,6 +135,7 @@ def _read(
         audio=None,
         shuffle=Shuffle(0),
         read=replace(read, num_threads=1),
+        storage_options=storage,
     )
     n_rows = min(n_rows, sum(header.rows for header in headers))
     dataset.set_slice(slice(0, n_rows))

@@ -12,6 +12,7 @@ mod defaults;
 mod detach;
 mod errors;
 mod folders;
+mod measured;
 mod mixture;
 mod opening;
 mod options;
@@ -39,6 +40,8 @@ mod _core {
     use super::convert::ColumnSpec;
     #[pymodule_export]
     use super::defaults::{default_requests, max_open_rows, usable_cpus};
+    #[pymodule_export]
+    use super::measured::MeasuredFile;
     #[pymodule_export]
     use super::mixture::Mixture;
     #[pymodule_export]

@@ -14,6 +14,7 @@ from gristmill import _core
 from gristmill.metrics.measures import SPARED
 from gristmill.metrics.text import count_text
 from gristmill.options import ReadOptions
+from gristmill.tools.doctor.conclude_store import advised_requests, on_a_cache, on_store
 from gristmill.tools.doctor.measured import Measured
 
 PER_PROCESS = 1.5
@@ -128,6 +129,7 @@ def _scope(measured: Measured) -> Scope:
     most = max(set(threads) & set(processes))
     if processes[most] >= PER_PROCESS * threads[most]:
         return Scope.PROCESS
+    most = max(threads)
     if threads[most] >= min(PER_STREAM, most) * threads[1]:
         return Scope.STREAM
     return Scope.SHARED
@@ -141,6 +143,11 @@ def _is_rising(by_readers: dict[int, float]) -> bool:
 def _settings(measured: Measured, batch_size: int, wanted_rows: float) -> ReadOptions:
     cpus = measured.machine.usable_cpus
     n_requests = _requests(measured, wanted_rows)
+    if measured.store is None:
+        shown = None if n_requests <= _core.default_requests(cpus) else n_requests
+    else:
+        # A run finds out by itself how many bring more, but what a store refuses it repeats.
+        shown = advised_requests(measured)
     # All batches under way, one that the step works on and one that is being assembled.
     batch_bytes = batch_size * (measured.row_bytes + measured.crop_bytes)
     needed = (ReadOptions().prefetch_batches + 2) * batch_bytes + n_requests * measured.row_bytes
@@ -151,7 +158,7 @@ def _settings(measured: Measured, batch_size: int, wanted_rows: float) -> ReadOp
     # As many decode threads as CPUs: those that are not needed sleep, and the throughput of one of
     # them on a busy machine says nothing about the run.
     return ReadOptions(
-        num_requests=None if n_requests <= _core.default_requests(cpus) else n_requests,
+        num_requests=shown,
         memory_budget=text,
     )
 
@@ -170,6 +177,8 @@ def _requests(measured: Measured, wanted_rows: float) -> int:
 
 
 def _on_storage(measured: Measured, scope: Scope) -> list[str]:
+    if measured.store is not None:
+        return on_store(measured, measured.store, rises=_is_rising(measured.by_threads))
     threads, processes = measured.by_threads, measured.by_processes
     most = max(set(threads) & set(processes))
     one, many = f"{threads[1] / _MB:,.0f}", f"{threads[most] / _MB:,.0f}"
@@ -313,6 +322,8 @@ def _on_an_index(measured: Measured, limit: Limit) -> list[str]:
 
 
 def _on_a_copy(measured: Measured, limit: Limit, helps: bool, storage: float) -> list[str]:
+    if measured.store is not None:
+        return on_a_cache(measured, is_limit=limit is Limit.STORAGE, helps=helps)
     size = f"{measured.dataset_bytes / 1e9:,.1f} GB"
     if not helps:
         if limit is Limit.STORAGE:

@@ -22,7 +22,7 @@ from gristmill.tools.crops import decode_crop
 
 _MOST_BYTES = 64 << 20
 """No read is larger, whatever the size of a row in the sample."""
-_MOST_LATENCIES = 4096
+MOST_LATENCIES = 4096
 """Kept of each thread."""
 
 
@@ -56,6 +56,8 @@ class Tally:
     cold: int = 0
     warm: int = 0
     crops: int = 0
+    throttled: int = 0
+    failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class ReadTrial:
         p99_seconds: 99 % took less.
         cold_share: The part whose bytes were not in this machine's page cache; `None` if the file
             system does not tell.
+        throttled: Requests beside them that a store refused with 429 or 503.
+        failed: Requests beside them that failed in another way, which passes.
     """
 
     processes: int
@@ -84,6 +88,8 @@ class ReadTrial:
     p90_seconds: float
     p99_seconds: float
     cold_share: float | None
+    throttled: int = 0
+    failed: int = 0
 
     @property
     def bytes_per_second(self) -> float:
@@ -166,6 +172,8 @@ def summarize_reads(tallies: Sequence[Tally], processes: int) -> ReadTrial:
         p90_seconds=_at(latencies, 0.9),
         p99_seconds=_at(latencies, 0.99),
         cold_share=sum(tally.cold for tally in tallies) / told if told else None,
+        throttled=sum(tally.throttled for tally in tallies),
+        failed=sum(tally.failed for tally in tallies),
     )
 
 
@@ -221,7 +229,7 @@ def _steps(
             if got == 0:
                 break
             n_read += got
-        if len(tally.latencies) < _MOST_LATENCIES:
+        if len(tally.latencies) < MOST_LATENCIES:
             tally.latencies.append(time.perf_counter() - began)
         tally.reads += 1
         tally.bytes += n_read

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gristmill.tools.doctor.loops import DecodeTrial, ReadTrial
 from gristmill.tools.doctor.machine import Machine
+from gristmill.tools.doctor.store import StoreTrials
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Measured:
         pipeline_rows_per_second: Of one process with native threads, on the same shards.
         spare_share: The part of the rows' bytes that lies around their crops, and that audio
             indexes would spare; 0 to 1.
+        store: Of shards behind URLs, whose reads are in threads alone; `None` of local ones.
     """
 
     machine: Machine
@@ -34,6 +36,7 @@ class Measured:
     workers: tuple[DecodeTrial, ...]
     pipeline_rows_per_second: float
     spare_share: float = 0.0
+    store: StoreTrials | None = None
 
     @property
     def by_threads(self) -> dict[int, float]:

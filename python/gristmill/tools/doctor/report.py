@@ -9,6 +9,7 @@ from gristmill.metrics.text import bytes_text, count_text
 from gristmill.tools.doctor.conclude import Conclusion
 from gristmill.tools.doctor.loops import ReadTrial
 from gristmill.tools.doctor.measured import Measured
+from gristmill.tools.doctor.store import StoreTrials
 from gristmill.tools.page import Page
 from gristmill.tools.sample import AudioSample
 
@@ -44,12 +45,16 @@ class Diagnosis:
         """The same as plain values, safe for JSON."""
         measured, conclusion, read = self.measured, self.conclusion, self.conclusion.read
         trials = {name: getattr(measured, name) for name in ("reads", "decodes", "workers")}
+        store = measured.store and {
+            name: getattr(measured.store, name).to_dict() for name in ("small", "one")
+        }
         shown = ("num_threads", "num_requests", "memory_budget")
         return {
             **asdict(self),
             "measured": {
                 **asdict(measured),
                 **{name: [trial.to_dict() for trial in found] for name, found in trials.items()},
+                "store": store,
             },
             "conclusion": {
                 **asdict(conclusion),
@@ -78,12 +83,10 @@ def page_of(found: Diagnosis) -> Page:
             ("encoded row", f"{bytes_text(measured.row_bytes)} on average"),
         ],
     )
-    cold = measured.cold_share
-    told = "not told by the file system" if cold is None else f"{cold:.0%} not from a cache"
-    page.section(f"Storage: reads of the size of rows, {told}")
-    page.say("  readers            in     MB/s   rows/s    p50 ms    p90 ms    p99 ms")
-    for trial in measured.reads:
-        page.say(f"  {_read_line(trial, measured.row_bytes)}")
+    if measured.store is None:
+        _say_storage(measured, page)
+    else:
+        _say_store(measured, measured.store, page)
     page.section(f"Decoding: crops of {found.crop_seconds:g} s")
     for trial in measured.decodes:
         rate, threads = trial.rows_per_second, count_text(trial.threads, "thread")
@@ -96,10 +99,43 @@ def page_of(found: Diagnosis) -> Page:
     return page
 
 
+def _say_storage(measured: Measured, page: Page) -> None:
+    cold = measured.cold_share
+    told = "not told by the file system" if cold is None else f"{cold:.0%} not from a cache"
+    page.section(f"Storage: reads of the size of rows, {told}")
+    page.say("  readers            in     MB/s   rows/s    p50 ms    p90 ms    p99 ms")
+    for trial in measured.reads:
+        page.say(f"  {_read_line(trial, measured.row_bytes)}")
+
+
+def _say_store(measured: Measured, store: StoreTrials, page: Page) -> None:
+    page.section("Store: requests one after the other")
+    page.say("  requests of     MB/s    p50 ms    p90 ms    p99 ms   429/503")
+    for size, trial in (("4 KiB", store.small), ("4 MiB", store.one)):
+        page.say(
+            f"  {size:>11} {trial.bytes_per_second / 1e6:>8,.1f}{_latencies(trial)}"
+            f"{trial.throttled:>10,}"
+        )
+    page.section("Store: requests of the size of rows")
+    page.say("  in flight     MB/s   rows/s    p50 ms    p90 ms    p99 ms   429/503")
+    for trial in measured.reads:
+        rate = trial.bytes_per_second
+        page.say(
+            f"  {trial.threads:>9} {rate / 1e6:>8,.1f} {rate / max(measured.row_bytes, 1):>8,.0f}"
+            f"{_latencies(trial)}{trial.throttled:>10,}"
+        )
+
+
 def _read_line(trial: ReadTrial, row_bytes: float) -> str:
     n = trial.processes * trial.threads
     where = "one process" if trial.processes == 1 else f"{trial.processes} processes"
     rate = trial.bytes_per_second
+    return (
+        f"{n:>7}  {where:>12} {rate / 1e6:>8,.0f} {rate / max(row_bytes, 1):>8,.0f}"
+        f"{_latencies(trial)}"
+    )
+
+
+def _latencies(trial: ReadTrial) -> str:
     times = (trial.p50_seconds, trial.p90_seconds, trial.p99_seconds)
-    latencies = "".join(f"{1e3 * time:>10,.1f}" for time in times)
-    return f"{n:>7}  {where:>12} {rate / 1e6:>8,.0f} {rate / max(row_bytes, 1):>8,.0f}{latencies}"
+    return "".join(f"{1e3 * time:>10,.1f}" for time in times)

@@ -10,6 +10,7 @@ from gristmill.errors import SchemaError
 from gristmill.options import ReadOptions
 from gristmill.paths import Paths, as_list
 from gristmill.report import AudioInfo
+from gristmill.storage import Given, checked_storage_options
 from gristmill.tools.crops import CropJob, take
 from gristmill.tools.doctor import machine
 from gristmill.tools.doctor.conclude import conclude
@@ -17,6 +18,13 @@ from gristmill.tools.doctor.lab import Lab
 from gristmill.tools.doctor.loops import DecodeTrial, Material, ReadTrial
 from gristmill.tools.doctor.measured import Measured
 from gristmill.tools.doctor.report import Diagnosis
+from gristmill.tools.doctor.store import (
+    IN_FLIGHT,
+    LARGE_BYTES,
+    SMALL_BYTES,
+    StoreFiles,
+    StoreTrials,
+)
 from gristmill.tools.headers import read_headers
 from gristmill.tools.sample import draw
 from gristmill.tools.shards import audio_column
@@ -48,6 +56,7 @@ def diagnose(
     root: str | None = None,
     seconds: float = 24.0,
     on_step: OnStep | None = None,
+    storage_options: Given | None = None,
 ) -> Diagnosis:
     """Measures the storage and the machine, and says what will limit a training run.
 
@@ -55,6 +64,10 @@ def diagnose(
     in threads of one process and in as many processes; decodes crops of a sample in 1, 2, 4 and so
     on threads; and has 1, 2, 4 and 8 worker processes do both, and then one process of native
     threads. Before a read the page cache is asked to drop what is read.
+
+    Of shards behind URLs the store is measured by itself: the time of a small request, one
+    connection, and 1, 8, 32 and 128 requests of the size of rows in flight, by threads of this
+    process.
 
     Args:
         paths: As in `ArrowIterDataset`.
@@ -67,11 +80,12 @@ def diagnose(
         root: The folder of the recordings of rows that hold a path, as in `Audio`.
         seconds: Time for all measurements together, about.
         on_step: Is told what is measured.
+        storage_options: As in `ArrowIterDataset`, for shards behind URLs.
 
     Raises:
         OSError: A shard cannot be read.
         SchemaError: There is no audio column, or nothing in it can be decoded.
-        ValueError: A number is out of range, or shards are behind URLs.
+        ValueError: A number is out of range, or some shards are local and others behind URLs.
     """
     job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds, root)
     step_seconds = checks.number(
@@ -79,15 +93,17 @@ def diagnose(
     )
     checks.function("on_step", on_step)
     began = time.monotonic()
+    storage = checked_storage_options(storage_options)
     given = as_list(paths)
-    if any(map(is_url, given)):
+    is_remote = is_url(given[0])
+    if any(is_url(path) != is_remote for path in given):
         raise ValueError(
-            "doctor measures mounted storage, and no servers yet; the verdict of a run over URLs "
-            "says what limits it (gristmill bench prints one)"
+            "some of these shards are local and others behind URLs, which are measured in another "
+            "way: run doctor for each kind by itself"
         )
-    headers, _ = read_headers(given)
+    headers, _ = read_headers(given, storage=storage)
     name = audio_column(headers, job.column)
-    sample, rows = draw(headers, name, _SAMPLE_ROWS, ReadOptions(), job.root)
+    sample, rows = draw(headers, name, _SAMPLE_ROWS, ReadOptions(), job.root, storage)
     if not rows:
         raise SchemaError(
             f"nothing in a sample of {sample.rows} rows of column {name!r} can be decoded; "
@@ -100,21 +116,22 @@ def diagnose(
     sizes = [len(data) for data, _ in rows]
     material = Material(files, sizes, _within(rows), rate, job.crop_seconds)
     here = machine.look()
-    plan: list[tuple[str, int, int]] = [
-        *(("read", 1, n) for n in _READERS),
-        *(("read", n, 1) for n in _READERS[1:]),
-        *(("decode", 1, n) for n in _thread_counts(here.usable_cpus)),
-        *(("work", n, 1) for n in _READERS),
-    ]
+    plan = _plan(here.usable_cpus, is_remote=is_remote)
     unit = max(job.seconds / (len(plan) + 2), _SHORTEST_SECONDS)
     reads: list[ReadTrial] = []
     decodes: list[DecodeTrial] = []
     workers: list[DecodeTrial] = []
+    store = StoreFiles(headers, storage) if is_remote else None
+    alone: list[ReadTrial] = []
     with Lab(material) as lab:
         for number, (what, processes, n) in enumerate(plan):
             if on_step:
                 on_step(_NAMES[what], number, len(plan) + 1)
-            if what == "read":
+            if store is not None and what in _ALONE:
+                alone.append(store.measure([_ALONE[what]], n, unit))
+            elif store is not None and what == "read":
+                reads.append(store.measure(sizes, n, unit))
+            elif what == "read":
                 reads.append(lab.read(processes, n, unit))
             elif what == "decode":
                 decodes.append(lab.decode(processes, n, unit, reads=False))
@@ -124,7 +141,7 @@ def diagnose(
         on_step(_NAMES["pipeline"], len(plan), len(plan) + 1)
     # Whole rows, as the first epoch reads them.
     options = ReadOptions(page_cache=False, audio_index=False)
-    crops = take(headers, audio, _BATCH_SIZE, options, 2 * unit)
+    crops = take(headers, audio, _BATCH_SIZE, options, 2 * unit, storage=storage)
     measured = Measured(
         machine=here,
         row_bytes=sample.row_bytes,
@@ -138,6 +155,7 @@ def diagnose(
         spare_share=0.0
         if job.root is not None or any(header.compression for header in headers)
         else _spare_share(rows, job.crop_seconds),
+        store=StoreTrials(*alone) if alone else None,
     )
     return Diagnosis(
         rows=sum(header.rows for header in headers),
@@ -151,7 +169,30 @@ def diagnose(
     )
 
 
-_NAMES = {"read": "reading", "decode": "decoding", "work": "workers", "pipeline": "native threads"}
+_NAMES = {
+    "small": "latency",
+    "one": "one connection",
+    "read": "reading",
+    "decode": "decoding",
+    "work": "workers",
+    "pipeline": "native threads",
+}
+_ALONE = {"small": SMALL_BYTES, "one": LARGE_BYTES}
+"""Requests one after the other, by their size."""
+
+
+def _plan(cpus: int, *, is_remote: bool) -> list[tuple[str, int, int]]:
+    """What is measured, in how many processes, and with how many threads in each."""
+    decodes = [("decode", 1, n) for n in _thread_counts(cpus)]
+    if is_remote:
+        alone = [(name, 1, 1) for name in _ALONE]
+        return [*alone, *(("read", 1, n) for n in IN_FLIGHT), *decodes]
+    return [
+        *(("read", 1, n) for n in _READERS),
+        *(("read", n, 1) for n in _READERS[1:]),
+        *decodes,
+        *(("work", n, 1) for n in _READERS),
+    ]
 
 
 def _thread_counts(cpus: int) -> list[int]:

@@ -24,6 +24,7 @@ from gristmill.options import (
     read_options,
 )
 from gristmill.paths import Paths, as_list
+from gristmill.storage import Given, checked_storage_options
 from gristmill.tools.headers import OnShard, OnShards, read_headers
 from gristmill.tools.parts import checked_part
 from gristmill.tools.scan.log import SUFFIX, Checkpoint, ScanLog
@@ -57,6 +58,7 @@ class Scan:
         read: Threads, requests, and where sidecars are; `num_threads` decode.
         restart: Forgets what an earlier scan left.
         root: The folder of the recordings of rows that hold a path, as in `Audio`.
+        storage_options: As in `ArrowIterDataset`, for shards behind URLs.
 
     Raises:
         ValueError: There is no such part.
@@ -74,6 +76,7 @@ class Scan:
         read: ReadOptions | None = None,
         restart: bool = False,
         root: str | os.PathLike[str] | None = None,
+        storage_options: Given | None = None,
     ) -> None:
         self._paths = as_list(paths)
         self._column = checks.text("column", column, write='column="audio"', none=True)
@@ -83,6 +86,7 @@ class Scan:
         self._read = read_options(read)
         self._restart = checks.flag("restart", restart)
         self._root = check_root("root", root)
+        self._storage = checked_storage_options(storage_options)
         file = checks.file_path("quarantine", quarantine, none=True)
         self.quarantine: str | None = None if file is None else part_path(file, self._part)
         """The file that this part writes bad rows to."""
@@ -135,7 +139,9 @@ class Scan:
             ValueError: The files to write to belong to something else.
         """
         checks.function("on_rows", on_rows)
-        self._headers, broken = read_headers(self._paths, self._read, on_shards, on_shard)
+        self._headers, broken = read_headers(
+            self._paths, self._read, on_shards, on_shard, storage=self._storage
+        )
         column = audio_column(self._headers, self._column) if self._headers else ""
         with contextlib.ExitStack() as files:
             quarantine = self._open(files, column, broken)
@@ -211,6 +217,7 @@ class Scan:
                 with_row_id=True,
                 # The pipeline's own threads only hand rows over.
                 read=replace(self._read, num_threads=1, num_requests=self._n_requests()),
+                storage_options=self._storage,
             )
             dataset.set_slice(slice(position, end))
             with contextlib.closing(iter(dataset)) as rows:
@@ -309,6 +316,7 @@ def scan(
     restart: bool = False,
     root: str | os.PathLike[str] | None = None,
     on_rows: OnRows | None = None,
+    storage_options: Given | None = None,
 ) -> ScanReport:
     """Decodes every row, in as many threads as there are CPUs, and reports the bad ones.
 
@@ -327,6 +335,7 @@ def scan(
         restart: Forgets what an earlier scan left.
         root: The folder of the recordings of rows that hold a path.
         on_rows: Is told the progress, about ten times a second.
+        storage_options: As in `ArrowIterDataset`.
 
     Raises:
         OSError: A shard cannot be read, or nothing more can be written.
@@ -343,6 +352,7 @@ def scan(
         read=read,
         restart=restart,
         root=root,
+        storage_options=storage_options,
     )
     return one.run(on_rows)
 

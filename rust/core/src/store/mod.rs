@@ -7,6 +7,7 @@
 mod backend;
 mod descriptors;
 mod local;
+mod measured;
 mod path_kind;
 mod path_text;
 mod range_cache;
@@ -37,6 +38,7 @@ pub(crate) use self::{
 pub use self::{
     backend::SETTLED,
     descriptors::DescriptorCache,
+    measured::MeasuredFile,
     path_kind::{PathKind, path_kinds},
     path_text::{path_bytes, path_text},
     range_cache::{CacheLimit, RangeCacheOptions},

@@ -47,7 +47,7 @@ impl HttpFile {
             StoreKind::Hub => hub::file(text, options)?,
             _ => Url::parse(text).map_err(failure::invalid_url)?,
         };
-        Ok(Self { url, client, kind, authorization: options.bearer()? })
+        Ok(Self { url, client, kind, authorization: options.bearer(kind)? })
     }
 
     /// Asks for a range that is not empty. The answer begins where it does.

@@ -54,7 +54,7 @@ fn place(url: &str) -> io::Result<Place<'_>> {
 
 /// `endpoint/begin.../revision/path`.
 fn address(place: &Place<'_>, begin: &[&str], options: &StorageOptions) -> io::Result<Url> {
-    let endpoint = options.get("endpoint").unwrap_or(ENDPOINT);
+    let endpoint = options.found(StoreKind::Hub, "endpoint").unwrap_or(ENDPOINT);
     let mut url = Url::parse(endpoint).map_err(failure::invalid_url)?;
     let path = place.path.split('/').filter(|part| !part.is_empty());
     let revision = place.revision.replace("%2F", "/").replace("%2f", "/");
@@ -128,7 +128,7 @@ pub(super) async fn read(
 
 async fn get(url: Url, options: &StorageOptions, client: &Client) -> io::Result<Response> {
     let mut request = client.get(url);
-    if let Some(authorization) = options.bearer()? {
+    if let Some(authorization) = options.bearer(StoreKind::Hub)? {
         request = request.header(AUTHORIZATION, authorization);
     }
     let response = request.send().await.map_err(|error| failure::of_request(&error))?;

@@ -146,7 +146,7 @@ pub(super) fn build(
     Ok(match kind {
         StoreKind::S3 => {
             let mut builder = AmazonS3Builder::from_env();
-            for (key, value) in options.of_store() {
+            for (key, value) in options.of_store(kind) {
                 let key: AmazonS3ConfigKey = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(key, value);
             }
@@ -155,7 +155,7 @@ pub(super) fn build(
         }
         StoreKind::Gcs => {
             let mut builder = GoogleCloudStorageBuilder::from_env();
-            for (key, value) in options.of_store() {
+            for (key, value) in options.of_store(kind) {
                 let key: GoogleConfigKey = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(key, value);
             }
@@ -164,7 +164,7 @@ pub(super) fn build(
         }
         StoreKind::Azure => {
             let mut builder = MicrosoftAzureBuilder::from_env();
-            for (key, value) in options.of_store() {
+            for (key, value) in options.of_store(kind) {
                 let key: AzureConfigKey = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(key, value);
             }
