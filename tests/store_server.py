@@ -1,8 +1,8 @@
 """A server that speaks as S3, Google Cloud Storage, Azure Blob Storage and the Hub do, for readers.
 
 Everything lies in one folder: `/bucket/a/b` is its file `a/b` whatever the bucket is called, and so
-is `/datasets/owner/name/resolve/main/a/b`. Listings have two entries a page. Signatures are not
-checked; what was sent is in `headers`.
+are `/datasets/owner/name/resolve/main/a/b` and `/buckets/owner/name/resolve/a/b`. Listings have two
+entries a page. Signatures are not checked; what was sent is in `headers`.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ class StoreServer(RangeServer):
 
     def file(self, path: str) -> Path | None:
         parts = unquote(urlsplit(path).path).lstrip("/").split("/")
-        n = 5 if parts[0] == "datasets" else 1
+        n = {"datasets": 5, "buckets": 4}.get(parts[0], 1)
         file = self.folder.joinpath(*parts[n:])
         return file if file.is_file() else None
 
     def answer(self, to: BaseHTTPRequestHandler) -> None:
         url = urlsplit(to.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        is_hub = url.path.startswith(("/datasets/", "/api/datasets/"))
+        is_hub = url.path.removeprefix("/api").startswith(("/datasets/", "/buckets/"))
         if is_hub and self.token and to.headers.get("Authorization") != f"Bearer {self.token}":
             self.send(to, b"", status=401)
-        elif url.path.startswith("/api/datasets/"):
+        elif is_hub and url.path.startswith("/api/"):
             self._list_hub(to, url.path, query)
         elif query.get("list-type") == "2":
             self._list_s3(to, query)
         elif query.get("comp") == "list":
             self._list_azure(to, query)
         elif is_hub and self.hub_redirects_to:
-            location = self.hub_redirects_to + "/b/" + url.path.split("/", 6)[6]
+            n = 5 if url.path.startswith("/buckets/") else 6
+            location = self.hub_redirects_to + "/b/" + url.path.split("/", n)[n]
             self.send(to, b"", status=302, headers={"Location": location})
         else:
             super().answer(to)
@@ -120,8 +121,14 @@ class StoreServer(RangeServer):
         self.send(to, body.encode())
 
     def _list_hub(self, to: BaseHTTPRequestHandler, path: str, query: dict[str, str]) -> None:
-        folder = unquote(path).split("/", 7)[7:]
-        prefix = f"{folder[0].rstrip('/')}/" if folder and folder[0] else ""
+        if path.startswith("/api/buckets/"):
+            # One part, in which slashes are encoded: what names begin with.
+            parts = path.split("/")[6:]
+            assert len(parts) <= 1, path
+            prefix = unquote(parts[0]) if parts else ""
+        else:
+            folder = unquote(path).split("/", 7)[7:]
+            prefix = f"{folder[0].rstrip('/')}/" if folder and folder[0] else ""
         asked = {"prefix": prefix}
         if query["recursive"] == "false":
             asked["delimiter"] = "/"

@@ -14,7 +14,7 @@ EXTENSIONS = (".arrow", ".parquet")
 
 
 class Folder:
-    """A folder of a bucket, or of a data set on the Hub; its names are listed once.
+    """A folder of a bucket, or of a data set or bucket on the Hub; its names are listed once.
 
     Args:
         url: Its URL, with or without a slash at its end.

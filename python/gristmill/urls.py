@@ -75,8 +75,13 @@ def _check_store(path: str) -> str:
     scheme, _, rest = path.partition("://")
     parts = rest.split("/")
     if scheme == "hf":
-        is_sound = len(parts) >= 3 and parts[0] == "datasets" and all(parts[:3])
-        write = "hf://datasets/owner/name/path, or hf://datasets/owner/name@revision/path"
+        is_sound = len(parts) >= 3 and parts[0] in ("datasets", "buckets") and all(parts[:3])
+        # A bucket has no revisions.
+        is_sound = is_sound and not (parts[0] == "buckets" and "@" in parts[2])
+        write = (
+            "hf://datasets/owner/name/path, hf://datasets/owner/name@revision/path or "
+            "hf://buckets/owner/name/path"
+        )
     else:
         is_sound, write = (
             bool(parts[0]),

@@ -73,9 +73,9 @@ impl StoreKind {
                  storage_options={\"token\": \"...\"} or as a signed URL that has not expired"
             }
             Self::Hub => {
-                "give a token that may read this data set, as $HF_TOKEN, by `hf auth login` or as \
+                "give a token that may read this, as $HF_TOKEN, by `hf auth login` or as \
                  storage_options={\"token\": \"...\"}; a data set may want its terms accepted on \
-                 its page; or there is no such data set"
+                 its page; or there is no such data set or bucket"
             }
             Self::S3 => {
                 "give credentials that may read this file, as $AWS_ACCESS_KEY_ID and \

@@ -1,4 +1,4 @@
-//! Data sets of the Hugging Face Hub: where their files are, and which they are.
+//! Data sets and buckets of the Hugging Face Hub: where their files are, and which they are.
 
 use std::io::{self, ErrorKind};
 
@@ -19,12 +19,13 @@ const ENDPOINT: &str = "https://huggingface.co";
 /// One page of a listing has at most 1,000 entries.
 const MAX_PAGE_BYTES: usize = 16 << 20;
 
-/// `hf://datasets/owner/name@revision/path`, taken apart.
+/// `hf://datasets/owner/name@revision/path` or `hf://buckets/owner/name/path`, taken apart.
 #[derive(Debug, PartialEq, Eq)]
 struct Place<'a> {
-    /// `datasets/owner/name`.
+    /// `datasets/owner/name`, or `buckets/owner/name`.
     repository: &'a str,
-    revision: &'a str,
+    /// Buckets have none.
+    revision: Option<&'a str>,
     path: &'a str,
 }
 
@@ -35,11 +36,17 @@ impl<'a> Place<'a> {
         let mut slashes = rest.match_indices('/').map(|(at, _)| at);
         let (first, second, third) = (slashes.next()?, slashes.next()?, slashes.next());
         let (repository, path) = rest.split_at(third.unwrap_or(rest.len()));
-        let (repository, revision) = repository.split_once('@').unwrap_or((repository, "main"));
-        let is_sound = rest.get(..first) == Some("datasets")
-            && first + 1 < second
+        let (repository, revision) = match rest.get(..first)? {
+            "datasets" => {
+                let split = repository.split_once('@').unwrap_or((repository, "main"));
+                (split.0, Some(split.1))
+            }
+            "buckets" if !repository.contains('@') => (repository, None),
+            _ => return None,
+        };
+        let is_sound = first + 1 < second
             && second + 1 < repository.len()
-            && !revision.is_empty();
+            && revision.is_none_or(|revision| !revision.is_empty());
         is_sound.then_some(Self { repository, revision, path: path.trim_start_matches('/') })
     }
 }
@@ -47,25 +54,32 @@ impl<'a> Place<'a> {
 fn place(url: &str) -> io::Result<Place<'_>> {
     Place::parse(url).ok_or_else(|| {
         failure::invalid_url(
-            "write hf://datasets/owner/name/path, or hf://datasets/owner/name@revision/path",
+            "write hf://datasets/owner/name/path, hf://datasets/owner/name@revision/path or \
+             hf://buckets/owner/name/path",
         )
     })
 }
 
-/// `endpoint/begin.../revision/path`.
+/// `endpoint/begin.../revision`; a slash in a part of it is encoded.
 fn address(place: &Place<'_>, begin: &[&str], options: &StorageOptions) -> io::Result<Url> {
     let endpoint = options.found(StoreKind::Hub, "endpoint").unwrap_or(ENDPOINT);
     let mut url = Url::parse(endpoint).map_err(failure::invalid_url)?;
-    let path = place.path.split('/').filter(|part| !part.is_empty());
-    let revision = place.revision.replace("%2F", "/").replace("%2f", "/");
-    url.path_segments_mut()
-        .map_err(|()| failure::invalid_url("the endpoint is no address"))?
-        .pop_if_empty()
-        .extend(begin)
-        // A slash in it is encoded again.
-        .push(&revision)
-        .extend(path);
+    let revision = place.revision.map(|it| it.replace("%2F", "/").replace("%2f", "/"));
+    extend(&mut url, begin.iter().copied().chain(revision.as_deref()))?;
     Ok(url)
+}
+
+/// Adds parts, in which slashes are encoded.
+fn extend<'a>(url: &mut Url, parts: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
+    let mut segments = url
+        .path_segments_mut()
+        .map_err(|()| failure::invalid_url("the endpoint is no address"))?;
+    segments.pop_if_empty().extend(parts);
+    Ok(())
+}
+
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
 }
 
 /// Where the bytes of a file are.
@@ -73,10 +87,13 @@ pub(super) fn file(url: &str, options: &StorageOptions) -> io::Result<Url> {
     let place = place(url)?;
     let mut begin: Vec<&str> = place.repository.split('/').collect();
     begin.push("resolve");
-    address(&place, &begin, options)
+    let mut url = address(&place, &begin, options)?;
+    extend(&mut url, parts(place.path))?;
+    Ok(url)
 }
 
-/// The files and folders in a folder, by their paths in the data set; `most` files at most.
+/// The files and folders in a folder, by their paths in the data set or bucket; about `most` files at
+/// most.
 pub(super) async fn list(
     url: &str,
     options: &StorageOptions,
@@ -88,7 +105,17 @@ pub(super) async fn list(
     let mut begin = vec!["api"];
     begin.extend(place.repository.split('/'));
     begin.push("tree");
-    let first = address(&place, &begin, options)?;
+    let mut first = address(&place, &begin, options)?;
+    // Buckets have no folders: with its slash it is what the names of its files begin with.
+    let prefix = match (place.revision, place.path.trim_end_matches('/')) {
+        (None, folder) if !folder.is_empty() => format!("{folder}/"),
+        _ => String::new(),
+    };
+    if prefix.is_empty() {
+        extend(&mut first, parts(place.path))?;
+    } else {
+        extend(&mut first, [prefix.as_str()])?;
+    }
     let mut page = first.clone();
     page.query_pairs_mut().append_pair("recursive", if is_recursive { "true" } else { "false" });
     let (mut files, mut folders) = (Vec::new(), Vec::new());
@@ -100,6 +127,9 @@ pub(super) async fn list(
             let (Some(kind), Some(path)) = (text("type"), text("path")) else {
                 return Err(unlike());
             };
+            if !path.starts_with(&prefix) {
+                continue;
+            }
             match kind {
                 "file" => files.push(path.to_owned()),
                 "directory" => folders.push(path.to_owned()),
@@ -188,6 +218,10 @@ mod tests {
             at("a/b/resolve/refs%2Fconvert%2Fparquet/x")
         );
         assert_eq!(file("hf://datasets/a/b"), at("a/b/resolve/main"));
+        assert_eq!(
+            file("hf://buckets/a/b/c d/e@f.arrow").as_deref(),
+            Some("https://huggingface.co/buckets/a/b/resolve/c%20d/e@f.arrow")
+        );
         for wrong in [
             "hf://",
             "hf://datasets/a",
@@ -195,6 +229,8 @@ mod tests {
             "hf://datasets//b/c",
             "hf://datasets/a//c",
             "hf://datasets/a/b@/c",
+            "hf://buckets/a",
+            "hf://buckets/a/b@v1/c",
             "https://datasets/a/b",
         ] {
             assert_eq!(file(wrong), None, "{wrong}");
