@@ -157,8 +157,9 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             windows it is, and how many there are; with `EventCrop` likewise `"event"` and
             `"n_events"`. `gm.events_in` takes these.
         storage_options: Credentials, addresses and time-outs for the URLs among the paths, with the
-            keys that polars and delta-rs take: `{"aws_region": "eu-west-1"}`. What is not given
-            comes from the environment and the user's files. Values are never shown.
+            keys that polars and delta-rs take: `{"aws_region": "eu-west-1"}`; or a store of
+            `obstore`, such as an `S3Store`. What is not given comes from the environment and the
+            user's files. Values are never shown.
         read: Threads, memory and readahead.
 
     Raises:

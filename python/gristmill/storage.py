@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from gristmill import obstores
+from gristmill._core import shown_path
 from gristmill.checks import shown
 
 _FLAGS = ("allow_http", "allow_invalid_certificates")
@@ -25,6 +27,8 @@ class StorageOptions:
     """Keys and values as they are sent on; the values are never shown."""
 
     pairs: tuple[tuple[str, str], ...] = ()
+    place: str = ""
+    """The URL below which all shards have to lie, of a store of `obstore`."""
 
     @property
     def shown(self) -> dict[str, str] | None:
@@ -38,9 +42,17 @@ class StorageOptions:
         """As the core takes them, with what the user's files say where nothing else does.
 
         Raises:
-            ValueError: None of the paths takes such an option.
+            ValueError: None of the paths takes such an option, or one lies in another store.
         """
-        schemes = {path.split("://", 1)[0] for path in paths if "://" in path}
+        paths = [path for path in paths if "://" in path]
+        for path in paths if self.place else ():
+            if not f"{path}/".startswith(f"{self.place}/"):
+                place = shown_path(self.place)
+                raise ValueError(
+                    f"{shown_path(path)} does not lie in {place}, the store that storage_options "
+                    f"is: give URLs as a whole, as {place}/name.arrow"
+                )
+        schemes = {path.split("://", 1)[0] for path in paths}
         known = {key for scheme in schemes for key in _OF_SERVERS.get(scheme, ())}
         given = dict(self.pairs)
         if schemes and schemes <= _OF_SERVERS.keys():
@@ -62,8 +74,8 @@ class StorageOptions:
 
 NO_OPTIONS = StorageOptions()
 
-Given: TypeAlias = Mapping[str, str | bool | float] | StorageOptions
-"""As polars and delta-rs take them: `{"aws_region": "eu-west-1"}`."""
+Given: TypeAlias = Mapping[str, str | bool | float] | obstores.Store | StorageOptions
+"""As polars and delta-rs take them, `{"aws_region": "eu-west-1"}`; or a store of `obstore`."""
 
 
 def checked_storage_options(given: Any) -> StorageOptions:
@@ -72,6 +84,9 @@ def checked_storage_options(given: Any) -> StorageOptions:
         return NO_OPTIONS
     if isinstance(given, StorageOptions):
         return given
+    place = ""
+    if obstores.is_store(given):
+        place, given = obstores.taken_apart(given)
     if not isinstance(given, Mapping):
         what = type(given).__name__
         raise ValueError(f"storage_options is a mapping, not a {what}: write {_WRITE}")
@@ -86,7 +101,7 @@ def checked_storage_options(given: Any) -> StorageOptions:
         name = {"aws_allow_http": "allow_http"}.get(name, name)
         text = str(value).lower() if isinstance(value, bool) else str(value)
         pairs[name] = _normal(name, text)
-    return StorageOptions(tuple(pairs.items()))
+    return StorageOptions(tuple(pairs.items()), place)
 
 
 def _normal(key: str, value: str) -> str:
