@@ -235,13 +235,13 @@ def test_what_follows_for_a_store() -> None:
         return conclude(figures, 64, 0.1)
 
     calm = of_store({1: 5, 8: 40, 32: 160, 128: 500}, {})
-    assert "a small request after 10 ms; one connection gets 40.0 MB/s, 128 requests" in text(calm)
+    assert "small request after 10.0 ms; one connection gets 40.0 MB/s, 128 requests" in text(calm)
     assert "500.0 MB/s together, and more would get more" in text(calm)
     assert (calm.limit, calm.read.num_requests) == (Limit.STEP, None)
     assert "A cache would not help" in text(calm)
     slow = of_store({1: 5, 8: 40, 32: 100, 128: 100}, {})
     assert (slow.limit, slow.local_copy_helps) == (Limit.STORAGE, True)
-    assert "A cache on a local disk (cache_dir=, 130.0 GB for all of it) would pay" in text(slow)
+    assert "A cache on a local disk (cache_dir=, 130 GB for all of it) would pay" in text(slow)
     assert "more would" not in text(slow)
     throttled = of_store({1: 5, 8: 40, 32: 100, 128: 90}, {32: 1, 128: 300})
     assert throttled.read.num_requests == 32

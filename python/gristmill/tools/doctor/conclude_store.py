@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gristmill.metrics.text import bytes_text
 from gristmill.tools.doctor.loops import ReadTrial
 from gristmill.tools.doctor.measured import Measured
 from gristmill.tools.doctor.store import StoreTrials
@@ -31,7 +32,7 @@ def on_store(measured: Measured, store: StoreTrials, *, rises: bool) -> list[str
     best = max(by_requests, key=by_requests.__getitem__)
     more = ", and more would get more" if rises and best == max(by_requests) else ""
     gives = (
-        f"The store answers a small request after {1e3 * store.small.p50_seconds:,.0f} ms; one "
+        f"The store answers a small request after {1e3 * store.small.p50_seconds:,.1f} ms; one "
         f"connection gets {store.one.bytes_per_second / _MB:,.1f} MB/s, {best} requests in flight "
         f"get {by_requests[best] / _MB:,.1f} MB/s together{more}."
     )
@@ -59,7 +60,7 @@ def on_store(measured: Measured, store: StoreTrials, *, rises: bool) -> list[str
 def on_a_cache(measured: Measured, *, is_limit: bool, helps: bool) -> list[str]:
     """Whether to keep the shards near."""
     if helps:
-        size = f"{measured.dataset_bytes / 1e9:,.1f} GB"
+        size = bytes_text(measured.dataset_bytes)
         text = (
             f"A cache on a local disk (cache_dir=, {size} for all of it) would pay: it keeps what "
             "was read, and later epochs ask the store for nothing."

@@ -71,9 +71,8 @@ fn address(place: &Place<'_>, begin: &[&str], options: &StorageOptions) -> io::R
 
 /// Adds parts, in which slashes are encoded.
 fn extend<'a>(url: &mut Url, parts: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
-    let mut segments = url
-        .path_segments_mut()
-        .map_err(|()| failure::invalid_url("the endpoint is no address"))?;
+    let mut segments =
+        url.path_segments_mut().map_err(|()| failure::invalid_url("the endpoint is no address"))?;
     segments.pop_if_empty().extend(parts);
     Ok(())
 }
