@@ -159,14 +159,15 @@ def test_a_token_of_the_users_files_goes_to_its_own_store_alone(
 
 
 def test_doctor_measures_the_store(server: StoreServer) -> None:
-    done = run("doctor", HUB, *MEASURING["doctor"], *of_hub(server))
-    assert done.exit_code == 0, done.output
-    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    options = {"endpoint": server.url, "token": SECRET}
+    diagnosis = gm.diagnose(HUB, batch_size=4, crop_seconds=0.2, seconds=1, storage_options=options)
+    page = str(diagnosis)
+    assert all(len(line) <= 80 for line in page.splitlines())
     for said in ("4 KiB", "4 MiB", "in flight", "answers a small request after"):
-        assert said in done.stdout
-    for said in ("page cache", "file system", "local copy", "Worker processes"):
-        assert said not in done.stdout
-    found = json.loads(run("doctor", HUB, *MEASURING["doctor"], *of_hub(server), "--json").stdout)
+        assert said in page
+    for said in ("page cache", "file system", "local copy", "Worker processes", SECRET):
+        assert said not in page
+    found = json.loads(json.dumps(diagnosis.to_dict()))
     reads = found["measured"]["reads"]
     assert [trial["threads"] for trial in reads] == [1, 8, 32, 128]
     assert all(trial["reads"] > 0 for trial in reads)
