@@ -385,6 +385,36 @@ def audio_index_seeds() -> dict[str, bytes]:
     }
 
 
+def range_cache_seeds() -> dict[str, bytes]:
+    """What is done to the files of a range cache, as `fuzz/src/range_cache.rs` takes it."""
+
+    def change(
+        log: bytes = b"", data: bytes = b"", *, at: int = 0, cut: int = 0, cut_data: int = 0
+    ) -> bytes:
+        return struct.pack("<HIIH", cut, cut_data, at, len(log)) + log + data
+
+    def words(*words: int) -> bytes:
+        return struct.pack(f"<{len(words)}Q", *words)
+
+    none = words(0, 0, 0, 0)
+    return {
+        "untouched": change(),
+        "a-log-that-is-cut": change(cut=37),
+        "no-log": change(cut=32 * 40),
+        "starts": change(words(1, 0, 0, 0) + none + words(64, 0, 0, 0)),
+        "ends": change(none + words(0, 1, 0, 0) + words(0, 1 << 40, 0, 0)),
+        "checksums": change(none * 2 + words(0, 0, 1, 0) * 3),
+        "hashes": change(words(0, 0, 0, 1) * 4),
+        "records-of-anything": change(none * 40 + words(0, 65_536, 1, 2) + words(70_000, 3, 1, 2)),
+        "half-a-record": change(none * 60 + words(5, 100)),
+        "a-bit": change(data=b"\x10", at=70_001),
+        "a-hole": change(data=bytes(range(1, 250)), at=65_500),
+        "bytes-that-are-cut": change(cut_data=90_000),
+        "no-bytes": change(cut_data=1 << 17),
+        "all-at-once": change(words(0, 9, 0, 0) * 3, b"\1" * 900, at=3_000, cut=10, cut_data=7),
+    }
+
+
 def main() -> int:
     """Writes what is not there yet, or everything with --again."""
     audio = audio_seeds()
@@ -397,6 +427,7 @@ def main() -> int:
         "order": order,
         "seek": seek_seeds(),
         "audio_index": audio_index_seeds(),
+        "range_cache": range_cache_seeds(),
         "shard": shard_seeds(audio["wav"]["pcm_16-1"]),
         "parquet": parquet_seeds(audio["wav"]["pcm_16-1"]),
     }

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
+import socket
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +36,7 @@ class Fault:
         delay: Seconds before the answer.
         pace: Seconds between two bytes of the body.
         body: Sent in place of the range.
+        is_reset: Whether the connection is reset at the end, rather than closed.
     """
 
     status: int | None = None
@@ -41,12 +46,13 @@ class Fault:
     delay: float = 0.0
     pace: float = 0.0
     body: bytes | None = None
+    is_reset: bool = False
 
 
 class RangeServer:
-    """Serves `folder` at `url` until it is closed."""
+    """Serves `folder` at `url` until it is closed; with a certificate, over TLS."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tls: ssl.SSLContext | None = None) -> None:
         self.folder = folder
         self.faults: list[Fault] = []
         """Of the next requests."""
@@ -74,6 +80,9 @@ class RangeServer:
         self._http.daemon_threads = True
         self._http.block_on_close = False
         self.url = f"http://127.0.0.1:{self._http.server_port}"
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
+            self.url = f"https://localhost:{self._http.server_port}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
@@ -137,12 +146,16 @@ class RangeServer:
         else:
             to.wfile.write(sent)
         to.close_connection = fault.keep is not None
+        if fault.is_reset:
+            linger = struct.pack("ii", 1, 0)  # what is not sent yet is dropped
+            to.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            os.close(to.connection.detach())
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[RangeServer]:
+def serving(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[RangeServer]:
     """A server of this folder."""
-    server = RangeServer(folder)
+    server = RangeServer(folder, tls)
     try:
         yield server
     finally:

@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,8 @@ def failure(url: str, kind: type[BaseException] = OSError, retries: int = 0) -> 
         Fault(status=429, headers={"Retry-After": "0"}),
         Fault(keep=0),
         Fault(keep=1),
+        Fault(keep=0, is_reset=True),
+        Fault(keep=1, is_reset=True),
         Fault(body=b"", headers={"Content-Length": "0"}),
         Fault(headers={"Content-Range": "bytes 1-2/3"}),
         Fault(headers={"Content-Range": "bytes */3"}),
@@ -87,6 +90,25 @@ def test_requests_that_a_store_has_too_many_of_are_counted(
     stats = it.stats()
     assert stats.storage.throttled == stats.shards[0].throttled == (3 if is_counted else 0)
     assert stats.storage.requests == server.n - 1
+
+
+def test_a_storm_of_refusals_passes(server: RangeServer) -> None:
+    refused: Counter[str | None] = Counter()
+
+    def storm(path: str) -> Fault | None:
+        asked = server.requests[-1][2]
+        refused[asked] += 1
+        return Fault(status=503, headers={"Retry-After": "0"}) if refused[asked] < 3 else None
+
+    server.always = storm
+    check_rows(f"{server.url}/x.arrow", retries=2)
+    assert set(refused.values()) == {3}
+
+
+def test_credentials_that_expire_meanwhile(server: RangeServer) -> None:
+    server.faults = [Fault()] * 5 + [Fault(status=401)]
+    assert "give credentials" in str(failure(f"{server.url}/x.arrow", PermissionError, retries=5))
+    assert not server.faults
 
 
 def test_a_short_body_is_taken_up_where_it_ended(server: RangeServer) -> None:
@@ -204,6 +226,47 @@ def test_an_endless_body_is_cut_off(server: RangeServer) -> None:
 
     server.always = endless
     check_rows(f"{server.url}/x.arrow")
+
+
+@pytest.mark.parametrize("pace", [0.0, 0.02])
+@pytest.mark.parametrize("head", [b"HTTP/1.1 206 Partial Content\r\n", b""])
+def test_an_endless_head_is_given_up(head: bytes, pace: float) -> None:
+    # All at once, and by single bytes, each of which comes in time.
+    accepted: list[socket.socket] = []
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                accepted.append(listener.accept()[0])
+                threading.Thread(target=answer, args=(accepted[-1],), daemon=True).start()
+
+    def answer(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection.sendall(head)
+            while True:
+                connection.sendall(b"x" if pace else b"x: " + b"y" * 1000 + b"\r\n")
+                time.sleep(pace)
+
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/x.arrow"
+        ds = dataset(url, retries=1, storage_options={"timeout": "500ms"})
+        with pytest.raises(OSError, match=r"took too long|broke") as error:
+            list(ds)
+        listener.shutdown(socket.SHUT_RDWR)
+    assert error.value.filename == url
+    assert len(accepted) == 2
+    for connection in accepted:
+        connection.close()
+
+
+def test_a_body_of_single_bytes_is_given_up(server: RangeServer) -> None:
+    server.always = lambda path: Fault(pace=0.02)
+    ds = dataset(f"{server.url}/x.arrow", retries=1, storage_options={"timeout": "500ms"})
+    with pytest.raises(TimeoutError, match="took too long"):
+        list(ds)
+    # The first asks for one byte alone.
+    assert server.n <= 3
 
 
 def test_hosts_that_are_not_there(server: RangeServer) -> None:

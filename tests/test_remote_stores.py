@@ -74,7 +74,8 @@ SCHEMES = ("s3", "gs", "az", "hf")
 
 
 def counts(paths: Any, server: StoreServer, scheme: str, **given: Any) -> list[int]:
-    read = gm.ReadOptions(index_dir=given.pop("index_dir", None), retries=0)
+    kept, retries = given.pop("index_dir", None), given.pop("retries", 0)
+    read = gm.ReadOptions(index_dir=kept, retries=retries)
     ds = gm.ArrowIterDataset(
         paths,
         audio=None,
@@ -152,6 +153,61 @@ def test_short_bodies_changes_and_missing_ranges(server: StoreServer, scheme: st
     (server.folder / "data" / "empty.arrow").write_bytes(b"")
     with pytest.raises(gm.CorruptShardError, match="the file is empty"):
         counts(f"{place(scheme)}/data/empty.arrow", server, scheme)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "az"])
+@pytest.mark.parametrize(
+    "answered",
+    [
+        "bytes 1-2/3",
+        "bytes 0-1/3",
+        "bytes */3",
+        "bytes 0-0/0",
+        "bytes -1-0/9",
+        f"bytes 0-{2**64 - 1}/{2**64 - 1}",
+        f"bytes 0-{2**70}/{2**71}",
+        "everything",
+        None,
+    ],
+)
+def test_wrong_ranges(server: StoreServer, scheme: str, answered: str | None) -> None:
+    path = f"{place(scheme)}/data/train-1.arrow"
+    fault = Fault(headers={"Content-Range": answered})
+    for when in (0, 2):
+        server.faults = [Fault()] * when + [fault]
+        assert counts(path, server, scheme, retries=1) == [10, 11, 12]
+    server.always = lambda path: fault
+    with pytest.raises(OSError, match="the (store|server) (was asked|answered)"):
+        counts(path, server, scheme, retries=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "said"),
+    [
+        ("<Code>ExpiredToken</Code>", PermissionError, "session token has expired"),
+        ("<Code>InvalidToken</Code>", PermissionError, "give credentials"),
+        ("<Code>RequestTimeout</Code>", OSError, r"400 Bad Request.*\(RequestTimeout\)"),
+        ("<Code>AuthorizationHeaderMalformed</Code>", OSError, "AuthorizationHeaderMalformed"),
+        (
+            "<Code>AuthorizationHeaderMalformed</Code><Region>eu-west-3</Region>",
+            OSError,
+            '"aws_region": "eu-west-3"',
+        ),
+        ("<Code>Expired\nToken</Code>", OSError, "400 Bad Request"),
+        ("<Code>", OSError, "400 Bad Request"),
+    ],
+)
+def test_refusals_whose_code_says_more(
+    server: StoreServer, code: str, kind: type[OSError], said: str
+) -> None:
+    fault = Fault(status=400, body=f"<Error>{code}<Token>{SECRET}</Token></Error>".encode())
+    server.always = lambda path: fault
+    for when in (0, 3):
+        server.faults = [Fault()] * when
+        with pytest.raises(kind, match=said) as error:
+            counts("s3://bucket/data/train-1.arrow", server, "s3")
+        assert isinstance(error.value, PermissionError) == (kind is PermissionError)
+        assert SECRET not in str(error.value)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

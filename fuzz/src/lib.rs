@@ -20,6 +20,7 @@ mod memory;
 mod mutate;
 mod order;
 mod panics;
+mod range_cache;
 mod repair;
 #[cfg(test)]
 mod replay;
@@ -36,6 +37,7 @@ pub use audio::{
 };
 pub use audio_index::audio_index;
 pub use order::order;
+pub use range_cache::range_cache;
 pub use resample::resample_lengths;
 pub use seek::seek;
 pub use shard::{parquet, parquet_as_arrow, shard, shard_as_arrow};
@@ -67,7 +69,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     Target { name: "probe", holds: probe, max_memory: 8 << 20 },
     Target { name: "wav", holds: wav, max_memory: AUDIO_MEMORY },
     Target { name: "flac", holds: flac, max_memory: AUDIO_MEMORY },
@@ -88,6 +90,7 @@ pub const TARGETS: [Target; 21] = [
     Target { name: "shard", holds: shard, max_memory: 64 << 20 },
     Target { name: "parquet", holds: parquet, max_memory: 128 << 20 },
     Target { name: "audio_index", holds: audio_index, max_memory: 8 << 20 },
+    Target { name: "range_cache", holds: range_cache, max_memory: 8 << 20 },
     Target { name: "order", holds: order, max_memory: 4 << 20 },
 ];
 

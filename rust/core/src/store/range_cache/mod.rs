@@ -11,6 +11,8 @@
 
 mod bound;
 mod log;
+#[cfg(test)]
+mod model;
 mod ranges;
 mod shard;
 #[cfg(test)]

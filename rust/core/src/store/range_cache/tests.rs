@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{hash, store::FileVersion, threads};
 
-const LEN: u64 = 5 * CELL + 1000;
+pub(super) const LEN: u64 = 5 * CELL + 1000;
 
 fn byte(at: u64) -> u8 {
     (at % 251) as u8
@@ -30,13 +30,13 @@ fn version(modified_s: i64) -> FileVersion {
     FileVersion { len: LEN, id: 7, modified: (modified_s, 5) }
 }
 
-struct Setup {
+pub(super) struct Setup {
     folder: TempDir,
     limit: CacheLimit,
 }
 
 impl Setup {
-    fn new(limit: u64) -> Self {
+    pub(super) fn new(limit: u64) -> Self {
         Self { folder: tempfile::tempdir().unwrap(), limit: CacheLimit::Bytes(limit) }
     }
 
@@ -46,11 +46,11 @@ impl Setup {
     }
 
     /// A shard as another process opens it.
-    fn shard(&self, name: &str) -> CachedShard {
+    pub(super) fn shard(&self, name: &str) -> CachedShard {
         self.cache().shard(Path::new(name), &version(100)).unwrap()
     }
 
-    fn files(&self, extension: &str) -> Vec<PathBuf> {
+    pub(super) fn files(&self, extension: &str) -> Vec<PathBuf> {
         let files = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> =
             files.filter(|path| path.extension().unwrap() == extension).collect();
@@ -64,14 +64,14 @@ impl Setup {
 }
 
 /// Whether these bytes are cached; they are right if they are.
-fn has(shard: &CachedShard, start: u64, n: u64) -> bool {
+pub(super) fn has(shard: &CachedShard, start: u64, n: u64) -> bool {
     let mut buf = vec![0; n as usize];
     let is_there = shard.read(start, &mut buf, true);
     assert!(!is_there || buf == bytes(start, n), "wrong bytes from {start} on");
     is_there
 }
 
-fn put(shard: &CachedShard, start: u64, n: u64) {
+pub(super) fn put(shard: &CachedShard, start: u64, n: u64) {
     shard.write(start, &bytes(start, n));
 }
 

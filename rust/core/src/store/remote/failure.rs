@@ -101,8 +101,7 @@ impl StoreKind {
         permanent(io::ErrorKind::PermissionDenied, why)
     }
 
-    fn where_else(self, headers: &HeaderMap) -> String {
-        let region = headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
+    fn where_else(self, region: Option<&str>) -> String {
         match region {
             Some(region) => format!(
                 "the bucket is in another region: storage_options={{\"aws_region\": {region:?}}}"
@@ -152,17 +151,31 @@ pub(super) fn copied(cause: Cause<'_>) -> Option<io::Error> {
     RequestError::of(error).map(|ours| io::Error::new(error.kind(), ours.clone()))
 }
 
-/// A refusal, with the code that an object store gives beside it.
-pub(super) fn with_code(refusal: io::Error, text: &str) -> io::Error {
-    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
-    let is_code = |code: &&str| code.len() < 60 && code.bytes().all(|b| b.is_ascii_alphanumeric());
-    match (code.map(|(code, _)| code).filter(is_code), RequestError::of(&refusal)) {
-        (Some(code), Some(ours)) => {
-            let message = format!("{} ({code})", ours.message);
-            io::Error::new(refusal.kind(), RequestError { message, ..ours.clone() })
-        }
-        _ => refusal,
+/// A refusal, with the code that an object store gives beside it. Where it says more than the status,
+/// that is the message.
+pub(super) fn with_code(refusal: io::Error, text: &str, of: StoreKind) -> io::Error {
+    let (Some(code), Some(ours)) = (element(text, "Code"), RequestError::of(&refusal)) else {
+        return refusal;
+    };
+    let is_elsewhere = code == "AuthorizationHeaderMalformed";
+    if let Some(region) = element(text, "Region").filter(|_| is_elsewhere) {
+        return permanent(refusal.kind(), of.where_else(Some(region)));
     }
+    if matches!(code, "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired") {
+        let what = of.what_to_give();
+        let why = format!("the session token has expired or is another's ({code}): {what}");
+        return permanent(io::ErrorKind::PermissionDenied, why);
+    }
+    let message = format!("{} ({code})", ours.message);
+    io::Error::new(refusal.kind(), RequestError { message, ..ours.clone() })
+}
+
+/// A short word in a store's answer, which is XML.
+fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (word, _) = rest.split_once(&format!("</{name}>"))?;
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    (word.len() < 60 && word.bytes().all(is_word)).then_some(word)
 }
 
 pub(super) fn invalid_url(why: impl fmt::Display) -> io::Error {
@@ -203,7 +216,10 @@ pub(super) fn of_status(status: StatusCode, headers: &HeaderMap, of: StoreKind) 
         408 | 425 | 429 | 500 | 502 | 503 | 504 => {
             (K::Other, "it is busy or has failed".to_owned())
         }
-        300..=399 => (K::Other, of.where_else(headers)),
+        300..=399 => {
+            let region = headers.get("x-amz-bucket-region").and_then(|value| value.to_str().ok());
+            (K::Other, of.where_else(region))
+        }
         _ => (K::Other, "it refuses the request".to_owned()),
     };
     let is_transient = matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504);

@@ -37,6 +37,9 @@ const OF_MACHINES: [&str; 4] =
     ["169.254.169.254", "169.254.170.2", "169.254.170.23", "metadata.google.internal"];
 const MACHINE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Parts of what the crate says of a `Content-Range` that is missing, malformed or another.
+const WRONG_RANGE: [&str; 4] = ["Content-Range", "CONTENT_RANGE", "Requested", "Wanted range"];
+
 /// A file of a bucket.
 #[derive(Debug)]
 pub(super) struct ObjectFile {
@@ -51,7 +54,7 @@ tokio::task_local! {
 
 #[derive(Debug, Default)]
 struct Seen {
-    refusal: Option<io::Error>,
+    refusal: Option<(StoreKind, io::Error)>,
     /// The length of a file that does not have the range.
     len: Option<u64>,
 }
@@ -183,8 +186,8 @@ fn version(of: &ObjectMeta) -> FileVersion {
 
 /// What the crate reports, in our own words where it is a refusal or an error of the connection.
 fn of_store(error: &object_store::Error, seen: Seen) -> io::Error {
-    if let Some(refusal) = seen.refusal {
-        return failure::with_code(refusal, &error.to_string());
+    if let Some((of, refusal)) = seen.refusal {
+        return failure::with_code(refusal, &error.to_string(), of);
     }
     let causes =
         std::iter::successors(Some(error as failure::Cause<'_>), |e| failure::next_cause(*e));
@@ -195,13 +198,19 @@ fn of_store(error: &object_store::Error, seen: Seen) -> io::Error {
     if text.contains("non-partial response") {
         return failure::no_ranges();
     }
-    if text.contains("Requested") || text.contains("Content-Range") {
+    if WRONG_RANGE.iter().any(|part| text.contains(part)) {
         return failure::transient(
             ErrorKind::InvalidData,
             "the store answered with another range than it was asked for",
         );
     }
     failure::permanent(ErrorKind::Other, text)
+}
+
+/// A query as its signature has it, with every letter percent-encoded but the unreserved ones. The crate
+/// writes it as forms do, which servers other than Amazon's may not take for the same.
+fn as_signed(query: &str) -> String {
+    query.replace('+', "%20").replace('*', "%2A").replace("%7E", "~")
 }
 
 /// Gives all stores the process's own client.
@@ -227,13 +236,16 @@ impl HttpService for Connector {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let refuse = |error: io::Error| HttpError::new(HttpErrorKind::Unknown, error);
         let (parts, body) = request.into_parts();
-        let url: Url = match parts.uri.to_string().parse() {
+        let mut url: Url = match parts.uri.to_string().parse() {
             Ok(url) => url,
             Err(error) => {
                 let why = format!("the address is not valid: {error}");
                 return Err(refuse(failure::permanent(ErrorKind::InvalidInput, why)));
             }
         };
+        if let Some(query) = url.query().map(as_signed) {
+            url.set_query(Some(&query));
+        }
         let is_of_machine = url.host_str().is_some_and(|host| OF_MACHINES.contains(&host));
         if url.scheme() == "http" && !self.allows_http && !is_of_machine {
             let why = "the address of the store begins with http://, over which anybody can read \
@@ -264,7 +276,8 @@ impl HttpService for Connector {
                 seen.len = header.and_then(len_without_range);
             }
             if !status.is_success() {
-                seen.refusal = Some(failure::of_status(status, got.headers(), self.kind));
+                let refusal = failure::of_status(status, got.headers(), self.kind);
+                seen.refusal = Some((self.kind, refusal));
             }
         });
         let (parts, body) = http::Response::<reqwest::Body>::from(got).into_parts();
