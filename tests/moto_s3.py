@@ -1,7 +1,7 @@
 """moto's S3 server as a process of its own: `python tests/moto_s3.py` prints its port.
 
-It ends with its standard input. With `--many N` there is a bucket `many` with as many small objects,
-which by requests would take a minute.
+It ends with its standard input. With `--many N` there is a bucket `many` with as many small
+objects, which by requests would take a minute.
 """
 
 from __future__ import annotations

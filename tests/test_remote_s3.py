@@ -128,7 +128,8 @@ def test_rows_and_crops_are_those_of_local_files(
     # The second time with sidecars, then into a cache, then from there.
     near = {"cache_dir": tmp_path / "near"}
     for given in ({}, {}, near, near):
-        assert_equal(dict(enumerate(read(f"s3://{bucket}/train", **given))), dict(enumerate(expected)))
+        for a, b in zip(read(f"s3://{bucket}/train", **given), expected, strict=True):
+            assert_equal(a, b)
 
 
 def test_files_folders_and_patterns(moto: MotoServer, bucket: str, tmp_path: Path) -> None:
@@ -136,10 +137,11 @@ def test_files_folders_and_patterns(moto: MotoServer, bucket: str, tmp_path: Pat
         put(moto, bucket, f"data/train-{k}.arrow", shard(tmp_path, k))
     put(moto, bucket, "data/more/valid.arrow", shard(tmp_path, 9))
     # As consoles make folders: objects of their own.
-    for key in ("data/", "data/more/", "empty/"):
+    for key in ("data/", "data/more/", "empty/", "other/", "other/v1.0/", "other/v1.0/new/"):
         put(moto, bucket, key, b"")
     put(moto, bucket, "data/readme.md", b"")
-    # The same server answers what is asked of Google Cloud Storage, whose XML interface is that of S3.
+    put(moto, bucket, "other/v1.0/x", shard(tmp_path, 8))
+    # Google Cloud Storage is asked by the XML interface of S3, which this server has.
     of_google = {
         "google_base_url": moto.url,
         "google_skip_signature": "true",
@@ -150,9 +152,24 @@ def test_files_folders_and_patterns(moto: MotoServer, bucket: str, tmp_path: Pat
         assert counts(f"{root}/data", given) == counts(f"{root}/data/", given) == [0, 1, 2]
         assert counts(f"{root}/data/train-[02].arrow", given) == [0, 2]
         assert counts(f"{root}/*/*/*.arrow", given) == [9]
+        assert counts(f"{root}/other/*/*", given) == [8]
+        assert counts(f"{root}/other/v1.0/*", given) == [8]
         assert counts([f"{root}/data/more", f"{root}/data/train-0.arrow"], given) == [9, 0]
-        with pytest.raises(FileNotFoundError, match=r"No \.arrow or \.parquet shards"):
-            counts(f"{root}/empty", given)
+        for folder in ("empty", "empty/", "other", "other/v1.0"):
+            with pytest.raises(FileNotFoundError, match=r"No \.arrow or \.parquet shards"):
+                counts(f"{root}/{folder}", given)
+        with pytest.raises(FileNotFoundError, match="No shards match this pattern"):
+            counts(f"{root}/other/*", given)
+
+
+def test_keys_that_are_no_paths(moto: MotoServer, bucket: str, tmp_path: Path) -> None:
+    for key in ("a/x.arrow", "a//y.arrow", "b/x.arrow", "c/../x.arrow"):
+        put(moto, bucket, key, shard(tmp_path, 1))
+    assert counts(f"s3://{bucket}/a/x.arrow", options(moto)) == [1]
+    assert counts(f"s3://{bucket}/b", options(moto)) == [1]
+    for path in ("a", "a/*", "*/*", "c"):
+        with pytest.raises(OSError, match="name the shards, or a folder without"):
+            counts(f"s3://{bucket}/{path}", options(moto))
 
 
 def test_listings_of_many_pages(moto: MotoServer, tmp_path: Path) -> None:
@@ -261,8 +278,9 @@ def test_an_object_that_is_overwritten_is_refused(
     with pytest.raises(gm.CorruptShardError, match="replaced or changed"):
         source[20]
     assert [int(row["count"]) for row in ds] == [*range(100, 130)]
+    # Of the old one nothing is taken from the cache.
     put(moto, bucket, "x.arrow", shard(tmp_path, *range(200, 230)))
-    assert [int(row["count"]) for row in ds] == [*range(200, 230)]  # nothing of the old one is cached
+    assert [int(row["count"]) for row in ds] == [*range(200, 230)]
     if is_versioned:
         # Behind a mark that it is deleted.
         moto.client("s3").delete_object(Bucket=bucket, Key="x.arrow")

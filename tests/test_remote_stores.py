@@ -177,7 +177,7 @@ def test_wrong_ranges(server: StoreServer, scheme: str, answered: str | None) ->
         server.faults = [Fault()] * when + [fault]
         assert counts(path, server, scheme, retries=1) == [10, 11, 12]
     server.always = lambda path: fault
-    with pytest.raises(OSError, match="the (store|server) (was asked|answered)"):
+    with pytest.raises(OSError, match=r"the (store|server) (was asked|answered)"):
         counts(path, server, scheme, retries=1)
 
 

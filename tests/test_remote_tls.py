@@ -69,17 +69,13 @@ def test_a_certificate_that_the_environment_names(
 def test_no_redirect_leads_from_tls_to_none(server: RangeServer) -> None:
     given = {"allow_invalid_certificates": True, "token": "t0ken"}
     with serving(server.folder) as other:
-        server.always = lambda path: Fault(
-            status=302, headers={"Location": f"{other.url}/x.arrow"}
-        )
+        server.always = lambda path: Fault(status=302, headers={"Location": f"{other.url}/x.arrow"})
         with pytest.raises(OSError, match="from https:// to http://") as error:
             n_rows(f"{server.url}/x.arrow", **given)
         assert "t0ken" not in str(error.value)
         assert other.n == 0
         # The other way round it may.
-        other.always = lambda path: Fault(
-            status=302, headers={"Location": f"{server.url}/x.arrow"}
-        )
+        other.always = lambda path: Fault(status=302, headers={"Location": f"{server.url}/x.arrow"})
         server.always = lambda path: None
         assert n_rows(f"{other.url}/x.arrow", **given) == 5
         assert "t0ken" not in str(server.headers[-1])

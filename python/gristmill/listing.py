@@ -54,10 +54,11 @@ def matches(pattern: str, options: StorageOptions) -> list[str]:
     root, inside = _root_and_rest(place)
     found: list[str] = []
     for path in files:
-        rest = path.removeprefix(f"{inside}/") if inside else path
-        names = rest.split("/")
         if path == _root_and_rest(pattern)[1]:
             return [pattern]  # a file that is called so
+        if path == inside:
+            continue  # an object for the folder itself
+        names = (path.removeprefix(f"{inside}/") if inside else path).split("/")
         if len(names) == len(parts) and all(map(_fits, names, parts)):
             found.append(f"{root}/{path}")
     return sorted(found)

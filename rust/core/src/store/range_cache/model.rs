@@ -154,7 +154,7 @@ fn damage(bytes: &mut [State]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     /// No read has wrong bytes (`has` asserts it), and none misses what has to be there.
     #[test]

@@ -98,7 +98,9 @@ pub(super) async fn list(
         let mut found = store.list(prefix);
         let all = async {
             while let Some(object) = found.try_next().await? {
-                files.push(object.location.to_string());
+                if !is_folder(&object, folder) {
+                    files.push(object.location.to_string());
+                }
                 if files.len() > most {
                     break;
                 }
@@ -111,9 +113,17 @@ pub(super) async fn list(
     }
     let (listed, seen) = seeing(store.list_with_delimiter(prefix)).await;
     let listed = listed.map_err(|error| of_store(&error, seen))?;
-    files.extend(listed.objects.iter().map(|object| object.location.to_string()));
+    let objects = listed.objects.iter().filter(|object| !is_folder(object, folder));
+    files.extend(objects.map(|object| object.location.to_string()));
     let folders = listed.common_prefixes.iter().map(ToString::to_string);
     Ok((files, folders.collect()))
+}
+
+/// Whether an object is there for a folder in `folder`: consoles make one for each, empty and with a slash
+/// at the end of its key, which the crate takes away.
+fn is_folder(object: &ObjectMeta, folder: &Key) -> bool {
+    let is_file = matches!(object.location.extension(), Some("arrow" | "parquet" | "json"));
+    object.size == 0 && !is_file && object.location != *folder
 }
 
 async fn seeing<T>(work: impl Future<Output = T>) -> (T, Seen) {
@@ -193,6 +203,13 @@ fn of_store(error: &object_store::Error, seen: Seen) -> io::Error {
         std::iter::successors(Some(error as failure::Cause<'_>), |e| failure::next_cause(*e));
     if let Some(ours) = causes.filter_map(failure::copied).last() {
         return ours;
+    }
+    if let object_store::Error::InvalidPath { source } = error {
+        let why = format!(
+            "it has a key that cannot be read ({source}); name the shards, or a folder without \
+             such keys"
+        );
+        return failure::permanent(ErrorKind::InvalidData, why);
     }
     let text = error.to_string();
     if text.contains("non-partial response") {
