@@ -255,7 +255,7 @@ def test_an_endless_head_is_given_up(head: bytes, pace: float) -> None:
             list(ds)
         listener.shutdown(socket.SHUT_RDWR)
     assert error.value.filename == url
-    assert len(accepted) == 2
+    assert len(accepted) <= 2
     for connection in accepted:
         connection.close()
 
@@ -265,8 +265,8 @@ def test_a_body_of_single_bytes_is_given_up(server: RangeServer) -> None:
     ds = dataset(f"{server.url}/x.arrow", retries=1, storage_options={"timeout": "500ms"})
     with pytest.raises(TimeoutError, match="took too long"):
         list(ds)
-    # The first asks for one byte alone.
-    assert server.n <= 3
+    # Twice, and before that twice at most for the first byte alone.
+    assert server.n <= 4
 
 
 def test_hosts_that_are_not_there(server: RangeServer) -> None:

@@ -63,7 +63,7 @@ def test_a_certificate_that_the_environment_names(
         "print(len(list(gm.ArrowIterDataset(sys.argv[1], audio=None))))"
     )
     run = [sys.executable, "-c", code, f"{server.url}/x.arrow"]
-    assert subprocess.run(run, check=True, capture_output=True, timeout=60).stdout == b"5\n"
+    assert subprocess.run(run, check=True, capture_output=True, timeout=100).stdout == b"5\n"
 
 
 def test_no_redirect_leads_from_tls_to_none(server: RangeServer) -> None:
