@@ -81,8 +81,8 @@ impl Sample {
             shard,
             cache,
             key: 0,
-            log: Default::default(),
-            bytes: Default::default(),
+            log: (PathBuf::new(), Vec::new()),
+            bytes: (PathBuf::new(), Vec::new()),
             _folder: folder,
         };
         assert!(sample.read((0..N_ROWS).collect()) == Ok(false), "nothing is cached yet");

@@ -114,10 +114,8 @@ impl Model {
                 }
             }
             Event::Remove => {
-                for extension in [LOG, BYTES] {
-                    self.setup.files(extension).iter().for_each(|path| {
-                        fs::remove_file(path).unwrap();
-                    });
+                for path in [LOG, BYTES].iter().flat_map(|extension| self.setup.files(extension)) {
+                    fs::remove_file(path).unwrap();
                 }
                 self.bytes.fill(State::Not);
                 // The next log may have the number and the time of this one.
@@ -134,7 +132,8 @@ impl Model {
 
     /// As a reader does: what is not there is read from the shard, and written.
     fn read(&mut self, process: usize, start: u64, n: u64) -> TestCaseResult {
-        let (shard, range) = (&self.processes[process], start as usize..(start + n) as usize);
+        let shard = &self.processes[process];
+        let range = start as usize..(start + n) as usize;
         let states = &mut self.bytes[range];
         if has(shard, start, n) {
             prop_assert!(!states.contains(&State::Not), "never written: {start}, {n}");
