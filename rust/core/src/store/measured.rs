@@ -46,12 +46,11 @@ impl MeasuredFile {
     }
 
     fn read(&self, offset: u64, len: u64) -> Result<u64> {
-        let reader = match self.reader.get() {
-            Some(reader) => reader,
-            None => {
-                let reader = RangeReader::new(&self.store, &self.path)?;
-                self.reader.get_or_init(|| reader)
-            }
+        let reader = if let Some(reader) = self.reader.get() {
+            reader
+        } else {
+            let reader = RangeReader::new(&self.store, &self.path)?;
+            self.reader.get_or_init(|| reader)
         };
         let end = offset.saturating_add(len).min(reader.len());
         let start = offset.min(end);
