@@ -70,7 +70,7 @@ struct Shared {
     work: Condvar,
     /// A client that leaves waits here for the threads that work for it.
     done: Condvar,
-    /// Threads that wait at `work`, or are about to.
+    /// Threads that wait at `work` and were not woken yet. Changed only under the lock.
     n_idle: AtomicUsize,
     cpu: CpuTimes,
 }
@@ -88,6 +88,8 @@ pub(crate) enum Floor {
 struct State {
     scheduler: Scheduler,
     n_threads: usize,
+    /// Threads that were woken at `work` and do not run yet.
+    n_woken: usize,
     /// Counts changes of the CPUs while there was no client. Threads of an earlier generation end.
     generation: u64,
     cpus: Cpus,
@@ -158,7 +160,7 @@ impl Pool {
             return Err(error);
         }
         // Threads that are kept alive wait for a client.
-        self.shared.work.notify_all();
+        self.shared.wake_all(&mut state);
         drop(state);
         Ok(client)
     }
@@ -172,8 +174,8 @@ impl Client {
         // checks for work: one of the two sees the other.
         if pool.n_idle.load(SeqCst) > 0 {
             // Under the lock, so that no thread is between its check and its wait.
-            let state = pool.lock();
-            pool.work.notify_one();
+            let mut state = pool.lock();
+            pool.wake_one(&mut state);
             drop(state);
         }
     }
@@ -196,7 +198,7 @@ impl Client {
         }
         if let Some((times, work)) = state.scheduler.remove(self.id, cpu) {
             self.last.get_or_init(|| times);
-            pool.work.notify_all();
+            pool.wake_all(&mut state);
             drop(state);
             drop(work);
         }
@@ -206,6 +208,22 @@ impl Client {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// Wakes a thread that waits for work, if there is one. Each is woken once: until it runs, which
+    /// takes a while on busy CPUs, more calls would be system calls for nothing.
+    fn wake_one(&self, state: &mut State) {
+        if self.n_idle.load(SeqCst) > 0 {
+            self.n_idle.fetch_sub(1, SeqCst);
+            state.n_woken += 1;
+            self.work.notify_one();
+        }
+    }
+
+    /// Wakes all threads, those that are kept alive without a client too.
+    fn wake_all(&self, state: &mut State) {
+        state.n_woken += self.n_idle.swap(0, SeqCst);
+        self.work.notify_all();
     }
 
     /// Starts the threads that are missing.
@@ -238,8 +256,6 @@ impl Shared {
             }
             if state.n_threads > self.n_wanted(&state) {
                 state.n_threads -= 1;
-                // It may have been woken for work, which another thread must do now.
-                self.work.notify_one();
                 break;
             }
             if state.n_threads < self.n_wanted(&state) {
@@ -249,15 +265,19 @@ impl Shared {
             let Some((id, work, is_alone)) = state.scheduler.next() else {
                 self.n_idle.fetch_add(1, SeqCst);
                 // See `Client::wake`.
-                if !state.scheduler.has_work() {
+                if state.scheduler.has_work() {
+                    self.n_idle.fetch_sub(1, SeqCst);
+                    continue;
+                }
+                while state.n_woken == 0 && state.generation == generation {
                     state = wait(&self.work, state);
                 }
-                self.n_idle.fetch_sub(1, SeqCst);
+                state.n_woken = state.n_woken.saturating_sub(1);
                 now = Instant::now();
                 continue;
             };
             if self.n_idle.load(SeqCst) > 0 && state.scheduler.has_work() {
-                self.work.notify_one();
+                self.wake_one(&mut state);
             }
             drop(state);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.run(is_alone))) {
@@ -271,6 +291,8 @@ impl Shared {
                 self.done.notify_all();
             }
         }
+        // It may have been woken for work, which another thread must do now.
+        self.wake_one(&mut state);
         drop(state);
         if let Some(file) = file {
             self.cpu.leave(&file);
