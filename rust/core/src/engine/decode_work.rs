@@ -8,10 +8,15 @@ use super::{
     dataset::Dataset,
     decoders::{Decoded, RowDecoder},
     pool::{TIME_SLICE, Work},
-    queue::Queue,
-    row_task::ReadTask,
+    queue::{CompleteBatch, Queue},
+    row_loop::RowLoop,
+    row_task::{EncodedRow, ReadTask, RowTask, StreamItems},
 };
-use crate::error::{Error, ErrorKind};
+use crate::{
+    batch::Row,
+    error::{Error, ErrorKind, Result},
+    memory::AlignedBuf,
+};
 use gristmill_audio::Decoder;
 
 /// The decoders of one stream.
@@ -33,13 +38,13 @@ impl Work for Decoders {
 
     fn run(&self, is_alone: bool) {
         let Some(dataset) = self.context.dataset.get() else { return };
+        if self.context.is_closed() {
+            return;
+        }
         self.rows.with_decoder(|decoder| {
             let began = Instant::now();
-            while !self.context.is_closed() && self.decode_next(dataset, decoder) {
-                if !is_alone || began.elapsed() > TIME_SLICE {
-                    break;
-                }
-            }
+            let goes_on = || is_alone && !self.context.is_closed() && began.elapsed() <= TIME_SLICE;
+            Decoding { decoders: self, dataset, decoder }.run(goes_on);
         });
     }
 
@@ -58,23 +63,60 @@ impl Decoders {
     pub(super) fn clear(&self) {
         self.rows.clear();
     }
+}
 
-    /// Decodes the first of the rows that are read. Returns whether there was one.
-    fn decode_next(&self, dataset: &Dataset, decoder: &mut Decoder) -> bool {
-        let next = self.context.update(Queue::next_decode);
-        let Some((index, read, mut slot)) = next else { return false };
-        match self.rows.decode_row(dataset, decoder, (index, read), &mut slot) {
-            Decoded::Row(row) => {
-                let complete = self.context.update(|queue| queue.finish_decoded(index, row));
-                if let Some(complete) = complete {
-                    self.assembler.finish(dataset, complete);
-                }
-            }
-            Decoded::Reads(task) => {
-                let task = ReadTask::Row(task);
-                self.context.update(|queue| queue.replace(index, task, slot));
+/// A row that is read, and its slot.
+type ReadRow = (u64, EncodedRow, Option<AlignedBuf>);
+
+/// What has come of a row.
+enum DecodeOutcome {
+    Finished(u64, Result<Row>),
+    /// Something else is to be read for it. Its slot is free again.
+    Replaced(u64, Box<RowTask>, Option<AlignedBuf>),
+}
+
+/// The work of one thread.
+struct Decoding<'a> {
+    decoders: &'a Decoders,
+    dataset: &'a Dataset,
+    decoder: &'a mut Decoder,
+}
+
+impl RowLoop for Decoding<'_> {
+    type Items = StreamItems;
+    type Claimed = ReadRow;
+    type Outcome = DecodeOutcome;
+
+    fn update<T>(&self, change: impl FnOnce(&mut Queue<StreamItems>) -> T) -> T {
+        self.decoders.context.update(change)
+    }
+
+    fn claim(&self, queue: &mut Queue<StreamItems>) -> Option<ReadRow> {
+        queue.next_decode()
+    }
+
+    fn work(&mut self, (index, read, mut slot): ReadRow) -> Option<DecodeOutcome> {
+        let Self { decoders, dataset, decoder } = self;
+        Some(match decoders.rows.decode_row(dataset, decoder, (index, read), &mut slot) {
+            Decoded::Row(row) => DecodeOutcome::Finished(index, row),
+            Decoded::Reads(task) => DecodeOutcome::Replaced(index, task, slot),
+        })
+    }
+
+    fn report(
+        outcome: DecodeOutcome,
+        queue: &mut Queue<StreamItems>,
+    ) -> Option<CompleteBatch<StreamItems>> {
+        match outcome {
+            DecodeOutcome::Finished(index, row) => queue.finish_decoded(index, row),
+            DecodeOutcome::Replaced(index, task, slot) => {
+                queue.replace(index, ReadTask::Row(task), slot);
+                None
             }
         }
-        true
+    }
+
+    fn join(&self, complete: CompleteBatch<StreamItems>) {
+        self.decoders.assembler.finish(self.dataset, complete);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     queue::{CompleteBatch, Grant, Items, Limits, Next, Queue},
+    row_loop::RowLoop,
     shared_queue::SharedQueue,
 };
 use crate::{error::Result, memory::MemoryPool};
@@ -40,17 +41,8 @@ pub fn pass_rows(n_rows: u64, rows_per_batch: u64) -> Result<Vec<u64>> {
     shared.update(|queue| queue.begin(0..n_rows, limits));
     let mut delivered = Vec::with_capacity(n_rows as usize);
     loop {
-        while let Some(Grant::Claim(rows)) = shared.update(claim) {
-            for row in rows {
-                shared.update(|queue| queue.push_read(row, row));
-            }
-        }
-        while let Some((row, read, _)) = shared.update(Queue::next_decode) {
-            let complete = shared.update(|queue| queue.finish_decoded(row, Ok(read)));
-            if let Some(CompleteBatch { first, rows, .. }) = complete {
-                shared.update(|queue| queue.finish_batch(first, rows, 0));
-            }
-        }
+        Reader(&shared).run(|| true);
+        Decoder(&shared).run(|| true);
         match shared.next(Duration::ZERO, |_| ())? {
             Next::Batch(rows) => delivered.extend(rows),
             Next::End | Next::Pending => return Ok(delivered),
@@ -58,16 +50,66 @@ pub fn pass_rows(n_rows: u64, rows_per_batch: u64) -> Result<Vec<u64>> {
     }
 }
 
-/// What a reader does under the lock.
-fn claim(queue: &mut Queue<Bare>) -> Option<Grant<()>> {
-    loop {
-        match queue.next_read() {
-            Some(Grant::Open(permit)) => {
-                let slots = vec![(); queue.n_rows_to_open()];
-                queue.open_batch(slots, (), Some(permit));
+struct Reader<'a>(&'a SharedQueue<Bare>);
+struct Decoder<'a>(&'a SharedQueue<Bare>);
+
+impl RowLoop for Reader<'_> {
+    type Items = Bare;
+    type Claimed = u64;
+    type Outcome = u64;
+
+    fn update<T>(&self, change: impl FnOnce(&mut Queue<Bare>) -> T) -> T {
+        self.0.update(change)
+    }
+
+    fn claim(&self, queue: &mut Queue<Bare>) -> Option<u64> {
+        loop {
+            match queue.next_read()? {
+                Grant::Open(permit) => {
+                    let slots = vec![(); queue.n_rows_to_open()];
+                    queue.open_batch(slots, (), Some(permit));
+                }
+                Grant::Claim(rows) => return Some(rows.start),
+                Grant::Resume { .. } => return None,
             }
-            other => return other,
         }
+    }
+
+    fn work(&mut self, row: u64) -> Option<u64> {
+        Some(row)
+    }
+
+    fn report(row: u64, queue: &mut Queue<Bare>) -> Option<CompleteBatch<Bare>> {
+        queue.push_read(row, row);
+        None
+    }
+
+    fn join(&self, _: CompleteBatch<Bare>) {}
+}
+
+impl RowLoop for Decoder<'_> {
+    type Items = Bare;
+    type Claimed = u64;
+    type Outcome = u64;
+
+    fn update<T>(&self, change: impl FnOnce(&mut Queue<Bare>) -> T) -> T {
+        self.0.update(change)
+    }
+
+    fn claim(&self, queue: &mut Queue<Bare>) -> Option<u64> {
+        queue.next_decode().map(|(_, read, _)| read)
+    }
+
+    fn work(&mut self, row: u64) -> Option<u64> {
+        Some(row)
+    }
+
+    fn report(row: u64, queue: &mut Queue<Bare>) -> Option<CompleteBatch<Bare>> {
+        queue.finish_decoded(row, Ok(row))
+    }
+
+    fn join(&self, CompleteBatch { first, rows, .. }: CompleteBatch<Bare>) {
+        self.update(|queue| queue.finish_batch(first, rows, 0));
     }
 }
 

@@ -37,6 +37,7 @@ mod reader_count;
 mod readers;
 mod recording_file;
 mod resume;
+mod row_loop;
 mod row_reader;
 mod row_spec;
 mod row_task;

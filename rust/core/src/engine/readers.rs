@@ -18,10 +18,11 @@ use super::{
     load_cache::Lookup,
     options::Remainder,
     pool::{TIME_SLICE, Work},
-    queue::{Grant, Limits},
+    queue::{CompleteBatch, Grant, Limits, Queue},
     resume::Start,
+    row_loop::RowLoop,
     row_reader::RowReader,
-    row_task::{Attempt, ReadStage, ReadTask, RowTask},
+    row_task::{Attempt, EncodedRow, ReadStage, ReadTask, RowTask, StreamItems},
 };
 use crate::{
     batch::Row,
@@ -49,6 +50,64 @@ pub(super) struct Readers {
     assembler: Arc<Assembler>,
 }
 
+/// What a reader has claimed.
+enum Claimed {
+    /// A row.
+    Row(u64),
+    /// The rows of a batch, and the bytes that are reserved for its columns.
+    Batch(Range<u64>, Option<Permit>),
+    /// What was parked, with the bytes that it waited for.
+    Parked(ReadTask, Option<Permit>),
+}
+
+/// What has come of a row.
+enum ReadOutcome {
+    /// It is to be decoded.
+    Read(u64, EncodedRow),
+    Finished(u64, Result<Row>),
+}
+
+/// The work of one thread.
+struct Reading<'a> {
+    readers: &'a Readers,
+    dataset: &'a Dataset,
+}
+
+impl RowLoop for Reading<'_> {
+    type Items = StreamItems;
+    type Claimed = Claimed;
+    type Outcome = ReadOutcome;
+
+    fn update<T>(&self, change: impl FnOnce(&mut Queue<StreamItems>) -> T) -> T {
+        self.readers.context.update(change)
+    }
+
+    fn claim(&self, queue: &mut Queue<StreamItems>) -> Option<Claimed> {
+        self.readers.claim(self.dataset, queue)
+    }
+
+    fn work(&mut self, claimed: Claimed) -> Option<ReadOutcome> {
+        self.readers.read(self.dataset, claimed)
+    }
+
+    fn report(
+        outcome: ReadOutcome,
+        queue: &mut Queue<StreamItems>,
+    ) -> Option<CompleteBatch<StreamItems>> {
+        match outcome {
+            ReadOutcome::Read(index, read) => {
+                queue.push_read(index, read);
+                None
+            }
+            ReadOutcome::Finished(index, row) => queue.finish_read(index, row),
+        }
+    }
+
+    fn join(&self, complete: CompleteBatch<StreamItems>) {
+        self.readers.assembler.finish(self.dataset, complete);
+    }
+}
+
 impl Work for Readers {
     fn n_ready(&self) -> usize {
         self.context.queue.n_readable()
@@ -67,12 +126,12 @@ impl Work for Readers {
 
     fn run(&self, is_alone: bool) {
         let Some(dataset) = self.context.dataset.get() else { return self.open() };
-        let began = Instant::now();
-        while !self.context.is_closed() && self.read_next(dataset) {
-            if !is_alone || began.elapsed() > TIME_SLICE {
-                break;
-            }
+        if self.context.is_closed() {
+            return;
         }
+        let began = Instant::now();
+        let goes_on = || is_alone && !self.context.is_closed() && began.elapsed() <= TIME_SLICE;
+        Reading { readers: self, dataset }.run(goes_on);
     }
 
     fn panicked(&self, message: String) {
@@ -170,59 +229,56 @@ impl Readers {
         Ok(())
     }
 
-    /// Claims what can be read next, and reads it as far as possible now. Returns whether there was
-    /// something.
-    fn read_next(&self, dataset: &Dataset) -> bool {
-        let mut reserved = None;
-        let grant = self.context.update(|queue| {
-            loop {
-                match queue.next_read() {
-                    Some(Grant::Open(permit)) => {
-                        match self.batch_buffer(dataset, queue.n_rows_to_open(), permit) {
-                            Ok((slots, lease, reserved)) => {
-                                queue.open_batch(slots, lease, reserved);
-                            }
-                            Err(error) => {
-                                queue.fail(error);
-                                return None;
-                            }
+    /// Claims what can be read next. Called under the queue's lock.
+    fn claim(&self, dataset: &Dataset, queue: &mut Queue<StreamItems>) -> Option<Claimed> {
+        loop {
+            match queue.next_read()? {
+                Grant::Open(permit) => {
+                    match self.batch_buffer(dataset, queue.n_rows_to_open(), permit) {
+                        Ok((slots, lease, reserved)) => queue.open_batch(slots, lease, reserved),
+                        Err(error) => {
+                            queue.fail(error);
+                            return None;
                         }
                     }
-                    Some(Grant::Claim(rows)) if dataset.blobs.is_empty() => {
-                        reserved = queue.take_reserved(rows.start);
-                        return Some(Grant::Claim(rows));
-                    }
-                    other => return other,
                 }
+                Grant::Claim(rows) if dataset.blobs.is_empty() => {
+                    let reserved = queue.take_reserved(rows.start);
+                    return Some(Claimed::Batch(rows, reserved));
+                }
+                Grant::Claim(rows) => return Some(Claimed::Row(rows.start)),
+                Grant::Resume { parked, permit } => return Some(Claimed::Parked(parked, permit)),
             }
-        });
-        match grant {
-            None | Some(Grant::Open(_)) => return false,
-            Some(Grant::Resume { parked: ReadTask::Row(row), permit }) => {
-                self.read_row(dataset, row, permit);
-            }
-            Some(Grant::Resume { parked: ReadTask::Batch(batch), permit }) => {
+        }
+    }
+
+    /// Reads what was claimed as far as possible now. Returns what has come of a row.
+    fn read(&self, dataset: &Dataset, claimed: Claimed) -> Option<ReadOutcome> {
+        match claimed {
+            Claimed::Parked(ReadTask::Row(row), permit) => self.read_row(dataset, row, permit),
+            Claimed::Parked(ReadTask::Batch(batch), permit) => {
                 self.read_batch(dataset, batch, permit);
+                None
             }
-            Some(Grant::Claim(rows)) if dataset.blobs.is_empty() => {
+            Claimed::Batch(rows, reserved) => {
                 match self.reader.batch_task(dataset, &rows, reserved) {
                     Ok(batch) => self.read_batch(dataset, Box::new(batch), None),
                     Err(error) => {
                         self.context.update(|q| q.finish_whole(rows.start, Err(error), 0));
                     }
                 }
+                None
             }
-            Some(Grant::Claim(rows)) => match dataset.step(rows.start) {
+            Claimed::Row(index) => match dataset.step(index) {
                 Ok(step) => {
-                    let (index, mut attempt) = (rows.start, Attempt::first(step));
+                    let mut attempt = Attempt::first(step);
                     attempt.is_padding = dataset.is_padding(index);
                     let row = RowTask { index, attempt, stage: ReadStage::Table };
-                    self.read_row(dataset, Box::new(row), None);
+                    self.read_row(dataset, Box::new(row), None)
                 }
-                Err(error) => self.finish(dataset, rows.start, Err(error)),
+                Err(error) => Some(ReadOutcome::Finished(index, Err(error))),
             },
         }
-        true
     }
 
     /// The slots of a new batch of `n_rows` rows, the lease of their buffer, and the bytes that are
@@ -246,41 +302,39 @@ impl Readers {
     }
 
     /// Reads a row to its end, or parks it.
-    fn read_row(&self, dataset: &Dataset, mut row: Box<RowTask>, mut permit: Option<Permit>) {
+    fn read_row(
+        &self,
+        dataset: &Dataset,
+        mut row: Box<RowTask>,
+        mut permit: Option<Permit>,
+    ) -> Option<ReadOutcome> {
         let index = row.index;
         loop {
-            match self.reader.advance(dataset, &mut row, permit.take()) {
+            let wait = match self.reader.advance(dataset, &mut row, permit.take()) {
                 Ok(None) => break,
-                Ok(Some(wait)) => {
-                    let parked = ReadTask::Row(row);
-                    match self.context.update(|queue| queue.park(index, parked, wait)) {
-                        Some((ReadTask::Row(back), granted)) => (row, permit) = (back, granted),
-                        Some((ReadTask::Batch(_), _)) | None => return,
-                    }
+                Ok(Some(wait)) => wait,
+                Err(error) => return Some(ReadOutcome::Finished(index, Err(error))),
+            };
+            permit = self.context.queue.bytes_at_once(wait);
+            if permit.is_none() {
+                let parked = ReadTask::Row(row);
+                match self.context.update(|queue| queue.park(index, parked, wait)) {
+                    Some((ReadTask::Row(back), granted)) => (row, permit) = (back, granted),
+                    Some((ReadTask::Batch(_), _)) | None => return None,
                 }
-                Err(error) => return self.finish(dataset, index, Err(error)),
             }
         }
         let Context { reader_count, store, .. } = &**self.context;
         reader_count.row_read(store.metrics());
-        match RowReader::finish(*row) {
-            Ok(read) if dataset.is_decoding() => {
-                self.context.update(|queue| queue.push_read(index, read));
-            }
+        Some(match RowReader::finish(*row) {
+            Ok(read) if dataset.is_decoding() => ReadOutcome::Read(index, read),
             // Handing a row over that is not decoded would take longer than finishing it here.
             Ok(read) => {
                 let row = DecodedRow::new(read).encoded(&self.context.account);
-                self.finish(dataset, index, row);
+                ReadOutcome::Finished(index, row)
             }
-            Err(error) => self.finish(dataset, index, Err(error)),
-        }
-    }
-
-    fn finish(&self, dataset: &Dataset, index: u64, row: Result<Row>) {
-        let complete = self.context.update(|queue| queue.finish_read(index, row));
-        if let Some(complete) = complete {
-            self.assembler.finish(dataset, complete);
-        }
+            Err(error) => ReadOutcome::Finished(index, Err(error)),
+        })
     }
 
     /// Looks up the rows of a batch and joins them, or parks it.

@@ -15,13 +15,15 @@ use std::{
 
 use super::{
     pool::Client,
-    queue::{Items, Next, Queue},
+    queue::{Items, Next, Queue, WaitFor},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    memory::Account,
+    memory::{Account, Permit},
     metrics::{IdleReason, IdleTime},
-    sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering::SeqCst, lock, wait_timeout},
+    sync::{
+        AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering::SeqCst, lock, wait_timeout,
+    },
 };
 
 /// A queue behind a lock.
@@ -34,6 +36,8 @@ pub(crate) struct SharedQueue<W: Items> {
     /// Rows that can be read and decoded now.
     n_readable: AtomicUsize,
     n_read: AtomicUsize,
+    /// Whether a parked row waits for bytes.
+    waits_for_bytes: AtomicBool,
     readers: OnceLock<Client>,
     decoders: OnceLock<Client>,
 }
@@ -64,6 +68,7 @@ impl<W: Items> SharedQueue<W> {
             account,
             n_readable: AtomicUsize::new(1),
             n_read: AtomicUsize::new(0),
+            waits_for_bytes: AtomicBool::new(false),
             readers: OnceLock::new(),
             decoders: OnceLock::new(),
         }
@@ -137,6 +142,20 @@ impl<W: Items> SharedQueue<W> {
         read(&lock(&self.state).queue)
     }
 
+    /// The bytes that a claimed row needs, where they are free and no row waits for bytes: what parking
+    /// it would return at once, without the lock. A row that is parked meanwhile comes after this one.
+    pub(crate) fn bytes_at_once(&self, wait: WaitFor) -> Option<Permit> {
+        let WaitFor::Bytes { n_bytes, from_reserve } = wait else { return None };
+        if self.waits_for_bytes.load(SeqCst) {
+            return None;
+        }
+        if from_reserve {
+            self.account.try_take_reserved(n_bytes)
+        } else {
+            self.account.try_take(n_bytes)
+        }
+    }
+
     /// Stores what can be done. Returns whom to wake for it.
     fn publish(&self, state: &State<W>, readable: Result<usize, IdleReason>) -> Wake {
         let queue = &state.queue;
@@ -144,6 +163,7 @@ impl<W: Items> SharedQueue<W> {
             if state.is_closed { (0, 0) } else { (readable.unwrap_or(0), queue.n_read()) };
         self.n_readable.store(n_readable, SeqCst);
         self.n_read.store(n_read, SeqCst);
+        self.waits_for_bytes.store(queue.waits_for_bytes(), SeqCst);
         let needs_bytes = readable == Err(IdleReason::Memory);
         self.account.notify_when_freed(needs_bytes);
         if needs_bytes && !state.is_closed {

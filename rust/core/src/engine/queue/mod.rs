@@ -271,13 +271,16 @@ impl<W: Items> Queue<W> {
     fn may_claim(&self) -> bool {
         let is_over = self.end.is_none_or(|end| self.next_row >= end);
         let is_early = self.next_row >= self.urgent_end() && !self.unrequested.is_empty();
-        let waits_for_bytes =
-            || self.parked.values().any(|(_, wait)| matches!(wait, WaitFor::Bytes { .. }));
         !is_over
             && !is_early
             && self.failure.is_none()
             && self.parked.len() < self.limits.max_parked
-            && !waits_for_bytes()
+            && !self.waits_for_bytes()
+    }
+
+    /// Whether a parked row waits for bytes.
+    pub(crate) fn waits_for_bytes(&self) -> bool {
+        self.parked.values().any(|(_, wait)| matches!(wait, WaitFor::Bytes { .. }))
     }
 
     /// Bytes for one more batch. The next one to deliver gets them beyond the budget.

@@ -9,7 +9,8 @@ use super::*;
 use crate::{
     engine::{
         pool::{Floor, Pool, Work},
-        queue::{Grant, Limits, WaitFor},
+        queue::{CompleteBatch, Grant, Limits, WaitFor},
+        row_loop::RowLoop,
     },
     memory::{MemoryPool, Permit},
     sync::AtomicBool,
@@ -93,31 +94,19 @@ impl Stream {
         }
     }
 
-    fn read(&self) -> bool {
-        let grant = self.queue.update(|queue| {
-            loop {
-                match queue.next_read() {
-                    Some(Grant::Open(permit)) => {
-                        let n = queue.n_rows_to_open();
-                        queue.open_batch(vec![(); n], (), Some(permit));
-                    }
-                    other => return other,
-                }
-            }
-        });
+    /// Reads a row as far as possible now.
+    fn read(&self, grant: Grant<(u64, bool)>) -> Option<Outcome> {
         let ((index, is_loaded), mut permit) = match grant {
-            None | Some(Grant::Open(_)) => return false,
-            Some(Grant::Claim(rows)) => ((rows.start, false), None),
-            Some(Grant::Resume { parked, permit }) => (parked, permit),
+            Grant::Open(_) => return None,
+            Grant::Claim(rows) => ((rows.start, false), None),
+            Grant::Resume { parked, permit } => (parked, permit),
         };
         assert!(self.spec.panics_at != Some(index), "row {index}");
         if self.spec.loads && index.is_multiple_of(3) && !is_loaded {
             let after = self.queue.read(Queue::n_loads);
             if self.is_loading.swap(true, SeqCst) {
                 let wait = WaitFor::Load { after };
-                if self.queue.update(|queue| queue.park(index, (index, false), wait)).is_none() {
-                    return true;
-                }
+                self.queue.update(|queue| queue.park(index, (index, false), wait))?;
             } else {
                 self.is_loading.store(false, SeqCst);
                 self.queue.update(Queue::load_ended);
@@ -125,31 +114,21 @@ impl Stream {
         }
         if permit.is_none() {
             let wait = WaitFor::Bytes { n_bytes: self.spec.row_bytes, from_reserve: false };
-            match self.queue.update(|queue| queue.park(index, (index, true), wait)) {
-                Some((_, granted)) => permit = granted,
-                None => return true,
+            permit = self.queue.bytes_at_once(wait);
+            if permit.is_none() {
+                permit = self.queue.update(|queue| queue.park(index, (index, true), wait))?.1;
             }
         }
-        self.queue.update(|queue| queue.push_read(index, (index, permit.into_iter().collect())));
-        true
+        Some((index, Ok((index, permit.into_iter().collect()))))
     }
 
-    fn decode(&self) -> bool {
-        let next = self.queue.update(Queue::next_decode);
-        let Some((index, row, _)) = next else { return false };
-        let row = match self.spec.fails_at {
-            Some(at) if at == index => Err(Error::config("bad")),
-            _ => Ok(row),
-        };
-        if let Some(complete) = self.queue.update(|queue| queue.finish_decoded(index, row)) {
-            let batch = complete.rows.map(|rows| {
-                let indices = rows.iter().map(|(index, _)| *index).collect();
-                (indices, rows.into_iter().flat_map(|(_, permits)| permits).collect())
-            });
-            drop(complete.reserved);
-            self.queue.update(|queue| queue.finish_batch(complete.first, batch, 1));
-        }
-        true
+    fn join(&self, complete: CompleteBatch<Numbers>) {
+        let batch = complete.rows.map(|rows| {
+            let indices = rows.iter().map(|(index, _)| *index).collect();
+            (indices, rows.into_iter().flat_map(|(_, permits)| permits).collect())
+        });
+        drop(complete.reserved);
+        self.queue.update(|queue| queue.finish_batch(complete.first, batch, 1));
     }
 
     /// Takes up to `max` batches as the consumer does, and holds each until it has the next.
@@ -188,9 +167,9 @@ impl Work for Readers {
         2
     }
 
-    fn run(&self, _: bool) {
+    fn run(&self, is_alone: bool) {
         if self.0.queue.read(Queue::has_begun) {
-            self.0.read();
+            Reading(&self.0).run(up_to_two(is_alone));
         } else {
             self.0.open();
         }
@@ -210,12 +189,98 @@ impl Work for Decoders {
         1
     }
 
-    fn run(&self, _: bool) {
-        self.0.decode();
+    fn run(&self, is_alone: bool) {
+        Decoding(&self.0).run(up_to_two(is_alone));
     }
 
     fn panicked(&self, message: String) {
         self.0.queue.fail(Error::new(ErrorKind::WorkerPanicked(message)));
+    }
+}
+
+/// A thread that is alone works on a second row, as others do for a moment.
+fn up_to_two(is_alone: bool) -> impl FnMut() -> bool {
+    let mut n_done = 0;
+    move || {
+        n_done += 1;
+        is_alone && n_done < 2
+    }
+}
+
+/// A row, or its error, and its number.
+type Outcome = (u64, Result<(u64, Vec<Permit>)>);
+
+struct Reading<'a>(&'a Stream);
+struct Decoding<'a>(&'a Stream);
+
+impl RowLoop for Reading<'_> {
+    type Items = Numbers;
+    type Claimed = Grant<(u64, bool)>;
+    type Outcome = Outcome;
+
+    fn update<T>(&self, change: impl FnOnce(&mut Queue<Numbers>) -> T) -> T {
+        self.0.queue.update(change)
+    }
+
+    fn claim(&self, queue: &mut Queue<Numbers>) -> Option<Self::Claimed> {
+        loop {
+            match queue.next_read()? {
+                Grant::Open(permit) => {
+                    let n = queue.n_rows_to_open();
+                    queue.open_batch(vec![(); n], (), Some(permit));
+                }
+                other => return Some(other),
+            }
+        }
+    }
+
+    fn work(&mut self, grant: Self::Claimed) -> Option<Outcome> {
+        self.0.read(grant)
+    }
+
+    fn report((index, row): Outcome, queue: &mut Queue<Numbers>) -> Option<CompleteBatch<Numbers>> {
+        match row {
+            // As rows that no decoder needs.
+            Ok(row) if index % 5 == 4 => queue.finish_read(index, Ok(row)),
+            Ok(row) => {
+                queue.push_read(index, row);
+                None
+            }
+            Err(error) => queue.finish_read(index, Err(error)),
+        }
+    }
+
+    fn join(&self, complete: CompleteBatch<Numbers>) {
+        self.0.join(complete);
+    }
+}
+
+impl RowLoop for Decoding<'_> {
+    type Items = Numbers;
+    type Claimed = (u64, (u64, Vec<Permit>), Option<()>);
+    type Outcome = Outcome;
+
+    fn update<T>(&self, change: impl FnOnce(&mut Queue<Numbers>) -> T) -> T {
+        self.0.queue.update(change)
+    }
+
+    fn claim(&self, queue: &mut Queue<Numbers>) -> Option<Self::Claimed> {
+        queue.next_decode()
+    }
+
+    fn work(&mut self, (index, row, _): Self::Claimed) -> Option<Outcome> {
+        Some(match self.0.spec.fails_at {
+            Some(at) if at == index => (index, Err(Error::config("bad"))),
+            _ => (index, Ok(row)),
+        })
+    }
+
+    fn report((index, row): Outcome, queue: &mut Queue<Numbers>) -> Option<CompleteBatch<Numbers>> {
+        queue.finish_decoded(index, row)
+    }
+
+    fn join(&self, complete: CompleteBatch<Numbers>) {
+        self.0.join(complete);
     }
 }
 
