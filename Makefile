@@ -106,6 +106,10 @@ bench-parquet: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure Parquet besi
 bench-slow-storage: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure steps over storage with latency and a cap, also with an audio index
 	$(BENCH)/bench_slow_storage.py benches/bench_audio_index.py --plots docs $(ARGS)
 
+.PHONY: bench-remote
+bench-remote: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure shards behind URLs beside `datasets` streaming, LitData and Mosaic Streaming
+	$(BENCH)/bench_remote.py $(ARGS)
+
 .PHONY: bench-order
 bench-order: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure what order, states and resuming cost
 	$(BENCH)/bench_order.py $(ARGS)

@@ -85,6 +85,7 @@ def measure(
     it = iter(dataset(paths, is_indexed, index_dir, epochs=None, **options))
     for _ in range(min(WARM_UP, n_rows)):
         next(it)
+        time.sleep(period)
     before, steps = it.stats().storage.bytes, []
     cpu, last = time.process_time(), time.perf_counter()
     for _ in range(max(1, n_rows // batch_size)):

@@ -11,10 +11,11 @@ mosaicml-streaming` beside the wheel adds them.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,45 +27,51 @@ from remote_server import RemoteServer
 
 LATENCY, BANDWIDTH = 0.020, 200e6
 DEMAND, STEP_ROWS = 0.7, 16
-MODULES = {"datasets streaming": "aiohttp", "LitData": "litdata", "Mosaic Streaming": "streaming"}
-"""What a peer needs."""
 
 
-def store(folder: Path) -> RemoteServer:
-    return RemoteServer(folder, latency=LATENCY, bandwidth=BANDWIDTH)
+@pytest.fixture
+def store() -> Iterator[Callable[[Path], RemoteServer]]:
+    """Starts the server of a folder, for all rounds: what is kept of shards goes by their URLs."""
+    with contextlib.ExitStack() as stack:
+        yield lambda folder: stack.enter_context(
+            RemoteServer(folder, latency=LATENCY, bandwidth=BANDWIDTH)
+        )
 
 
 @pytest.mark.parametrize("job", remote_peers.JOBS)
 def test_crops(
-    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, figure: Any, job: str
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, job: str
 ) -> None:
     n_recordings, longest = size((800, 76.0), (400, 76.0), (130, 11.0))
     folder = data / "remote"
     paths = material.vorbis_shards(folder, n_recordings, "32 kHz", longest, 4)
-    numbers = itertools.count()
+    numbers, row_bytes = itertools.count(), sum(path.stat().st_size for path in paths)
+    server = store(folder)
+    urls = server.urls(paths)
 
     def prepare(name: str) -> Callable[[int], dict[str, Any]]:
-        if name in MODULES:
-            pytest.importorskip(MODULES[name])
+        if name in remote_peers.MODULES:
+            pytest.importorskip(remote_peers.MODULES[name])
+        if name == "datasets streaming":
+            pytest.importorskip("aiohttp")
         if name in remote_peers.WRITE:
             remote_peers.WRITE[name](paths, folder)
         if name == "gristmill, audio index":
-            with store(folder) as server:
-                fresh(remote_peers.check, server.urls(paths), paths, tmp_path)
+            fresh(remote_peers.check, urls, paths, tmp_path)
 
         def once(_: int) -> dict[str, Any]:
             of_peer = tmp_path / f"{next(numbers)}"
             of_peer.mkdir()
-            with store(folder) as server:
-                at = tmp_path if name.startswith("gristmill") else of_peer
-                got = fresh(remote_peers.measure, name, server.urls(paths), at, n_recordings)
-                _, n_bytes = server.sent()
+            at = tmp_path if name.startswith("gristmill") else of_peer
+            _, before = server.sent()
+            got = fresh(remote_peers.measure, name, urls, at, n_recordings)
+            _, n_bytes = server.sent()
             return {
                 "seconds": got["seconds"],
                 "first batch, s": got["first"],
                 "rows / s": 1 / got["seconds"],
                 "rows / s after the first batch": 1 / got["running"],
-                "bytes sent / bytes of the rows": n_bytes / sum(p.stat().st_size for p in paths),
+                "bytes sent / bytes of the rows": (n_bytes - before) / row_bytes,
             }
 
         return once
@@ -80,7 +87,9 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("job", STEPS)
-def test_steps(turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, job: str) -> None:
+def test_steps(
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, job: str
+) -> None:
     n_shards, n_rows, sizes = size(
         (18, 200, (200_000, 800_000)), (18, 200, (200_000, 800_000)), (2, 80, (2_000, 8_000))
     )
@@ -92,13 +101,13 @@ def test_steps(turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, jo
     row_bytes = sum(path.stat().st_size for path in paths) / (n_shards * n_rows)
     n_steps = min(200, n_shards * n_rows // STEP_ROWS - 8)
 
+    urls = store(folder).urls(paths)
+
     def once(name: str, _: int) -> dict[str, Any]:
         period = STEP_ROWS * row_bytes / (BANDWIDTH * STEPS[name]) if STEPS[name] else 0.0
-        with store(folder) as server:
-            got = fresh(
-                functools.partial(remote_peers.measure, decoded=False, batch_size=STEP_ROWS),
-                "gristmill, whole rows", server.urls(paths), tmp_path, STEP_ROWS * n_steps, period,
-            )  # fmt: skip
+        measure = functools.partial(remote_peers.measure, decoded=False, batch_size=STEP_ROWS)
+        name = "gristmill, whole rows"
+        got = fresh(measure, name, urls, tmp_path, STEP_ROWS * n_steps, period)
         steps = got["steps"][len(got["steps"]) // 10 :]  # before, the number of requests grows
         median = statistics.median(steps)
         return {
@@ -113,20 +122,21 @@ def test_steps(turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, jo
 
 
 @pytest.mark.parametrize("job", ["local files", "second epoch from the cache"])
-def test_cache(turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, job: str) -> None:
+def test_cache(
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, job: str
+) -> None:
     """Whole rows in the page cache, against ranges of them in the page cache."""
     n_recordings, longest = size((400, 76.0), (400, 76.0), (130, 11.0))
     folder = data / "remote"
     paths = material.vorbis_shards(folder, n_recordings, "32 kHz", longest, 4)
 
+    urls = store(folder).urls(paths)
+
     def read(name: str, n_epochs: int) -> dict[str, Any]:
-        with store(folder) as server:
-            is_local = name == "local files"
-            return fresh(
-                functools.partial(remote_peers.measure, cache=None if is_local else "cache"),
-                "gristmill, whole rows", list(map(str, paths)) if is_local else server.urls(paths),
-                tmp_path, n_epochs * n_recordings,
-            )  # fmt: skip
+        is_local = name == "local files"
+        measure = functools.partial(remote_peers.measure, cache=None if is_local else "cache")
+        shards, name = list(map(str, paths)) if is_local else urls, "gristmill, whole rows"
+        return fresh(measure, name, shards, tmp_path, n_epochs * n_recordings)
 
     def prepare(name: str) -> Callable[[int], dict[str, Any]]:
         read(name, 2)  # all there is, into the cache
