@@ -37,8 +37,8 @@ const MAX_RECORDS: usize = 60;
 /// from the cache again.
 ///
 /// An input has four numbers (bytes cut from the end of the log, 16 bits; bytes cut from the end of the
-/// cached bytes, 32; where these are changed, 32; the length of what follows for the log, 16), then what
-/// is XORed over the log and added behind it, then what is XORed over the cached bytes. Zeros change
+/// cached bytes, 32; where these are changed, 32; the length of what follows for the log, 16), then bits
+/// to flip in the log, which continue behind its end, then those to flip in the cached bytes. Zeros change
 /// nothing. The log is taken as that makes it, and again with the hash of each record corrected: such
 /// a record lies.
 pub fn range_cache(data: &[u8]) -> Verdict {
