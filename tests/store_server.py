@@ -25,6 +25,8 @@ class StoreServer(RangeServer):
     """A `RangeServer` that lists its files as well; the Hub's wants `token`, where one is set."""
 
     token: str | None = None
+    fail_listings: int = 0
+    """How many of the next pages of listings are answered with 503."""
     hub_redirects_to: str | None = None
     """Where the Hub's files are, by another server's URL."""
 
@@ -40,6 +42,11 @@ class StoreServer(RangeServer):
         is_hub = url.path.removeprefix("/api").startswith(("/datasets/", "/buckets/"))
         if is_hub and self.token and to.headers.get("Authorization") != f"Bearer {self.token}":
             self.send(to, b"", status=401)
+        elif self.fail_listings and (
+            url.path.startswith("/api/") or {"list-type", "comp"} & {*query}
+        ):
+            self.fail_listings -= 1
+            self.send(to, b"", status=503)
         elif is_hub and url.path.startswith("/api/"):
             self._list_hub(to, url.path, query)
         elif query.get("list-type") == "2":

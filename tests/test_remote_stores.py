@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,6 +107,26 @@ def test_files_folders_and_patterns_are_read(server: StoreServer, scheme: str) -
     assert counts(f"{root}/*/*/*", server, scheme) == [99]
     mixed = [server.folder / "data" / "train-0.arrow", f"{root}/data/train-4.arrow"]
     assert counts(mixed, server, scheme) == [0, 1, 2, 40, 41, 42]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_listing_begins_anew_after_faults_that_pass(server: StoreServer, scheme: str) -> None:
+    pattern = f"{place(scheme)}/data/train-*.arrow"
+    server.fail_listings = 2
+    assert counts(pattern, server, scheme, retries=2) == TRAIN
+    assert server.fail_listings == 0
+    server.fail_listings = 2
+    with pytest.raises(OSError, match="503"):
+        counts(pattern, server, scheme, retries=1)
+
+
+def test_ctrl_c_ends_the_wait_before_a_listing_begins_anew(server: StoreServer) -> None:
+    server.fail_listings = 1_000
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        counts("s3://bucket/data/", server, "s3", retries=1_000)
+    timer.join()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

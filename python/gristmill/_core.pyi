@@ -455,12 +455,12 @@ def shown_path(path: str) -> str:
     """A path for messages: of a URL without the user's name, password and query."""
 
 def list_url(
-    folder: str, storage_options: list[tuple[str, str]], *, recursive: bool
+    folder: str, storage_options: list[tuple[str, str]], *, recursive: bool, retries: int
 ) -> tuple[list[str], list[str]]:
     """The files and folders in a folder of a bucket or a data set of the Hub, by their paths in it.
 
-    With `recursive` all files below it, and no folders. Waits for the network without the GIL, and
-    answers signals.
+    With `recursive` all files below it, and no folders. After a transient error it begins anew.
+    Waits for the network without the GIL, and answers signals.
     """
 
 def read_url(url: str, storage_options: list[tuple[str, str]], *, retries: int) -> bytes:

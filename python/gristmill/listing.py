@@ -19,14 +19,16 @@ class Folder:
     Args:
         url: Its URL, with or without a slash at its end.
         options: How it is reached.
-        retries: How often a request for a file is repeated.
+        retries: How often listing it, or a request for a file, is repeated.
     """
 
     def __init__(self, url: str, options: StorageOptions, retries: int) -> None:
         self.url = url.rstrip("/")
         self._options = options.native([url])
         self._retries = retries
-        files, folders = _core.list_url(self.url + "/", self._options, recursive=False)
+        files, folders = _core.list_url(
+            self.url + "/", self._options, recursive=False, retries=retries
+        )
         self.files = _names(files)
         self.folders = _names(folders)
 
@@ -44,13 +46,15 @@ class Folder:
         return _core.read_url(f"{self.url}/{name}", self._options, retries=self._retries)
 
 
-def matches(pattern: str, options: StorageOptions) -> list[str]:
+def matches(pattern: str, options: StorageOptions, retries: int) -> list[str]:
     """The files that a pattern stands for, sorted; as `glob`, it crosses no slash.
 
     Names that begin with a dot are matched by a dot alone.
     """
     place, parts = _fixed(pattern)
-    files, _ = _core.list_url(f"{place}/", options.native([pattern]), recursive=len(parts) > 1)
+    files, _ = _core.list_url(
+        f"{place}/", options.native([pattern]), recursive=len(parts) > 1, retries=retries
+    )
     root, inside = _root_and_rest(place)
     found: list[str] = []
     for path in files:

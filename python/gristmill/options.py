@@ -199,8 +199,9 @@ class ReadOptions:
             gone, so holding on to batches leaves less for readahead.
         prefetch_batches: Batches that may be under way or waiting, at least 1.
         num_requests: Requests to the storage at a time, 1 to 256; `None` begins with two for each
-            thread that decodes, at least 8 and at most 32, and takes up to 128 where rows are
-            waited for and more requests bring more bytes: where round trips are long.
+            thread that decodes, at least 8 and at most 32, or with 32 where shards are behind
+            URLs, and takes up to 128 where rows are waited for and more requests bring more bytes:
+            where round trips are long.
         index_dir: Where sidecars are kept, which save reading the shards' headers again: a
             folder; `"beside"` for each shard's own folder; `"auto"` for `index` in
             `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder

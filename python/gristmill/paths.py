@@ -134,7 +134,7 @@ def resolve(
 def _in_store(path: str, options: StorageOptions, retries: int) -> list[str]:
     """The shards of a path of an object store or the Hub."""
     if glob.has_magic(path):
-        found = matches(path, options)
+        found = matches(path, options, retries)
         if not found:
             raise FileNotFoundError(2, "No shards match this pattern", urls.shown_path(path))
         return found

@@ -62,12 +62,13 @@ pub(crate) fn shown_path(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, Py
 /// The files and folders in a folder of a bucket or a data set of the Hub; with `recursive` all files
 /// below it.
 #[pyfunction]
-#[pyo3(signature = (folder, storage_options, *, recursive))]
+#[pyo3(signature = (folder, storage_options, *, recursive, retries))]
 pub(crate) fn list_url(
     py: Python<'_>,
     folder: &str,
     storage_options: Vec<(String, String)>,
     recursive: bool,
+    retries: u32,
 ) -> PyResult<(Vec<String>, Vec<String>)> {
     let runtime = runtime::of_this_process(py);
     let options = StorageOptions::new(storage_options);
@@ -75,11 +76,12 @@ pub(crate) fn list_url(
     let listed = py.detach_core(|| {
         let is_cancelled = || {
             let raised = Python::attach(|py| py.check_signals().err());
-            let is_raised = raised.is_some();
-            *signal.lock().unwrap_or_else(PoisonError::into_inner) = raised;
-            is_raised
+            let mut signal = signal.lock().unwrap_or_else(PoisonError::into_inner);
+            // Asked again, Python knows no more of the first.
+            *signal = signal.take().or(raised);
+            signal.is_some()
         };
-        store::list(runtime.descriptors(), folder, &options, recursive, is_cancelled)
+        store::list(runtime.descriptors(), folder, &options, recursive, retries, is_cancelled)
     });
     match signal.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(signal) => Err(signal),

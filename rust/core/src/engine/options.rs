@@ -38,8 +38,8 @@ pub struct Options {
     pub with_crop: bool,
     /// Threads that decode at a time; `None` is one for each CPU that this process may use.
     pub n_threads: Option<usize>,
-    /// Requests to the storage at a time; `None` is two for each decoding thread, 8 to 32, and more
-    /// where that brings more bytes.
+    /// Requests to the storage at a time; `None` is two for each decoding thread, 8 to 32, or 32
+    /// behind URLs, and more where that brings more bytes.
     pub n_requests: Option<usize>,
     /// The most bytes of encoded rows, batches and cached tables together.
     pub memory_budget: usize,
@@ -197,6 +197,10 @@ pub fn default_requests(n_threads: usize) -> usize {
     (2 * n_threads).clamp(8, 32)
 }
 
+/// Requests at a time, at first, to shards behind URLs: a round trip takes some 20 ms, so that fewer
+/// starve a run until more were tried.
+const REMOTE_REQUESTS: usize = 32;
+
 /// The prefetch depth of single rows. They are small, so keeping threads busy takes more of them.
 pub fn max_open_rows(prefetch_batches: usize, n_threads: usize) -> usize {
     prefetch_batches.saturating_mul(n_threads).saturating_add(1)
@@ -232,7 +236,10 @@ impl Options {
 
     /// Threads that read at first, each with one request at a time.
     pub(crate) fn n_readers(&self) -> usize {
-        self.n_requests.unwrap_or_else(|| default_requests(self.n_threads()))
+        // Of many shards the first tells: they mostly lie in one place.
+        let mut first = self.sources.iter().filter_map(|source| source.paths.first());
+        let least = if first.any(|path| is_remote(path)) { REMOTE_REQUESTS } else { 1 };
+        self.n_requests.unwrap_or_else(|| default_requests(self.n_threads()).max(least))
     }
 
     /// Threads that read at any time.

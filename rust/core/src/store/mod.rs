@@ -192,8 +192,8 @@ impl Store {
         if self.cancel.load(Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
     }
 
-    fn retry(&self) -> Retry<'_> {
-        Retry::new(self.retries, &self.cancel)
+    fn retry(&self) -> Retry<impl Fn() -> bool + '_> {
+        Retry::new(self.retries, || self.cancel.load(Relaxed))
     }
 
     /// Registers a file, which [`Self::close`] will close.

@@ -1,11 +1,6 @@
 //! Which I/O errors are transient, and how long to wait before the next attempt.
 
-use std::{
-    io,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-    thread,
-    time::Duration,
-};
+use std::{io, thread, time::Duration};
 
 use super::{descriptors::is_out_of_descriptors, remote::RequestError};
 use crate::{Error, ErrorKind, Result};
@@ -28,17 +23,16 @@ const EIO: i32 = 5;
 const EREMOTEIO: i32 = 121;
 
 /// The attempts at one request.
-#[derive(Debug)]
-pub(super) struct Retry<'a> {
+pub(super) struct Retry<C> {
     left: u32,
     wait: Duration,
-    cancel: &'a AtomicBool,
+    is_cancelled: C,
 }
 
-impl<'a> Retry<'a> {
-    /// `retries` more attempts after the first, unless `cancel` is set.
-    pub(super) fn new(retries: u32, cancel: &'a AtomicBool) -> Self {
-        Self { left: retries, wait: FIRST_WAIT, cancel }
+impl<C: Fn() -> bool> Retry<C> {
+    /// `retries` more attempts after the first, until `is_cancelled`.
+    pub(super) fn new(retries: u32, is_cancelled: C) -> Self {
+        Self { left: retries, wait: FIRST_WAIT, is_cancelled }
     }
 
     /// Waits before the next attempt; longer where a server asks for that.
@@ -59,7 +53,7 @@ impl<'a> Retry<'a> {
         };
         let mut wait = self.wait.max(asked.unwrap_or_default().min(LONGEST_ASKED_WAIT));
         while !wait.is_zero() {
-            if self.cancel.load(Relaxed) {
+            if (self.is_cancelled)() {
                 return Err(Error::new(ErrorKind::Closed));
             }
             let nap = wait.min(CANCEL_CHECK);

@@ -283,11 +283,12 @@ impl IndexBuilder {
                 continue;
             }
             let column = span.index_ranges(layout).and_then(|ranges| {
-                let body = CompactBody::read_with(&buffers, ranges.into_iter(), GAP, |range, into| {
-                    let range = body_start + range.start..body_start + range.end;
-                    into.copy_from_slice(window.bytes(range)?);
-                    Ok(())
-                })?;
+                let body =
+                    CompactBody::read_with(&buffers, ranges.into_iter(), GAP, |range, into| {
+                        let range = body_start + range.start..body_start + range.end;
+                        into.copy_from_slice(window.bytes(range)?);
+                        Ok(())
+                    })?;
                 span.rows(layout, &body, body_start)
             });
             if let Ok(column) = column {

@@ -19,7 +19,10 @@ use super::{
     layout::BatchLayout,
     selection::{Selection, blob_spans},
 };
-use crate::{Error, Result, store::{GAP, RangeReader}};
+use crate::{
+    Error, Result,
+    store::{GAP, RangeReader},
+};
 
 /// The size of a table; `None` where the header is not kept.
 pub(super) fn size(

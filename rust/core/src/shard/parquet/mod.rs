@@ -49,7 +49,10 @@ use super::{
     statistics::Statistics,
     table::Readahead,
 };
-use crate::{Error, Result, store::{GAP, RangeReader}};
+use crate::{
+    Error, Result,
+    store::{GAP, RangeReader},
+};
 
 /// Parquet.
 pub(super) const FORMAT: Format = Format {

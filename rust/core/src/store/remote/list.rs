@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind as CoreErrorKind, Result,
-    store::{DescriptorCache, RangeReader, Store},
+    store::{DescriptorCache, RangeReader, Store, retry::Retry},
 };
 
 /// A listing takes a request for 1,000 files, one after the other.
@@ -36,7 +36,7 @@ pub struct Listed {
 }
 
 /// Lists a folder of a bucket or a data set of the Hub, or all below it. Blocks for a request for each
-/// 1,000 files, or until `is_cancelled`.
+/// 1,000 files, or until `is_cancelled`. After a transient error it begins anew, up to `retries` times.
 ///
 /// # Errors
 ///
@@ -47,21 +47,39 @@ pub fn list(
     folder: &str,
     options: &StorageOptions,
     is_recursive: bool,
+    retries: u32,
     is_cancelled: impl Fn() -> bool,
 ) -> Result<Listed> {
     let connections = descriptors.connections();
-    let patience = Patience { timeout: TIMEOUT, is_cancelled };
-    let listed = find(connections, folder, options, is_recursive, &patience);
-    let named = |e: io::Error| Error::from(e).in_shard(&location::shown_path(folder.as_ref()));
-    let mut listed = listed.map_err(named)?;
+    let patience = Patience { timeout: TIMEOUT, is_cancelled: &is_cancelled };
+    let named = |e: Error| e.in_shard(&location::shown_path(folder.as_ref()));
+    let mut listed = repeated(retries, &is_cancelled, || {
+        find(connections, folder, options, is_recursive, &patience)
+    })
+    .map_err(named)?;
     if listed.files.len() > MAX_FILES {
         let why =
             format!("there are more than {MAX_FILES} files below this folder; name one in it");
-        return Err(named(failure::permanent(ErrorKind::InvalidInput, why)));
+        return Err(named(failure::permanent(ErrorKind::InvalidInput, why).into()));
     }
     listed.files.sort_unstable();
     listed.folders.sort_unstable();
     Ok(listed)
+}
+
+/// Attempts it again after transient errors.
+fn repeated<T>(
+    retries: u32,
+    is_cancelled: impl Fn() -> bool,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> Result<T> {
+    let mut retry = Retry::new(retries, is_cancelled);
+    loop {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(error) => retry.after(error.into())?,
+        }
+    }
 }
 
 fn find(
@@ -89,11 +107,15 @@ fn find(
             return Err(failure::permanent(ErrorKind::Unsupported, why));
         }
     };
-    let (files, folders) = found.ok_or_else(failure::timed_out)?;
+    let too_long = || {
+        let why = "listing it took more than ten minutes; name a folder with fewer files";
+        failure::permanent(ErrorKind::TimedOut, why)
+    };
+    let (files, folders) = found.ok_or_else(too_long)?;
     Ok(Listed { files, folders })
 }
 
-/// A small file as a whole. Blocks for a request or two, and, but on the Hub, for retries.
+/// A small file as a whole. Blocks for a request or two, and for retries.
 ///
 /// # Errors
 ///
@@ -107,11 +129,16 @@ pub fn read(
     if location::kind_of(path.as_ref()) == Some(StoreKind::Hub) {
         let connections = descriptors.connections();
         let patience = Patience { timeout: TIMEOUT, is_cancelled: || false };
-        let read = connections.client(options).and_then(|client| {
-            let file = hub::read(path, options, &client, MAX_READ_BYTES as usize);
-            connections.wait(&patience, file)?.ok_or_else(failure::timed_out)
-        });
-        return read.map_err(|e| Error::from(e).in_shard(&location::shown_path(path.as_ref())));
+        let read = repeated(
+            retries,
+            || false,
+            || {
+                let client = connections.client(options)?;
+                let file = hub::read(path, options, &client, MAX_READ_BYTES as usize);
+                connections.wait(&patience, file)?.ok_or_else(failure::timed_out)
+            },
+        );
+        return read.map_err(|e| e.in_shard(&location::shown_path(path.as_ref())));
     }
     let store = Store::new(descriptors).with_retries(retries);
     let store = Arc::new(store.with_storage_options([(path.into(), options.clone())]));
