@@ -357,5 +357,3 @@ def test_tools_take_urls(server: RangeServer, tmp_path: Path) -> None:
     report = build_indexes(url, read=beside)
     assert report.not_written == 1
     assert "--index-dir" in report.why_not_written
-    with pytest.raises(ValueError, match="no servers yet"):
-        gm.diagnose(url)
