@@ -153,6 +153,7 @@ WRITE = {"LitData": write_litdata, "Mosaic Streaming": write_mosaic}
 """What writes the shards of a peer that has a format of its own."""
 
 MODULES = {"datasets streaming": "datasets", "LitData": "litdata", "Mosaic Streaming": "streaming"}
+"""What a peer is imported as, before it is timed."""
 
 JOBS: dict[str, Callable[..., Batches]] = {
     "gristmill, audio index": gristmill,

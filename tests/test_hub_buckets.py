@@ -17,14 +17,7 @@ from store_server import StoreServer, storing
 BUCKET = "hf://buckets/owner/name"
 TOKEN = "hf_s3cr3t0123456789"
 
-
-@pytest.fixture(autouse=True)
-def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those of whoever runs the tests are not theirs."""
-    for name in list(os.environ):
-        if name.startswith("HF_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("no_credentials")
 
 
 @pytest.fixture

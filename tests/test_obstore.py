@@ -32,14 +32,7 @@ SECRET = "s3cr3t0123456789s3cr3t0123456789"
 ACCOUNT_KEY = "czNjcjN0czNjcjN0czNjcjN0czNjcjN0"
 PLAIN: Any = {"allow_http": True}
 
-
-@pytest.fixture(autouse=True)
-def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those of whoever runs the tests are not theirs."""
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "HF_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("no_credentials")
 
 
 @pytest.fixture

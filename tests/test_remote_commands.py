@@ -25,15 +25,7 @@ from test_doctor import measured, read_run, text
 SECRET = "s3cr3t0123456789s3cr3t0123456789"
 N_ROWS = 12
 
-
-@pytest.fixture(autouse=True)
-def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those of whoever runs the tests are not theirs, nor are their sidecars."""
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "HF_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / "cache"))
+pytestmark = pytest.mark.usefixtures("no_credentials")
 
 
 @pytest.fixture

@@ -29,20 +29,13 @@ POLICY = {
     "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}],
 }
 
+pytestmark = pytest.mark.usefixtures("no_credentials")
+
 
 @pytest.fixture(scope="module")
 def moto() -> Iterator[MotoServer]:
     with moto_server("--many", str(N_MANY)) as server:
         yield server
-
-
-@pytest.fixture(autouse=True)
-def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those of whoever runs the tests are not theirs."""
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "GOOGLE_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture(scope="module")

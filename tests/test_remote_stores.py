@@ -22,14 +22,7 @@ from store_server import StoreServer, storing
 SECRET = "s3cr3t0123456789s3cr3t0123456789"
 ACCOUNT_KEY = "czNjcjN0czNjcjN0czNjcjN0czNjcjN0"
 
-
-@pytest.fixture(autouse=True)
-def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those of whoever runs the tests are not theirs."""
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "HF_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("no_credentials")
 
 
 @pytest.fixture
@@ -300,6 +293,26 @@ def test_credentials_come_from_the_users_files(
     monkeypatch.setenv("AWS_REGION", "us-east-2")
     assert "Credential=AKENV/" in authorization()
     assert "/us-east-2/s3/" in authorization()
+
+
+def test_the_users_files_are_for_no_other_kind_of_store(
+    server: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "home" / ".aws"
+    folder.mkdir(parents=True)
+    (folder / "credentials").write_text(
+        "[default]\naws_access_key_id = AKDEFAULT\naws_secret_access_key = x\n"
+    )
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("GOOGLE_BASE_URL", server.url)
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    paths = [f"{scheme}://bucket/data/train-1.arrow" for scheme in ("s3", "gs")]
+    given = {"allow_http": True}
+    assert len(list(gm.ArrowIterDataset(paths, audio=None, storage_options=given))) == 6
+    sent = ["AKDEFAULT" in str(headers) for headers in server.headers]
+    assert any(sent), "S3 gets them"
+    assert not all(sent), "Google does not"
 
 
 def test_the_hubs_token_is_found_and_goes_to_the_hub_alone(

@@ -95,8 +95,8 @@ def diagnose(
     began = time.monotonic()
     storage = checked_storage_options(storage_options)
     given = as_list(paths)
-    is_remote = is_url(given[0])
-    if any(is_url(path) != is_remote for path in given):
+    is_remote = any(map(is_url, given))
+    if is_remote and not all(map(is_url, given)):
         raise ValueError(
             "some of these shards are local and others behind URLs, which are measured in another "
             "way: run doctor for each kind by itself"
