@@ -102,23 +102,34 @@ impl Layout {
         let (mut n_broken, mut expected) = (0, 0);
         while let Some(frame) = walk.next() {
             cancel.check()?;
-            n_broken += u64::from(!frame.is_intact() || frame.pts != expected);
+            let is_intact = frame.is_intact();
+            // Those behind the end were noted when it was looked for.
+            if !is_intact && frame.pts >= self.n_frames {
+                continue;
+            }
+            n_broken += u64::from(!is_intact || frame.pts != expected);
             expected = frame.end();
         }
         Ok(n_broken)
     }
 
-    /// Where the last undamaged frame ends.
+    /// Where the last undamaged frame ends. Frames behind it are damage that decoding does not meet,
+    /// unless STREAMINFO promises more.
     fn count(&self, bytes: &[u8], cancel: &Cancel, ledger: &mut Ledger) -> Result<u64, Reason> {
-        let mut end = 0;
-        let mut n_frames = 0;
+        let (mut end, mut n_frames, mut n_behind) = (0, 0, 0);
         let Some(mut walk) = self.walk(bytes) else { return Ok(0) };
         while let Some(frame) = walk.next() {
             cancel.check()?;
+            n_behind += 1;
             if frame.is_intact() {
                 end = frame.end();
                 n_frames += u64::from(frame.header.n_frames);
+                n_behind = 0;
             }
+        }
+        if n_behind > 0 && end >= self.info.promised {
+            let reason = Reason::CorruptPackets { count: n_behind };
+            ledger.note(Damage::Checksums, n_behind, reason)?;
         }
         // A number in a header alone bears nothing out.
         let is_plausible = end / PLAUSIBLE_FRAMES_PER_BYTE <= bytes.len() as u64;
@@ -194,4 +205,35 @@ fn decode(
         });
     }
     tally.finish(sink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::test_frame;
+    use crate::{AudioSpec, Decoder, Depth, Limits, Reason};
+
+    /// Three frames of 256 samples, and no count of them in STREAMINFO.
+    fn uncounted() -> Vec<u8> {
+        let mut bytes = b"fLaC\x80\0\0\x22\x01\0\x01\0\0\0\0\0\0\0".to_vec();
+        bytes.extend((44_100u64 << 44 | 15 << 36).to_be_bytes());
+        bytes.extend([0; 16]);
+        bytes.extend((0..3).flat_map(|number| test_frame(number, -7)));
+        bytes
+    }
+
+    #[test]
+    fn a_broken_last_frame_is_told_where_nothing_is_promised() {
+        let (whole, mut decoder) = (uncounted(), Decoder::default());
+        assert_eq!(decoder.plan(&whole, &AudioSpec::WHOLE, 0).unwrap().n_samples(), 768);
+        let mut broken = whole.clone();
+        *broken.last_mut().unwrap() ^= 1;
+        let error = decoder.plan(&broken, &AudioSpec::WHOLE, 0).unwrap_err();
+        assert!(matches!(error.reason, Reason::CorruptPackets { count: 1 }), "{error}");
+        for depth in [Depth::Checksums, Depth::Decode] {
+            let checked = decoder.check(&broken, Limits::default(), depth).unwrap();
+            assert_eq!(checked.info.n_frames, 512);
+            assert_eq!(checked.report.damage.iter().collect::<Vec<_>>(), [("checksums", 1)]);
+            assert!(matches!(checked.error.unwrap().reason, Reason::CorruptPackets { count: 1 }));
+        }
+    }
 }
