@@ -103,6 +103,45 @@ def test_rows_that_are_excluded_have_no_index(numbered: list[Path]) -> None:
     assert [int(left[0]["count"]), int(left[-1]["count"])] == [-2, 35]
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"filters": [("count", ">", 3), ("count", "!=", 7)]},
+        {"rows": [30, 2, 2, 17]},
+        {"rows": np.arange(40) % 3 == 0},
+        {"split": gm.Split("valid", {"train": 0.6, "valid": 0.4})},
+        {"rows": range(5, 35), "filters": [("count", "<", 20)], "exclude": [(0, 6)]},
+    ],
+    ids=str,
+)
+def test_rows_that_are_chosen(numbered: list[Path], choice: dict[str, Any]) -> None:
+    options: dict[str, Any] = {"columns": ["count"], "audio": None, "with_row_id": True, **choice}
+    stream = list(gm.ArrowIterDataset(numbered, **options))
+    source = gm.ArrowDataSource(numbered, **options)
+    assert len(source) == len(stream)
+    for i in np.random.default_rng(len(stream)).permutation(len(stream)):
+        same(source[i], stream[i])
+    same_choice = pickle.loads(pickle.dumps(source))
+    assert repr(same_choice) == repr(source)
+    assert len(same_choice) == len(stream)
+
+
+def test_no_row_is_chosen(numbered: list[Path]) -> None:
+    source = gm.ArrowDataSource(numbered, audio=None, filters=[("count", ">", 99)])
+    with pytest.raises(ValueError, match="filters= leaves none of the 40 rows"):
+        len(source)
+
+
+def test_recordings_by_their_length(same_rate: list[Path]) -> None:
+    audio = gm.Audio(sample_rate=32_000)
+    filters = [("duration", ">", 0.5)]
+    source = gm.ArrowDataSource(same_rate, audio=audio, filters=filters)
+    lengths = [len(row["audio"]) for row in gm.ArrowDataSource(same_rate, audio=audio)]  # pyright: ignore[reportGeneralTypeIssues]
+    kept = [n for n in lengths if n > 16_000]
+    assert 0 < len(kept) < len(lengths)
+    assert [len(source[i]["audio"]) for i in range(len(source))] == kept
+
+
 def test_many_threads_and_copies(same_rate: list[Path]) -> None:
     source = gm.ArrowDataSource(same_rate, columns=["audio"], audio=CROP)
     whole = gm.ArrowDataSource(same_rate, columns=["audio"], audio=CROP).__getitems__(range(25))

@@ -58,6 +58,8 @@ def check(ds: Any) -> None:
     assert rows(ds) == list(ds)
     source = gm.ArrowIterDataset(ds)
     assert source.rows_per_epoch() == len(ds)
+    by_index = gm.ArrowDataSource(ds)
+    assert by_index.__getitems__(range(len(by_index))) == list(ds)
 
 
 STEPS: dict[str, Callable[[Any, random.Random, Path], Any]] = {

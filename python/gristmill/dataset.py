@@ -33,12 +33,10 @@ from gristmill.filters import Filters, checked_filters
 from gristmill.iterator import ArrowIterator, Element
 from gristmill.options import Audio, ReadOptions, Shuffle
 from gristmill.sampling import Balanced, Weighted, checked_sampling
-from gristmill.selection import Rows, Split, checked_rows
+from gristmill.selection import Rows, Split, checked_rows, checked_split
 from gristmill.signature import call_text, paths_text, short
 from gristmill.storage import Given, checked_storage_options
 from gristmill.urls import shown_path
-
-_WRITE_SPLIT = 'split=gm.Split("train", {"train": 0.9, "valid": 0.1})'
 
 
 class ArrowIterDataset(grain.IterDataset[Element]):
@@ -231,7 +229,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             table=table,
             rows=checked_rows(rows),
             filters=checked_filters(filters),
-            split=checks.instance("split", split, Split, write=_WRITE_SPLIT, none=True),
+            split=checked_split(split),
             sampling=None,
             shuffle=checks.instance(
                 "shuffle",

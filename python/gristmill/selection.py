@@ -110,6 +110,11 @@ def checked_rows(rows: Rows | None) -> RowChoice | None:
     return RowChoice(False, array.astype(np.uint64).tobytes())
 
 
+def checked_split(split: Split | None) -> Split | None:
+    """The part of a split that was chosen."""
+    return checks.instance("split", split, Split, write=f"split={_WRITE_SPLIT}", none=True)
+
+
 def native_selection(
     table: DatasetsTable | None, rows: RowChoice | None, filters: Checked, split: Split | None
 ) -> _core.Selection:

@@ -27,11 +27,14 @@ from gristmill.columns import (
 )
 from gristmill.dataset import check_audio
 from gristmill.dataset_options import DatasetOptions
+from gristmill.datasets_table import DatasetsObject, table_of
 from gristmill.errors import InternalError
+from gristmill.filters import Filters, checked_filters
 from gristmill.iterator import Element
 from gristmill.metrics.telemetry import warn_of_cache
 from gristmill.options import Audio, ReadOptions, read_options
 from gristmill.partition import Partition
+from gristmill.selection import Rows, Split, checked_rows, checked_split
 from gristmill.signature import call_text, paths_text
 from gristmill.storage import Given, checked_storage_options
 
@@ -43,8 +46,8 @@ class ArrowDataSource:
 
     For `grain.MapDataset.source` and `grain.DataLoader`, which shuffle, batch and divide among
     workers by index themselves. `source[i]` is what `ArrowIterDataset` delivers as a single row: a
-    dictionary by column name. Rows are numbered over all shards in their order, without those that
-    are excluded; `source[-1]` is the last.
+    dictionary by column name. Rows are numbered over all shards in their order, of those that
+    `rows`, `filters`, `split` and `exclude` leave; `source[-1]` is the last.
 
     The same index gives the same row, and the same crop, each time, on any machine: a random crop
     is drawn by `RandomCrop.seed`, the epoch and the row, and is the crop that `ArrowIterDataset`
@@ -59,11 +62,13 @@ class ArrowDataSource:
     time. The shards are opened by the first row, or `len`; a pickled copy opens them again.
 
     Args:
-        paths: As in `ArrowIterDataset`, but not a `datasets.Dataset`: its `cache_files` give all
-            rows of its files, in their order.
+        paths: As in `ArrowIterDataset`. Of a `datasets.Dataset`, `source[i]` is the row `ds[i]`.
         columns: As in `ArrowIterDataset`.
         audio: As in `ArrowIterDataset`, but for `Windows` and `EventCrop(pick="all")`, which make
             several elements of a row, where an index is that of a row.
+        filters: As in `ArrowIterDataset`. The indices of the rows that are left close up.
+        rows: As in `ArrowIterDataset`: `source[i]` is the i-th of these rows.
+        split: As in `ArrowIterDataset`.
         epoch: Which epoch's random crops and substitutes are drawn, from 0.
         on_error: How to handle a row whose audio cannot be used. `"raise"`: `DecodeError` or
             `LimitError`. `"substitute"`: another row of the same shard in its place, drawn by seed,
@@ -87,10 +92,13 @@ class ArrowDataSource:
 
     def __init__(
         self,
-        paths: _paths.Paths,
+        paths: _paths.Paths | DatasetsObject,
         *,
         columns: Sequence[str] | None = None,
         audio: Audio | Literal["auto"] | None = "auto",
+        filters: Filters | None = None,
+        rows: Rows | None = None,
+        split: Split | None = None,
         epoch: int = 0,
         on_error: Literal["raise", "substitute", "mask"] = "raise",
         quarantine: str | os.PathLike[str] | None = None,
@@ -110,18 +118,21 @@ class ArrowDataSource:
             write='an index has to give a row; leave rows out with exclude="bad.jsonl", which '
             "gristmill scan writes",
         )
+        table = table_of(paths)
+        if table is not None and columns is None:
+            columns = table.columns
         excluded = _exclude.as_items(exclude)
         written = quarantine_path(quarantine, excluded)
         options = DatasetOptions(
-            paths=_paths.as_list(paths),
+            paths=table.paths if table is not None else _paths.as_list(paths),
             labels=checked_labels(labels),
             storage_options=checked_storage_options(storage_options),
             columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
             audio=check_audio(audio),
-            table=None,
-            rows=None,
-            filters=(),
-            split=None,
+            table=table,
+            rows=checked_rows(rows),
+            filters=checked_filters(filters),
+            split=checked_split(split),
             sampling=None,
             shuffle=None,
             batch_size=None,
@@ -174,6 +185,9 @@ class ArrowDataSource:
         named = {
             "columns": None if options.columns is None else list(options.columns),
             "audio": options.audio,
+            "filters": [list(map(tuple, group)) for group in options.filters] or None,
+            "rows": options.rows,
+            "split": options.split,
             "epoch": self._epoch,
             "on_error": options.policy.on_error,
             "quarantine": options.policy.quarantine,
@@ -186,7 +200,8 @@ class ArrowDataSource:
             "read": options.read,
         }
         excluded = len(options.exclude)
-        return call_text(ArrowDataSource, paths_text(options.paths), named, n_excluded=excluded)
+        paths = repr(options.table) if options.table else paths_text(options.paths)
+        return call_text(ArrowDataSource, paths, named, n_excluded=excluded)
 
     @property
     def paths(self) -> Sequence[str]:
