@@ -19,11 +19,11 @@ else
     echo "skipped: clippy is not part of this toolchain (rustup component add clippy)"
 fi
 
-# Built once, in about two minutes; crates.io has no binaries. Advisories are left out: their
-# database lives in a git repository that a build machine may not reach.
+# Built once, in about a minute; optimized, it would take four. crates.io has no binaries. Advisories
+# are left out: their database lives in a git repository that a build machine may not reach.
 deny=.tools/bin/cargo-deny
 if [ "$("$deny" --version 2>/dev/null)" != "cargo-deny $deny_version" ]; then
     echo "building cargo-deny $deny_version, once"
-    cargo install --quiet --locked --root .tools "cargo-deny@$deny_version"
+    cargo install --quiet --debug --locked --root .tools "cargo-deny@$deny_version"
 fi
 "$deny" --log-level error --locked check licenses bans sources
