@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,16 @@ def pytest_configure() -> None:
     # A shell without job control starts what runs in the background with Ctrl-C ignored, and so it
     # would be in every program that a test starts and interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    # Workers send reports as UTF-8, and tests of odd paths print names that are not.
+    report = yield
+    report.sections = [
+        (title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections
+    ]
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -32,7 +32,9 @@ def test_race(turns, job):
 
 def run(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": ""}
+    # A worker of pytest-xdist is told by its environment, and times nothing.
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST_")}
+    env["PYTHONPATH"] = ""
     return subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, check=False, env=env, timeout=580
     )
