@@ -122,10 +122,11 @@ def test_steps(
 
 
 @pytest.mark.parametrize("job", ["local files", "second epoch from the cache"])
+@pytest.mark.parametrize("peer", ["gristmill, audio index", "gristmill, whole rows"])
 def test_cache(
-    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, job: str
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, peer: str, job: str
 ) -> None:
-    """Whole rows in the page cache, against ranges of them in the page cache."""
+    """Local files against cached ranges of them, both in the page cache."""
     n_recordings, longest = size((400, 76.0), (400, 76.0), (130, 11.0))
     folder = data / "remote"
     paths = material.vorbis_shards(folder, n_recordings, "32 kHz", longest, 4)
@@ -135,8 +136,8 @@ def test_cache(
     def read(name: str, n_epochs: int) -> dict[str, Any]:
         is_local = name == "local files"
         measure = functools.partial(remote_peers.measure, cache=None if is_local else "cache")
-        shards, name = list(map(str, paths)) if is_local else urls, "gristmill, whole rows"
-        return fresh(measure, name, shards, tmp_path, n_epochs * n_recordings)
+        shards = list(map(str, paths)) if is_local else urls
+        return fresh(measure, peer, shards, tmp_path, n_epochs * n_recordings)
 
     def prepare(name: str) -> Callable[[int], dict[str, Any]]:
         read(name, 2)  # all there is, into the cache

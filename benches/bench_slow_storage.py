@@ -15,7 +15,6 @@ read in runs they are what the storage sends.
 from __future__ import annotations
 
 import functools
-import itertools
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -38,10 +37,9 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"no FUSE here: {w
 @pytest.fixture
 def on_mount(tmp_path: Path, fresh: Any) -> Callable[..., dict[str, Any]]:
     """Measures on a fresh mount of a folder; adds what the storage sent, and in how many reads."""
-    numbers = itertools.count()
 
     def call(function: Callable[..., dict[str, Any]], name: str, folder: Path, *rest: Any) -> Any:
-        at = tmp_path / f"mount-{next(numbers)}"
+        at = tmp_path / "mount"  # always the same: sidecars go by the shards' paths
         slow = SlowStorage(folder, latency=LATENCY, bandwidth=BANDWIDTH, at=at)
         with slow as mount:
             got = fresh(function, name, mount, *rest)
