@@ -19,13 +19,15 @@ from slow_storage import why_not
 
 HERE = Path(__file__).parent
 
+pytestmark = pytest.mark.timeout(300)  # one fixture measures all cases
+
 
 def run_cases(folder: Path, *names: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, HERE / "verdict_cases.py", folder, *names],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr
