@@ -138,8 +138,8 @@ FORMATS = [
 
 COUNTERS = {
     "truncated": "the file ends before what its headers promise, or before the mark of its end",
-    "partial_frame": "an MPEG stream without a count ends inside a frame. Whether something is "
-    "missing cannot be told, so this alone is no error with `strict=True`",
+    "partial_frame": "an MPEG or FLAC stream without a count ends inside a frame. Whether "
+    "something is missing cannot be told, so this alone is no error with `strict=True`",
     "lost_pages": "Ogg pages that are missing or unreadable",
     "junk": "stretches between frames that are no frames",
     "checksums": "Ogg pages and FLAC frames whose checksum is wrong",

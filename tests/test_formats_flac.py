@@ -161,8 +161,10 @@ def test_a_cut_is_seen_whatever_the_crop(n_bytes: int) -> None:
                 gm.decode(odd, seconds=0.1)
             assert caught.value.reason == "truncated"
         else:
-            # Nothing tells how much there was: whole frames come out.
+            # Nothing tells how much there was: whole frames come out, and that one was cut is told.
             assert gm.probe(odd).frames % 4_096 == 0
+            _, report = gm.decode_with_report(odd, seconds=0.1)
+            assert report.damage == {"partial_frame": 1}
 
 
 def test_a_flipped_byte_is_an_error_where_it_is() -> None:

@@ -103,7 +103,7 @@ impl Layout {
         while let Some(frame) = walk.next() {
             cancel.check()?;
             let is_intact = frame.is_intact();
-            // Those behind the end were noted when it was looked for.
+            // What was cut was told when the end was looked for.
             if !is_intact && frame.pts >= self.n_frames {
                 continue;
             }
@@ -113,23 +113,21 @@ impl Layout {
         Ok(n_broken)
     }
 
-    /// Where the last undamaged frame ends. Frames behind it are damage that decoding does not meet,
-    /// unless STREAMINFO promises more.
+    /// Where the last undamaged frame ends. If STREAMINFO promises nothing, what follows is a frame that
+    /// was cut, which decoding does not meet.
     fn count(&self, bytes: &[u8], cancel: &Cancel, ledger: &mut Ledger) -> Result<u64, Reason> {
-        let (mut end, mut n_frames, mut n_behind) = (0, 0, 0);
+        let (mut end, mut n_frames, mut is_cut) = (0, 0, false);
         let Some(mut walk) = self.walk(bytes) else { return Ok(0) };
         while let Some(frame) = walk.next() {
             cancel.check()?;
-            n_behind += 1;
-            if frame.is_intact() {
+            is_cut = !frame.is_intact();
+            if !is_cut {
                 end = frame.end();
                 n_frames += u64::from(frame.header.n_frames);
-                n_behind = 0;
             }
         }
-        if n_behind > 0 && end >= self.info.promised {
-            let reason = Reason::CorruptPackets { count: n_behind };
-            ledger.note(Damage::Checksums, n_behind, reason)?;
+        if is_cut && self.info.promised == 0 {
+            ledger.mark(Damage::PartialFrame, 1);
         }
         // A number in a header alone bears nothing out.
         let is_plausible = end / PLAUSIBLE_FRAMES_PER_BYTE <= bytes.len() as u64;
@@ -210,7 +208,7 @@ fn decode(
 #[cfg(test)]
 mod tests {
     use super::test_frame;
-    use crate::{AudioSpec, Decoder, Depth, Limits, Reason};
+    use crate::{AudioSpec, Decoder, Depth, Limits};
 
     /// Three frames of 256 samples, and no count of them in STREAMINFO.
     fn uncounted() -> Vec<u8> {
@@ -222,18 +220,20 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_last_frame_is_told_where_nothing_is_promised() {
+    fn a_frame_that_is_cut_is_told_where_nothing_is_promised() {
         let (whole, mut decoder) = (uncounted(), Decoder::default());
         assert_eq!(decoder.plan(&whole, &AudioSpec::WHOLE, 0).unwrap().n_samples(), 768);
         let mut broken = whole.clone();
         *broken.last_mut().unwrap() ^= 1;
-        let error = decoder.plan(&broken, &AudioSpec::WHOLE, 0).unwrap_err();
-        assert!(matches!(error.reason, Reason::CorruptPackets { count: 1 }), "{error}");
-        for depth in [Depth::Checksums, Depth::Decode] {
-            let checked = decoder.check(&broken, Limits::default(), depth).unwrap();
-            assert_eq!(checked.info.n_frames, 512);
-            assert_eq!(checked.report.damage.iter().collect::<Vec<_>>(), [("checksums", 1)]);
-            assert!(matches!(checked.error.unwrap().reason, Reason::CorruptPackets { count: 1 }));
+        for bytes in [&broken, &whole[..whole.len() - 1]] {
+            for depth in [Depth::Checksums, Depth::Decode] {
+                let checked = decoder.check(bytes, Limits::default(), depth).unwrap();
+                assert_eq!((checked.info.n_frames, checked.error), (512, None));
+                assert_eq!(
+                    checked.report.damage.iter().collect::<Vec<_>>(),
+                    [("partial_frame", 1)]
+                );
+            }
         }
     }
 }
