@@ -24,18 +24,18 @@ from gristmill.columns import (
     MultiHot,
     Ragged,
     Remainder,
-    checked_labels,
 )
 from gristmill.dataset_options import DatasetOptions
-from gristmill.datasets_table import DatasetsObject, DatasetsTable, table_of
+from gristmill.datasets_table import DatasetsObject, DatasetsTable
 from gristmill.features import Features, class_names, joined_features
-from gristmill.filters import Filters, checked_filters
+from gristmill.filters import Filters
 from gristmill.iterator import ArrowIterator, Element
 from gristmill.options import Audio, ReadOptions, Shuffle
+from gristmill.row_options import checked_row_options, shown_row_options, source_text
 from gristmill.sampling import Balanced, Weighted, checked_sampling
-from gristmill.selection import Rows, Split, checked_rows, checked_split
-from gristmill.signature import call_text, paths_text, short
-from gristmill.storage import Given, checked_storage_options
+from gristmill.selection import Rows, Split
+from gristmill.signature import call_text, short
+from gristmill.storage import Given
 from gristmill.urls import shown_path
 
 
@@ -198,9 +198,16 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         seed = checks.as_int(shuffle)
-        table = table_of(paths)
-        if table is not None and columns is None:
-            columns = table.columns
+        rows_read = checked_row_options(
+            paths,
+            columns=columns,
+            audio=audio,
+            filters=filters,
+            rows=rows,
+            split=split,
+            labels=labels,
+            storage_options=storage_options,
+        )
         excluded = _exclude.as_items(exclude)
         batches = checked_batches(
             batch_size=batch_size,
@@ -221,15 +228,6 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             read=read,
         )
         options = DatasetOptions(
-            paths=table.paths if table is not None else _paths.as_list(paths),
-            labels=checked_labels(labels),
-            storage_options=checked_storage_options(storage_options),
-            columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
-            audio=check_audio(audio),
-            table=table,
-            rows=checked_rows(rows),
-            filters=checked_filters(filters),
-            split=checked_split(split),
             sampling=None,
             shuffle=checks.instance(
                 "shuffle",
@@ -240,6 +238,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
             ),
             epochs=check_epochs(epochs),
             exclude=excluded,
+            **rows_read,
             **batches,
         )
         self._options = replace(options, sampling=checked_sampling(sampling, options.shuffle))
@@ -256,13 +255,9 @@ class ArrowIterDataset(grain.IterDataset[Element]):
 
     def __repr__(self) -> str:
         options = self._options
-        columns, partition = options.columns, options.partition
+        partition = options.partition
         named = {
-            "columns": None if columns is None else list(columns),
-            "audio": options.audio,
-            "filters": [list(map(tuple, group)) for group in options.filters] or None,
-            "rows": options.rows,
-            "split": options.split,
+            **shown_row_options(options),
             "sampling": options.sampling,
             "shuffle": options.shuffle,
             "batch_size": options.batch_size,
@@ -285,7 +280,7 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         is_part = partition.stream_stride > 1 or partition.slices
         return call_text(
             ArrowIterDataset,
-            repr(options.table) if options.table else paths_text(options.paths),
+            source_text(options),
             named,
             n_excluded=len(options.exclude),
             rest=f"partition={short(partition)}" if is_part else "",
@@ -381,13 +376,6 @@ class ArrowIterDataset(grain.IterDataset[Element]):
 def options_of(dataset: ArrowIterDataset) -> DatasetOptions:
     """The options of a data set, for modules of this package."""
     return dataset._options  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-
-
-def check_audio(audio: Any) -> Audio | Literal["auto"] | None:
-    """What is decoded of the audio column."""
-    if audio is None or isinstance(audio, Audio) or (isinstance(audio, str) and audio == "auto"):
-        return audio
-    raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {checks.shown(audio)}")
 
 
 def check_epochs(epochs: Any) -> int | None:

@@ -22,21 +22,20 @@ from gristmill.columns import (
     MultiHot,
     PerColumn,
     checked_binary,
-    checked_labels,
     checked_multi_hot,
 )
-from gristmill.dataset import check_audio
 from gristmill.dataset_options import DatasetOptions
-from gristmill.datasets_table import DatasetsObject, table_of
+from gristmill.datasets_table import DatasetsObject
 from gristmill.errors import InternalError
-from gristmill.filters import Filters, checked_filters
+from gristmill.filters import Filters
 from gristmill.iterator import Element
 from gristmill.metrics.telemetry import warn_of_cache
 from gristmill.options import Audio, ReadOptions, read_options
 from gristmill.partition import Partition
-from gristmill.selection import Rows, Split, checked_rows, checked_split
-from gristmill.signature import call_text, paths_text
-from gristmill.storage import Given, checked_storage_options
+from gristmill.row_options import checked_row_options, shown_row_options, source_text
+from gristmill.selection import Rows, Split
+from gristmill.signature import call_text
+from gristmill.storage import Given
 
 _WRITE_EPOCH = "epoch=0"
 
@@ -118,21 +117,19 @@ class ArrowDataSource:
             write='an index has to give a row; leave rows out with exclude="bad.jsonl", which '
             "gristmill scan writes",
         )
-        table = table_of(paths)
-        if table is not None and columns is None:
-            columns = table.columns
+        rows_read = checked_row_options(
+            paths,
+            columns=columns,
+            audio=audio,
+            filters=filters,
+            rows=rows,
+            split=split,
+            labels=labels,
+            storage_options=storage_options,
+        )
         excluded = _exclude.as_items(exclude)
         written = quarantine_path(quarantine, excluded)
         options = DatasetOptions(
-            paths=table.paths if table is not None else _paths.as_list(paths),
-            labels=checked_labels(labels),
-            storage_options=checked_storage_options(storage_options),
-            columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
-            audio=check_audio(audio),
-            table=table,
-            rows=checked_rows(rows),
-            filters=checked_filters(filters),
-            split=checked_split(split),
             sampling=None,
             shuffle=None,
             batch_size=None,
@@ -149,6 +146,7 @@ class ArrowDataSource:
             with_row_id=checks.flag("with_row_id", with_row_id),
             with_crop=checks.flag("with_crop", with_crop),
             read=read_options(read),
+            **rows_read,
         )
         self._epoch = _check_epoch(epoch)
         self._opened = _Opened(options)
@@ -183,11 +181,7 @@ class ArrowDataSource:
     def __repr__(self) -> str:
         options = self._opened.options
         named = {
-            "columns": None if options.columns is None else list(options.columns),
-            "audio": options.audio,
-            "filters": [list(map(tuple, group)) for group in options.filters] or None,
-            "rows": options.rows,
-            "split": options.split,
+            **shown_row_options(options),
             "epoch": self._epoch,
             "on_error": options.policy.on_error,
             "quarantine": options.policy.quarantine,
@@ -200,8 +194,7 @@ class ArrowDataSource:
             "read": options.read,
         }
         excluded = len(options.exclude)
-        paths = repr(options.table) if options.table else paths_text(options.paths)
-        return call_text(ArrowDataSource, paths, named, n_excluded=excluded)
+        return call_text(ArrowDataSource, source_text(options), named, n_excluded=excluded)
 
     @property
     def paths(self) -> Sequence[str]:
