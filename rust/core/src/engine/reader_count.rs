@@ -18,7 +18,7 @@ use crate::{metrics::RequestMetrics, sync::lock_std};
 /// The most threads that read where no number is asked for.
 const MOST: usize = 128;
 /// How long a number of readers is measured at least, and how many requests each makes meanwhile.
-const SPAN: Duration = Duration::from_millis(250);
+const SPAN: Duration = Duration::from_millis(100);
 const REQUESTS_EACH: u64 = 4;
 /// One of this many rows looks at the clock.
 const ROWS: u64 = 8;
