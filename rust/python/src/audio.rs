@@ -7,11 +7,7 @@ use gristmill_audio::{
     AudioInfo, AudioSpec, Channels, Codec, Crop, DecodeError, DecodeReport, Decoder, Depth, Pad,
     Reason,
 };
-use gristmill_core::{
-    Error,
-    memory::{AlignedBuf, Buffer},
-    store::shown_path,
-};
+use gristmill_core::{Error, store::shown_path};
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyDict};
 
 use crate::{
@@ -21,6 +17,7 @@ use crate::{
     errors::into_py_err,
     options::{AudioOptions, Limits},
     pipeline::Pipeline,
+    runtime::of_this_process,
 };
 
 thread_local! {
@@ -84,21 +81,22 @@ fn decode_spec<'py>(
     draw: u64,
     max_missing: Option<f64>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let (buf, shape, codec, report) = py.detach_core(|| {
+    let runtime = of_this_process(py);
+    let (buffer, shape, codec, report) = py.detach_core(|| {
         spec.validate().map_err(Error::config)?;
         DECODER.with_borrow_mut(|decoder| {
             let plan = decoder.plan(data, spec, draw)?;
-            let mut buf = AlignedBuf::zeroed(plan.n_bytes())?;
-            let report = decoder.render_bytes(data, &plan, buf.as_bytes_mut())?;
+            let mut buffer = runtime.decoded_buffer(plan.n_bytes())?;
+            let report = decoder.render_bytes(data, &plan, buffer.as_bytes_mut())?;
             report.check_missing(plan.info().codec, max_missing)?;
             let shape = match spec.channels {
                 Channels::Mono => vec![plan.n_frames()],
                 _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
             };
-            Ok((buf, shape, plan.info().codec, report))
+            Ok((buffer, shape, plan.info().codec, report))
         })
     })?;
-    let samples = samples_to_array(py, Buffer::unpooled(buf), spec.sample_type, &shape)?;
+    let samples = samples_to_array(py, buffer, spec.sample_type, &shape)?;
     Ok((samples, report_to_py(py, codec, report)?))
 }
 
