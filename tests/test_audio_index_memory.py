@@ -39,11 +39,15 @@ def known(paths: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_more_is_learned_than_fits_at_a_time(paths: list[Path], tmp_path: Path) -> None:
     read = gm.ReadOptions(index_dir=tmp_path, **READ)
-    report = gm.build_indexes(paths, read=read, audio=True)
-    assert report.audio is not None
-    # Far more than the 200 for which there is room. What is found while an index makes room for it
-    # may be left out, and comes with the next pass.
-    assert report.audio.known > 0.75 * N_SHARDS * ROWS
+
+    def known() -> int:
+        report = gm.build_indexes(paths, read=read, audio=True)
+        assert report.audio is not None
+        return report.audio.known
+
+    # There is room for some 200 of the recordings. What is found while an index makes room for it
+    # is left out, which depends on the threads, and comes with the next pass.
+    assert any(known() == N_SHARDS * ROWS for _ in range(20))
 
 
 def test_in_file_order_all_crops_are_read_alone(paths: list[Path], known: Path) -> None:
