@@ -108,8 +108,9 @@ impl RowLoop for Decoder<'_> {
         queue.finish_decoded(row, Ok(row))
     }
 
-    fn join(&self, CompleteBatch { first, rows, .. }: CompleteBatch<Bare>) {
-        self.update(|queue| queue.finish_batch(first, rows, 0));
+    fn join(&self, mut complete: CompleteBatch<Bare>) {
+        let rows = complete.take_rows();
+        self.update(|queue| queue.finish_batch(complete.first, rows, 0));
     }
 }
 

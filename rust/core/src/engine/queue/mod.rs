@@ -105,11 +105,19 @@ pub(crate) enum WaitFor {
 pub(crate) struct CompleteBatch<W: Items> {
     /// The index of the first row.
     pub(crate) first: u64,
-    /// The rows in their order, or the error of the first that failed.
-    pub(crate) rows: Result<Vec<W::Row>>,
+    /// The rows in their order, or their errors.
+    rows: Vec<Option<Result<W::Row>>>,
     pub(crate) lease: W::Lease,
     /// Bytes that were reserved for the other columns.
     pub(crate) reserved: Option<Permit>,
+}
+
+impl<W: Items> CompleteBatch<W> {
+    /// Takes the rows in their order, or the error of the first that failed. This takes a while: not
+    /// under the lock.
+    pub(crate) fn take_rows(&mut self) -> Result<Vec<W::Row>> {
+        std::mem::take(&mut self.rows).into_iter().flatten().collect()
+    }
 }
 
 /// What the consumer gets.
@@ -139,8 +147,8 @@ pub(crate) struct Queue<W: Items> {
     /// The end of the stream; `None` before it has begun.
     end: Option<u64>,
     batches: VecDeque<OpenBatch<W>>,
-    /// Rows that are claimed and not finished; of a batch claimed at once, the first.
-    unfinished: BTreeSet<u64>,
+    /// Rows that are claimed and not finished.
+    n_unfinished: u64,
     parked: BTreeMap<u64, (W::Parked, WaitFor)>,
     /// Rows that wait for a decoder.
     read: BTreeMap<u64, W::Read>,
@@ -178,7 +186,7 @@ impl<W: Items> Queue<W> {
             head: 0,
             end: None,
             batches: VecDeque::new(),
-            unfinished: BTreeSet::new(),
+            n_unfinished: 0,
             parked: BTreeMap::new(),
             read: BTreeMap::new(),
             unrequested: BTreeSet::new(),
@@ -216,7 +224,7 @@ impl<W: Items> Queue<W> {
         let end = if self.limits.whole_batches { self.batch_end(batch) } else { start + 1 };
         self.next_row = end;
         self.n_reading += 1;
-        self.unfinished.insert(start);
+        self.n_unfinished += end - start;
         if start < self.urgent_end() {
             self.unrequested.insert(start);
         }
@@ -419,7 +427,7 @@ impl<W: Items> Queue<W> {
     }
 
     fn finish_row(&mut self, index: u64, row: Result<W::Row>) -> Option<CompleteBatch<W>> {
-        self.unfinished.remove(&index);
+        self.n_unfinished = self.n_unfinished.saturating_sub(1);
         let (batch, row_in_batch) = (self.batch_of(index), self.row_in_batch(index));
         let batch = self.batches.get_mut(batch)?;
         if batch.rows.get_mut(row_in_batch)?.replace(row).is_none() {
@@ -431,7 +439,7 @@ impl<W: Items> Queue<W> {
         self.n_assembling += 1;
         Some(CompleteBatch {
             first: index - row_in_batch as u64,
-            rows: std::mem::take(&mut batch.rows).into_iter().flatten().collect(),
+            rows: std::mem::take(&mut batch.rows),
             lease: std::mem::take(&mut batch.lease),
             reserved: batch.reserved.take(),
         })
@@ -454,7 +462,8 @@ impl<W: Items> Queue<W> {
     /// As [`Self::finish_batch`], for a batch that a reader has claimed whole.
     pub(crate) fn finish_whole(&mut self, first: u64, batch: Result<W::Batch>, other_bytes: usize) {
         self.n_reading = self.n_reading.saturating_sub(1);
-        self.unfinished.remove(&first);
+        let n_rows = self.batch_end(self.batch_of(first)) - first;
+        self.n_unfinished = self.n_unfinished.saturating_sub(n_rows);
         self.unrequested.remove(&first);
         self.set_finished(first, batch, other_bytes);
     }

@@ -66,7 +66,7 @@ impl<W: Items> Queue<W> {
 
     /// Whether all rows of the stream are finished.
     pub(crate) fn is_over(&self) -> bool {
-        self.end.is_some_and(|end| self.next_row >= end) && self.unfinished.is_empty()
+        self.end.is_some_and(|end| self.next_row >= end) && self.n_unfinished == 0
     }
 
     /// Whether [`Self::take`] returns anything but [`super::Next::Pending`].
@@ -91,20 +91,18 @@ impl<W: Items> Queue<W> {
         self.read.values()
     }
 
-    /// The first row that is not finished.
+    /// The first row of the first batch that is not finished.
     pub(crate) fn first_unfinished(&self) -> u64 {
-        self.unfinished.first().copied().unwrap_or(self.next_row)
+        let n_finished = self.batches.iter().take_while(|batch| batch.finished.is_some()).count();
+        let first = self.head + n_finished as u64 * self.limits.rows_per_batch;
+        first.min(self.next_row)
     }
 
     /// How full it is.
     pub(crate) fn depths(&self) -> QueueDepths {
-        let whole = self.limits.whole_batches;
-        let n_rows = |first: &u64| {
-            if whole { self.batch_end(self.batch_of(*first)) - first } else { 1 }
-        };
         QueueDepths {
             claimed: self.next_row - self.first,
-            unfinished: self.unfinished.iter().map(n_rows).sum::<u64>() as usize,
+            unfinished: self.n_unfinished as usize,
             read: self.read.len(),
             open: self.batches.len(),
             ready: self.batches.iter().filter(|batch| batch.finished.is_some()).count(),

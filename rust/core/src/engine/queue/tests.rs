@@ -286,9 +286,10 @@ impl<'a> Driver<'a> {
 
     /// A batch is assembled.
     fn assemble(&mut self, at: usize) {
-        let CompleteBatch { first, rows, lease: (), reserved } = self.complete.swap_remove(at);
+        let mut complete = self.complete.swap_remove(at);
+        let rows = complete.take_rows().unwrap();
+        let CompleteBatch { first, lease: (), reserved, .. } = complete;
         drop(reserved);
-        let rows = rows.unwrap();
         let indices: Vec<u64> = rows.iter().flat_map(|row| row.indices.clone()).collect();
         let held = rows.into_iter().flat_map(|row| row.held).collect();
         let batch = self.result(first, (indices, held));

@@ -122,8 +122,8 @@ impl Stream {
         Some((index, Ok((index, permit.into_iter().collect()))))
     }
 
-    fn join(&self, complete: CompleteBatch<Numbers>) {
-        let batch = complete.rows.map(|rows| {
+    fn join(&self, mut complete: CompleteBatch<Numbers>) {
+        let batch = complete.take_rows().map(|rows| {
             let indices = rows.iter().map(|(index, _)| *index).collect();
             (indices, rows.into_iter().flat_map(|(_, permits)| permits).collect())
         });
