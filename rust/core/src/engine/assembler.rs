@@ -23,7 +23,7 @@ pub(super) struct Assembler {
 impl Assembler {
     /// Joins the rows of a batch that is complete.
     pub(super) fn finish(&self, dataset: &Dataset, mut complete: CompleteBatch<StreamItems>) {
-        let rows = complete.take_rows();
+        let rows = complete.take_rows().map(|rows| rows.into_iter().map(|row| *row).collect());
         let CompleteBatch { first, lease, reserved, .. } = complete;
         let (batch, other_bytes) = self.context.join(dataset, rows, lease, reserved);
         self.context.update(|queue| queue.finish_batch(first, batch, other_bytes));

@@ -66,11 +66,11 @@ impl Decoders {
 }
 
 /// A row that is read, and its slot.
-type ReadRow = (u64, EncodedRow, Option<AlignedBuf>);
+type ReadRow = (u64, Box<EncodedRow>, Option<AlignedBuf>);
 
 /// What has come of a row.
 enum DecodeOutcome {
-    Finished(u64, Result<Row>),
+    Finished(u64, Result<Box<Row>>),
     /// Something else is to be read for it. Its slot is free again.
     Replaced(u64, Box<RowTask>, Option<AlignedBuf>),
 }
@@ -97,8 +97,8 @@ impl RowLoop for Decoding<'_> {
 
     fn work(&mut self, (index, read, mut slot): ReadRow) -> Option<DecodeOutcome> {
         let Self { decoders, dataset, decoder } = self;
-        Some(match decoders.rows.decode_row(dataset, decoder, (index, read), &mut slot) {
-            Decoded::Row(row) => DecodeOutcome::Finished(index, row),
+        Some(match decoders.rows.decode_row(dataset, decoder, (index, *read), &mut slot) {
+            Decoded::Row(row) => DecodeOutcome::Finished(index, row.map(Box::new)),
             Decoded::Reads(task) => DecodeOutcome::Replaced(index, task, slot),
         })
     }

@@ -63,8 +63,8 @@ enum Claimed {
 /// What has come of a row.
 enum ReadOutcome {
     /// It is to be decoded.
-    Read(u64, EncodedRow),
-    Finished(u64, Result<Row>),
+    Read(u64, Box<EncodedRow>),
+    Finished(u64, Result<Box<Row>>),
 }
 
 /// The work of one thread.
@@ -327,11 +327,11 @@ impl Readers {
         let Context { reader_count, store, .. } = &**self.context;
         reader_count.row_read(store.metrics());
         Some(match RowReader::finish(*row) {
-            Ok(read) if dataset.is_decoding() => ReadOutcome::Read(index, read),
+            Ok(read) if dataset.is_decoding() => ReadOutcome::Read(index, Box::new(read)),
             // Handing a row over that is not decoded would take longer than finishing it here.
             Ok(read) => {
                 let row = DecodedRow::new(read).encoded(&self.context.account);
-                ReadOutcome::Finished(index, row)
+                ReadOutcome::Finished(index, row.map(Box::new))
             }
             Err(error) => ReadOutcome::Finished(index, Err(error)),
         })

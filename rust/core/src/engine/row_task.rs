@@ -25,8 +25,9 @@ pub(super) struct StreamItems;
 
 impl Items for StreamItems {
     type Parked = ReadTask;
-    type Read = EncodedRow;
-    type Row = Row;
+    // Boxed, so that little is copied under the lock.
+    type Read = Box<EncodedRow>;
+    type Row = Box<Row>;
     type Slot = AlignedBuf;
     type Lease = Lease;
     type Batch = Batch;

@@ -48,6 +48,10 @@ struct State<W: Items> {
     is_closed: bool,
     /// Threads that wait at `ready`: notifying without any is a system call too.
     n_waiting: usize,
+    /// What was recorded of idle readers.
+    idle: Option<(usize, IdleReason)>,
+    /// Whether the account was asked to notify.
+    is_notified: bool,
 }
 
 /// Whom to wake.
@@ -63,7 +67,13 @@ impl<W: Items> SharedQueue<W> {
     pub(crate) fn new(account: Arc<Account>) -> Self {
         let queue = Queue::new(Arc::clone(&account));
         Self {
-            state: Mutex::new(State { queue, is_closed: false, n_waiting: 0 }),
+            state: Mutex::new(State {
+                queue,
+                is_closed: false,
+                n_waiting: 0,
+                idle: None,
+                is_notified: false,
+            }),
             ready: Condvar::new(),
             account,
             n_readable: AtomicUsize::new(1),
@@ -111,12 +121,17 @@ impl<W: Items> SharedQueue<W> {
         n_readers: usize,
         change: impl FnOnce(&mut Queue<W>) -> T,
     ) -> T {
-        self.observed(change, |queue, readable| match readable {
-            Err(reason) if queue.has_begun() && !queue.is_over() => {
-                let n_idle = n_readers.saturating_sub(queue.n_reading());
-                idle.set(n_idle as u32, reason);
+        self.observed(change, |state, readable| {
+            let queue = &state.queue;
+            let reason = readable.err().filter(|_| queue.has_begun() && !queue.is_over());
+            let now = reason.map(|why| (n_readers.saturating_sub(queue.n_reading()), why));
+            if now != state.idle {
+                state.idle = now;
+                match now {
+                    Some((n_idle, reason)) => idle.set(n_idle as u32, reason),
+                    None => idle.clear(),
+                }
             }
-            Ok(_) | Err(_) => idle.clear(),
         })
     }
 
@@ -125,13 +140,13 @@ impl<W: Items> SharedQueue<W> {
     fn observed<T>(
         &self,
         change: impl FnOnce(&mut Queue<W>) -> T,
-        observe: impl FnOnce(&Queue<W>, Result<usize, IdleReason>),
+        observe: impl FnOnce(&mut State<W>, Result<usize, IdleReason>),
     ) -> T {
         let mut state = lock(&self.state);
         let result = change(&mut state.queue);
         let readable = state.queue.readable();
-        observe(&state.queue, readable);
-        let wake = self.publish(&state, readable);
+        observe(&mut state, readable);
+        let wake = self.publish(&mut state, readable);
         drop(state);
         self.wake(wake);
         result
@@ -156,16 +171,23 @@ impl<W: Items> SharedQueue<W> {
         }
     }
 
-    /// Stores what can be done. Returns whom to wake for it.
-    fn publish(&self, state: &State<W>, readable: Result<usize, IdleReason>) -> Wake {
+    /// Stores what can be done. Returns whom to wake for it. What lies elsewhere is no longer in the
+    /// caches after a row was decoded, so that it is only touched where something changes.
+    fn publish(&self, state: &mut State<W>, readable: Result<usize, IdleReason>) -> Wake {
         let queue = &state.queue;
         let (mut n_readable, n_read) =
             if state.is_closed { (0, 0) } else { (readable.unwrap_or(0), queue.n_read()) };
-        self.n_readable.store(n_readable, SeqCst);
-        self.n_read.store(n_read, SeqCst);
-        self.waits_for_bytes.store(queue.waits_for_bytes(), SeqCst);
+        store_changed(&self.n_readable, n_readable);
+        store_changed(&self.n_read, n_read);
+        let waits_for_bytes = queue.waits_for_bytes();
+        if self.waits_for_bytes.load(SeqCst) != waits_for_bytes {
+            self.waits_for_bytes.store(waits_for_bytes, SeqCst);
+        }
         let needs_bytes = readable == Err(IdleReason::Memory);
-        self.account.notify_when_freed(needs_bytes);
+        if needs_bytes || state.is_notified {
+            self.account.notify_when_freed(needs_bytes);
+            state.is_notified = needs_bytes;
+        }
         if needs_bytes && !state.is_closed {
             // Bytes may have been freed before the account was asked to notify.
             n_readable = queue.readable().unwrap_or(0);
@@ -176,6 +198,12 @@ impl<W: Items> SharedQueue<W> {
             decoders: n_read > 0,
             consumer: state.n_waiting > 0 && (state.is_closed || queue.is_ready()),
         }
+    }
+
+    /// As [`Self::publish`], of what readers can do now.
+    fn publish_all(&self, state: &mut State<W>) -> Wake {
+        let readable = state.queue.readable();
+        self.publish(state, readable)
     }
 
     fn wake(&self, Wake { readers, decoders, consumer }: Wake) {
@@ -225,7 +253,7 @@ impl<W: Items> SharedQueue<W> {
                 Ok(Next::Pending) => {}
                 Ok(Next::End) => return Ok(Next::End),
                 taken => {
-                    let wake = self.publish(&state, state.queue.readable());
+                    let wake = self.publish_all(&mut state);
                     drop(state);
                     self.wake(wake);
                     return taken;
@@ -276,7 +304,7 @@ impl<W: Items> SharedQueue<W> {
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.is_closed = true;
-        let wake = self.publish(&state, state.queue.readable());
+        let wake = self.publish_all(&mut state);
         drop(state);
         self.wake(wake);
     }
@@ -295,5 +323,12 @@ impl<W: Items> SharedQueue<W> {
     /// The clients of the readers and of the decoders.
     pub(crate) fn clients(&self) -> Option<(&Client, &Client)> {
         self.readers.get().zip(self.decoders.get())
+    }
+}
+
+/// Stores a value unless it is there already: a store waits until other processors have seen it.
+fn store_changed(to: &AtomicUsize, value: usize) {
+    if to.load(SeqCst) != value {
+        to.store(value, SeqCst);
     }
 }

@@ -10,7 +10,6 @@ use super::{
     dataset::Dataset,
     pool::{Client, ClientTimes},
     queue::{Queue, QueueDepths},
-    row_task::EncodedRow,
 };
 use crate::{
     metrics::{
@@ -32,7 +31,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
     let since_open =
         opened.map_or(Duration::ZERO, |opened| now.saturating_duration_since(opened.at));
     let QueueDepths { claimed, unfinished, read, open, ready } = queue.read(Queue::depths);
-    let read_bytes = queue.read(|queue| queue.read().map(EncodedRow::n_bytes).sum());
+    let read_bytes = queue.read(|queue| queue.read().map(|row| row.n_bytes()).sum());
     let [prefetch_depth, memory_budget, load] = metrics.idle.totals();
     let clients = queue.clients();
     let times = |client: Option<&Client>| client.map(Client::times).unwrap_or_default();

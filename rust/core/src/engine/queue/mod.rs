@@ -147,11 +147,13 @@ pub(crate) struct Queue<W: Items> {
     /// The end of the stream; `None` before it has begun.
     end: Option<u64>,
     batches: VecDeque<OpenBatch<W>>,
+    /// Whether the first of them is finished.
+    is_head_finished: bool,
     /// Rows that are claimed and not finished.
     n_unfinished: u64,
     parked: BTreeMap<u64, (W::Parked, WaitFor)>,
-    /// Rows that wait for a decoder.
-    read: BTreeMap<u64, W::Read>,
+    /// Rows that wait for a decoder, in their order.
+    read: VecDeque<(u64, W::Read)>,
     /// Urgent rows whose requests were not sent.
     unrequested: BTreeSet<u64>,
     n_reading: usize,
@@ -186,9 +188,10 @@ impl<W: Items> Queue<W> {
             head: 0,
             end: None,
             batches: VecDeque::new(),
+            is_head_finished: false,
             n_unfinished: 0,
             parked: BTreeMap::new(),
-            read: BTreeMap::new(),
+            read: VecDeque::new(),
             unrequested: BTreeSet::new(),
             n_reading: 0,
             n_decoding: 0,
@@ -381,12 +384,14 @@ impl<W: Items> Queue<W> {
     pub(crate) fn push_read(&mut self, index: u64, read: W::Read) {
         self.n_reading = self.n_reading.saturating_sub(1);
         self.unrequested.remove(&index);
-        self.read.insert(index, read);
+        // Most rows are read in their order.
+        let before = self.read.iter().rposition(|(other, _)| *other < index);
+        self.read.insert(before.map_or(0, |at| at + 1), (index, read));
     }
 
     /// The first of the rows that wait for a decoder, with its slot.
     pub(crate) fn next_decode(&mut self) -> Option<(u64, W::Read, Option<W::Slot>)> {
-        let (index, read) = self.read.pop_first()?;
+        let (index, read) = self.read.pop_front()?;
         self.n_decoding += 1;
         let (batch, row) = (self.batch_of(index), self.row_in_batch(index));
         let slot = self.batches.get_mut(batch).and_then(|batch| batch.slots.get_mut(row)?.take());
@@ -475,6 +480,7 @@ impl<W: Items> Queue<W> {
         let index = self.batch_of(first);
         if let Some(open) = self.batches.get_mut(index) {
             (open.finished, open.reserved) = (Some(batch), None);
+            self.is_head_finished |= index == 0;
         }
     }
 
@@ -484,8 +490,10 @@ impl<W: Items> Queue<W> {
     ///
     /// That of the batch; that of the stream, once the batches that were finished are delivered.
     pub(crate) fn take(&mut self) -> Result<Next<W::Batch>> {
-        if self.batches.front().is_some_and(|batch| batch.finished.is_some()) {
+        if self.is_head_finished {
             let finished = self.batches.pop_front().and_then(|batch| batch.finished);
+            let next = self.batches.front();
+            self.is_head_finished = next.is_some_and(|batch| batch.finished.is_some());
             self.head += self.limits.rows_per_batch;
             return finished.map_or(Ok(Next::Pending), |batch| batch.map(Next::Batch));
         }
@@ -506,6 +514,7 @@ impl<W: Items> Queue<W> {
     /// Takes out everything that holds memory, for the caller to drop without the lock.
     pub(crate) fn clear(&mut self) -> impl Sized + use<W> {
         self.unrequested.clear();
+        self.is_head_finished = false;
         (
             std::mem::take(&mut self.batches),
             std::mem::take(&mut self.parked),

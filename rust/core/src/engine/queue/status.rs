@@ -72,7 +72,7 @@ impl<W: Items> Queue<W> {
     /// Whether [`Self::take`] returns anything but [`super::Next::Pending`].
     pub(crate) fn is_ready(&self) -> bool {
         self.failure.is_some()
-            || self.batches.front().is_some_and(|batch| batch.finished.is_some())
+            || self.is_head_finished
             || self.end.is_some_and(|end| self.head >= end)
     }
 
@@ -88,7 +88,7 @@ impl<W: Items> Queue<W> {
 
     /// Rows that wait for a decoder.
     pub(crate) fn read(&self) -> impl Iterator<Item = &W::Read> {
-        self.read.values()
+        self.read.iter().map(|(_, read)| read)
     }
 
     /// The first row of the first batch that is not finished.
