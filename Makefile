@@ -43,16 +43,10 @@ run: $(VENV)/.stamp-wheel ## Build and install the wheel, make demo shards, trai
 
 ##@ Check
 
-CARGO_TEST := cargo test --locked --package gristmill-audio --package gristmill-core --package gristmill-fuzz
-
 .PHONY: test
 test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## Run every test, the Python ones against the installed wheel
-	$(CARGO_TEST)
+	cargo test --locked --package gristmill-audio --package gristmill-core --package gristmill-fuzz
 	$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --benchmark-disable $(ARGS)
-
-.PHONY: build-tests
-build-tests: ## Build the Rust tests only
-	$(CARGO_TEST) --no-run
 
 .PHONY: lint
 lint: $(VENV)/.stamp-wheel $(VENV)/.stamp-test $(VENV)/.stamp-lint ## Check formatting, lints, types, the stub, licences and file lengths
