@@ -117,7 +117,10 @@ def data(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def plots_folder(request: pytest.FixtureRequest) -> Path | None:
     """Where plots are written, if they are."""
-    return request.config.getoption("plots")
+    folder: Path | None = request.config.getoption("plots")
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")
