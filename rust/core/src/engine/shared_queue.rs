@@ -201,7 +201,7 @@ impl<W: Items> SharedQueue<W> {
     }
 
     /// As [`Self::publish`], of what readers can do now.
-    fn publish_all(&self, state: &mut State<W>) -> Wake {
+    fn publish_now(&self, state: &mut State<W>) -> Wake {
         let readable = state.queue.readable();
         self.publish(state, readable)
     }
@@ -253,7 +253,7 @@ impl<W: Items> SharedQueue<W> {
                 Ok(Next::Pending) => {}
                 Ok(Next::End) => return Ok(Next::End),
                 taken => {
-                    let wake = self.publish_all(&mut state);
+                    let wake = self.publish_now(&mut state);
                     drop(state);
                     self.wake(wake);
                     return taken;
@@ -304,7 +304,7 @@ impl<W: Items> SharedQueue<W> {
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.is_closed = true;
-        let wake = self.publish_all(&mut state);
+        let wake = self.publish_now(&mut state);
         drop(state);
         self.wake(wake);
     }

@@ -34,7 +34,7 @@ const KEEP_ALIVE: Duration =
     if cfg!(feature = "shuttle") { Duration::ZERO } else { Duration::from_millis(200) };
 
 /// How long a thread works for a client before it asks for the next, while no other has work.
-pub(crate) const TIME_SLICE: Duration = Duration::from_millis(4);
+pub(crate) const TIME_SLICE: Duration = Duration::from_millis(1);
 
 /// The work of a client.
 pub(crate) trait Work: Send + Sync {
