@@ -2,7 +2,7 @@
 
 use super::{
     opus,
-    page::{Page, PageRef},
+    page::{Page, PageRef, fetch_headers},
     stream,
     walk::{Group, Walk},
 };
@@ -87,6 +87,7 @@ pub(crate) fn open(
     ledger: &mut Ledger,
 ) -> Result<Layout, Reason> {
     pages.clear();
+    fetch_headers(bytes);
     let mut links: Vec<Link> = Vec::new();
     let mut next = Some(offset);
     let mut n_frames = 0;

@@ -110,6 +110,31 @@ fn damage_is_found_without_decoding() {
 }
 
 #[test]
+fn long_files_are_walked_as_short_ones_are() {
+    // Packets that look like pages: of no length, of a wrong version, of one that the bytes cut.
+    let liars = [&b"OggS\0"[..], b"OggS\x01", &page(9, 0, 0, &[&[7; 9]])[..30]];
+    for liar in liars {
+        let packet = [&[LONG[0]], &liar.repeat(4000 / liar.len())[..]].concat();
+        let mut stream = headers();
+        for k in 0..600u32 {
+            let flags = if k == 599 { LAST } else { 0 };
+            stream.extend(page(2 + k, flags, 1024 * u64::from(k), &[&packet]));
+        }
+        assert!(stream.len() > 2 << 20, "it is not long");
+        let mut pages = Vec::new();
+        let layout = open(&stream, 0, &mut pages).unwrap();
+        assert_eq!((layout.n_frames, pages.len()), (1024 * 599, 600));
+        let cut = open(&stream[..stream.len() - 1], 0, &mut pages).unwrap_err();
+        let expected = Some(1024 * 599);
+        assert_eq!(cut, Reason::Truncated { decoded: 1024 * 598, expected });
+        // A hole where a part begins.
+        let half = stream.len() / 2;
+        stream.drain(half..half + 100);
+        assert!(open(&stream, 0, &mut pages).is_err());
+    }
+}
+
+#[test]
 fn chains_add_up() {
     let link = [headers(), page(2, 0, 1024, &[LONG, LONG]), page(3, LAST, 1900, &[LONG])].concat();
     let mut pages = Vec::new();
