@@ -143,7 +143,7 @@ def test_cache(
         read(name, 2)  # all there is, into the cache
 
         def once(_: int) -> dict[str, Any]:
-            got = read(name, 4)
+            got = read(name, size(16, 4, 4))
             return {"seconds": got["running"], "CPU of a row, ms": 1e3 * got["cpu"]}
 
         return once
