@@ -174,9 +174,7 @@ impl Client {
         // checks for work: one of the two sees the other.
         if pool.n_idle.load(SeqCst) > 0 {
             // Under the lock, so that no thread is between its check and its wait.
-            let mut state = pool.lock();
-            pool.wake_one(&mut state);
-            drop(state);
+            pool.wake_one(pool.lock());
         }
     }
 
@@ -211,11 +209,16 @@ impl Shared {
     }
 
     /// Wakes a thread that waits for work, if there is one. Each is woken once: until it runs, which
-    /// takes a while on busy CPUs, more calls would be system calls for nothing.
-    fn wake_one(&self, state: &mut State) {
-        if self.n_idle.load(SeqCst) > 0 {
+    /// takes a while on busy CPUs, more calls would be system calls for nothing. The lock is left first:
+    /// a thread that wakes takes it, and the system may put that thread in this one's place at once.
+    fn wake_one(&self, mut state: MutexGuard<'_, State>) {
+        let has_idle = self.n_idle.load(SeqCst) > 0;
+        if has_idle {
             self.n_idle.fetch_sub(1, SeqCst);
             state.n_woken += 1;
+        }
+        drop(state);
+        if has_idle {
             self.work.notify_one();
         }
     }
@@ -277,9 +280,10 @@ impl Shared {
                 continue;
             };
             if self.n_idle.load(SeqCst) > 0 && state.scheduler.has_work() {
-                self.wake_one(&mut state);
+                self.wake_one(state);
+            } else {
+                drop(state);
             }
-            drop(state);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.run(is_alone))) {
                 work.panicked(threads::panic_message(&*panic));
             }
@@ -292,8 +296,7 @@ impl Shared {
             }
         }
         // It may have been woken for work, which another thread must do now.
-        self.wake_one(&mut state);
-        drop(state);
+        self.wake_one(state);
         if let Some(file) = file {
             self.cpu.leave(&file);
         }
