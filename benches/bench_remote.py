@@ -43,7 +43,7 @@ def test_crops(
     turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, job: str
 ) -> None:
     n_recordings, longest = size((800, 76.0), (400, 76.0), (130, 11.0))
-    folder = data / "remote"
+    folder = data / f"remote-{n_recordings}"  # peers keep their copies there
     paths = material.vorbis_shards(folder, n_recordings, "32 kHz", longest, 4)
     numbers, row_bytes = itertools.count(), sum(path.stat().st_size for path in paths)
     server = store(folder)
