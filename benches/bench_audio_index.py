@@ -3,7 +3,7 @@
 Random crops of 5 s at 32 kHz mono, shuffled, in batches of 64. The storage is a FUSE file system
 that answers each request after 20 ms and sends 100 MB/s in all; the recordings there take 10 to
 76 s, 43 s in the mean, and are Ogg Vorbis. Each measurement is a fresh process, which finds what
-was learned in the file beside the sidecar.
+was learned in the file beside the sidecar; first epochs alone share one process.
 
 `--plots docs` draws the steps of the first round.
 """

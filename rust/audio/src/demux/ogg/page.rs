@@ -11,7 +11,7 @@ use crate::{
 
 const HEADER_LEN: usize = 27;
 
-/// Bytes from which on a file is more than the processor keeps near.
+/// Bytes from which on a file is more than the processor's caches keep for a core.
 const LONG: usize = 1 << 20;
 /// Parts of a long file whose pages are looked at in turns.
 const N_PARTS: usize = 8;
