@@ -46,7 +46,7 @@ run: $(VENV)/.stamp-wheel ## Build and install the wheel, make demo shards, trai
 .PHONY: test
 test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## Run every test, the Python ones against the installed wheel
 	cargo test --locked --package gristmill-audio --package gristmill-core --package gristmill-fuzz
-	$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --benchmark-disable $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --benchmark-disable $(ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.stamp-wheel $(VENV)/.stamp-test $(VENV)/.stamp-lint ## Check formatting, lints, types, the stub, licences and file lengths

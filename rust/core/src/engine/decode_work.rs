@@ -1,13 +1,16 @@
 //! The decoding threads' work for a stream.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     assembler::Assembler,
     context::StreamContext,
     dataset::Dataset,
     decoders::{Decoded, RowDecoder},
-    pool::{TIME_SLICE, Work},
+    pool::Work,
     queue::{CompleteBatch, Queue},
     row_loop::RowLoop,
     row_task::{EncodedRow, ReadTask, RowTask, StreamItems},
@@ -36,14 +39,14 @@ impl Work for Decoders {
         self.context.options.n_threads()
     }
 
-    fn run(&self, is_alone: bool) {
+    fn run(&self, slice: Duration) {
         let Some(dataset) = self.context.dataset.get() else { return };
         if self.context.is_closed() {
             return;
         }
         self.rows.with_decoder(|decoder| {
             let began = Instant::now();
-            let goes_on = || is_alone && !self.context.is_closed() && began.elapsed() <= TIME_SLICE;
+            let goes_on = || !self.context.is_closed() && began.elapsed() < slice;
             Decoding { decoders: self, dataset, decoder }.run(goes_on);
         });
     }

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     decoders::DecodedRow,
     load_cache::Lookup,
     options::Remainder,
-    pool::{TIME_SLICE, Work},
+    pool::Work,
     queue::{CompleteBatch, Grant, Limits, Queue},
     resume::Start,
     row_loop::RowLoop,
@@ -124,13 +124,13 @@ impl Work for Readers {
         }
     }
 
-    fn run(&self, is_alone: bool) {
+    fn run(&self, slice: Duration) {
         let Some(dataset) = self.context.dataset.get() else { return self.open() };
         if self.context.is_closed() {
             return;
         }
         let began = Instant::now();
-        let goes_on = || is_alone && !self.context.is_closed() && began.elapsed() <= TIME_SLICE;
+        let goes_on = || !self.context.is_closed() && began.elapsed() < slice;
         Reading { readers: self, dataset }.run(goes_on);
     }
 

@@ -33,9 +33,6 @@ use crate::{
 const KEEP_ALIVE: Duration =
     if cfg!(feature = "shuttle") { Duration::ZERO } else { Duration::from_millis(200) };
 
-/// How long a thread works for a client before it asks for the next, while no other has work.
-pub(crate) const TIME_SLICE: Duration = Duration::from_millis(1);
-
 /// The work of a client.
 pub(crate) trait Work: Send + Sync {
     /// The number of pieces that could be done now. Called under the pool's lock, so it must not
@@ -45,8 +42,8 @@ pub(crate) trait Work: Send + Sync {
     /// The most threads that may do this work at a time, which may change. As [`Self::n_ready`].
     fn max_threads(&self) -> usize;
 
-    /// Does a piece of work, or several if `is_alone`: no other client needs the thread.
-    fn run(&self, is_alone: bool);
+    /// Does a piece of work, and more of them until this time has passed.
+    fn run(&self, slice: Duration);
 
     /// Called with the message of a piece of work that panicked.
     fn panicked(&self, message: String);
@@ -265,7 +262,7 @@ impl Shared {
                 // A client asks for more than before. Those that there are do, if need be.
                 let _ = self.spawn_missing(&mut state);
             }
-            let Some((id, work, is_alone)) = state.scheduler.next() else {
+            let Some((id, work, slice)) = state.scheduler.next() else {
                 self.n_idle.fetch_add(1, SeqCst);
                 // See `Client::wake`.
                 if state.scheduler.has_work() {
@@ -284,7 +281,7 @@ impl Shared {
             } else {
                 drop(state);
             }
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.run(is_alone))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.run(slice))) {
                 work.panicked(threads::panic_message(&*panic));
             }
             // Before the client is told, which then drops what the work holds.

@@ -11,6 +11,12 @@ use std::{sync::Arc, time::Duration};
 use super::Work;
 use crate::metrics::CpuTime;
 
+/// How long a thread works for a client while no other has work.
+const IDLE_SLICE: Duration = Duration::from_millis(1);
+
+/// How long it works for the only client: so the pool's lock is taken less often.
+const SOLE_SLICE: Duration = Duration::from_millis(4);
+
 #[derive(Default)]
 pub(super) struct Scheduler {
     clients: Vec<Entry>,
@@ -114,8 +120,9 @@ impl Scheduler {
         self.clients.iter().any(|client| client.n_lacking() > 0)
     }
 
-    /// The client to work for next, and whether it is the only one with work.
-    pub(super) fn next(&mut self) -> Option<(u64, Arc<dyn Work>, bool)> {
+    /// The client to work for next, and for how long: one piece of work if others wait for a thread.
+    pub(super) fn next(&mut self) -> Option<(u64, Arc<dyn Work>, Duration)> {
+        let is_sole = self.clients.len() == 1;
         let mut best: Option<&mut Entry> = None;
         let mut n_waiting = 0;
         for client in &mut self.clients {
@@ -132,7 +139,12 @@ impl Scheduler {
         let client = best?;
         self.virtual_time = self.virtual_time.max(client.virtual_time);
         client.n_running += 1;
-        Some((client.id, Arc::clone(&client.work), n_waiting == 1))
+        let slice = match n_waiting {
+            1 if is_sole => SOLE_SLICE,
+            1 => IDLE_SLICE,
+            _ => Duration::ZERO,
+        };
+        Some((client.id, Arc::clone(&client.work), slice))
     }
 
     /// Work for a client has ended, after this time. Returns whether the client waits for that, to

@@ -49,7 +49,7 @@ impl Work for Pieces {
         self.max_threads.load(SeqCst)
     }
 
-    fn run(&self, _: bool) {
+    fn run(&self, _: Duration) {
         if self.ready.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_err() {
             return;
         }
@@ -77,7 +77,7 @@ impl Work for RecordsThread {
         2
     }
 
-    fn run(&self, _: bool) {
+    fn run(&self, _: Duration) {
         self.0.lock().unwrap().insert(thread::current().id());
         self.1.store(0, SeqCst);
     }
@@ -184,7 +184,7 @@ impl Work for CountsCpus {
         2
     }
 
-    fn run(&self, _: bool) {
+    fn run(&self, _: Duration) {
         let cpus = rustix::thread::sched_getaffinity(None).unwrap();
         self.0.store(cpus.count() as usize, SeqCst);
     }
@@ -341,6 +341,22 @@ fn idle_clients_get_no_credit() {
         scheduler.done(id, ms);
     }
     assert!(n_served[0] >= 9 && n_served[1] >= 9, "{n_served:?}");
+}
+
+#[test]
+fn a_thread_works_for_longer_while_no_other_client_needs_it() {
+    let slice = |n_ready: &[usize]| {
+        let mut scheduler = Scheduler::default();
+        for n in n_ready {
+            let work = Pieces::taking(*n, Duration::ZERO);
+            work.max_threads.store(1, SeqCst);
+            scheduler.add(work, CpuTime::default());
+        }
+        scheduler.next().unwrap().2
+    };
+    assert_eq!(slice(&[1, 1]), Duration::ZERO);
+    assert!(slice(&[1, 0]) > Duration::ZERO);
+    assert!(slice(&[1]) > slice(&[1, 0]));
 }
 
 proptest! {

@@ -1,6 +1,9 @@
 //! What reading and decoding threads do for random access.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     super::{
@@ -8,7 +11,7 @@ use super::{
         dataset::Dataset,
         decoders::{Decoded, DecodedRow, RowDecoder},
         load_cache::Lookup,
-        pool::{TIME_SLICE, Work},
+        pool::Work,
         queue::WaitFor,
         row_reader::RowReader,
         row_task::{Attempt, EncodedRow},
@@ -142,7 +145,7 @@ impl Work for ReadWork {
         self.0.context.reader_count.get()
     }
 
-    fn run(&self, is_alone: bool) {
+    fn run(&self, slice: Duration) {
         let Shared { context, jobs, .. } = &*self.0;
         let Ok(dataset) = self.0.dataset() else { return };
         let began = Instant::now();
@@ -150,7 +153,7 @@ impl Work for ReadWork {
             && let Some(claim) = jobs.next_read(&context.account)
         {
             self.0.read(dataset, claim);
-            if !is_alone || began.elapsed() > TIME_SLICE {
+            if began.elapsed() >= slice {
                 break;
             }
         }
@@ -172,7 +175,7 @@ impl Work for DecodeWork {
         self.0.context.options.n_threads()
     }
 
-    fn run(&self, is_alone: bool) {
+    fn run(&self, slice: Duration) {
         let Shared { context, jobs, decoder: decoders, .. } = &*self.0;
         let Ok(dataset) = self.0.dataset() else { return };
         decoders.with_decoder(|decoder| {
@@ -181,7 +184,7 @@ impl Work for DecodeWork {
                 && let Some(read) = jobs.next_decode()
             {
                 self.0.decode(dataset, decoder, read);
-                if !is_alone || began.elapsed() > TIME_SLICE {
+                if began.elapsed() >= slice {
                     break;
                 }
             }

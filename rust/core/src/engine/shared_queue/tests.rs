@@ -167,9 +167,9 @@ impl Work for Readers {
         2
     }
 
-    fn run(&self, is_alone: bool) {
+    fn run(&self, slice: Duration) {
         if self.0.queue.read(Queue::has_begun) {
-            Reading(&self.0).run(up_to_two(is_alone));
+            Reading(&self.0).run(up_to_two(slice));
         } else {
             self.0.open();
         }
@@ -189,8 +189,8 @@ impl Work for Decoders {
         1
     }
 
-    fn run(&self, is_alone: bool) {
-        Decoding(&self.0).run(up_to_two(is_alone));
+    fn run(&self, slice: Duration) {
+        Decoding(&self.0).run(up_to_two(slice));
     }
 
     fn panicked(&self, message: String) {
@@ -199,11 +199,11 @@ impl Work for Decoders {
 }
 
 /// A thread that is alone works on a second row, as others do for a moment.
-fn up_to_two(is_alone: bool) -> impl FnMut() -> bool {
+fn up_to_two(slice: Duration) -> impl FnMut() -> bool {
     let mut n_done = 0;
     move || {
         n_done += 1;
-        is_alone && n_done < 2
+        !slice.is_zero() && n_done < 2
     }
 }
 
