@@ -221,6 +221,8 @@ def test_options_are_checked(tmp_path: Path) -> None:
             limit(size)
     with pytest.raises(ValueError, match="cache_size= is about the folder that cache_dir= names"):
         gm.ReadOptions(cache_size="80%")
+    with pytest.raises(ValueError, match="not a URL"):
+        gm.ReadOptions(cache_dir="s3://bucket/cache")
     with pytest.raises(ValueError, match="cache_dir"):
         gm.ReadOptions(cache_dir=5)  # pyright: ignore[reportArgumentType]
     assert gm.ReadOptions().resolved_cache_dir is None

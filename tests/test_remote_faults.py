@@ -197,6 +197,13 @@ def test_credentials_do_not_go_along_to_another_host(server: RangeServer) -> Non
         assert not any("authorization" in headers for headers in other.headers)
 
 
+@pytest.mark.parametrize("password", ["a/s3cret", "a#s3cret", "a?s3cret", "s3cret/b@c"])
+def test_a_password_that_is_not_escaped_is_not_shown(password: str) -> None:
+    with pytest.raises(ValueError, match="%2F for /") as error:
+        dataset(f"http://me:{password}@127.0.0.1:1/x.arrow")
+    assert "s3cret" not in str(error.value)
+
+
 def test_an_empty_shard_is_refused_as_a_local_one(server: RangeServer) -> None:
     (server.folder / "empty.arrow").write_bytes(b"")
     for fault in (None, NO_RANGES):

@@ -293,6 +293,14 @@ def test_credentials_come_from_the_users_files(
     monkeypatch.setenv("AWS_REGION", "us-east-2")
     assert "Credential=AKENV/" in authorization()
     assert "/us-east-2/s3/" in authorization()
+    with (folder / "config").open("a") as config:
+        config.write(f"endpoint_url = {server.url}\n")
+    given = {}
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    assert "Credential=AKENV/" in authorization()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(ConnectionRefusedError, match=r"cannot connect to 127\.0\.0\.1"):
+        authorization()
 
 
 def test_the_users_files_are_for_no_other_kind_of_store(
@@ -359,7 +367,12 @@ def test_tokens_and_time_outs_of_servers(server: StoreServer) -> None:
 @pytest.mark.parametrize(
     ("path", "given", "said"),
     [
-        ("s3://b/x.arrow", {"aws_regoin": "x"}, "no option of s3"),
+        ("s3://b/x.arrow", {"aws_regoin": "x"}, "no option of s3://: these are aws_access_key_id"),
+        ("s3://b/x.arrow", {"aws_endpoint_url": "127.0.0.1:9000"}, "write it as https://"),
+        ("s3://b/x.arrow", {"aws_endpoint_url_s3": "minio"}, "write it as https://"),
+        ("gs://b/x.arrow", {"google_base_url": "127.0.0.1"}, "write it as https://"),
+        ("az://c/x.arrow", {"endpoint": "x:1", "account_name": "a"}, "write it as https://"),
+        ("az://c/x.arrow", {"skip_signature": "true"}, "options are account_name"),
         ("https://h/x.arrow", {"aws_region": "x"}, "of no use for https"),
         ("hf://datasets/a/b/x.arrow", {"tokn": "x"}, "of no use for hf"),
         ("s3://b/x.arrow", {"timeout": "soon"}, "a time such as"),

@@ -146,6 +146,10 @@ def _aws_files(given: Mapping[str, str]) -> dict[str, str]:
         has_region or in_environment
     ):
         found["aws_region"] = region
+    has_endpoint = any("endpoint" in key for key in given)
+    in_environment = any(os.environ.get(f"AWS_ENDPOINT{end}") for end in ("", "_URL", "_URL_S3"))
+    if (endpoint := config.get("endpoint_url")) and not (has_endpoint or in_environment):
+        found["aws_endpoint_url"] = endpoint
     return found
 
 

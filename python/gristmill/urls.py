@@ -65,8 +65,9 @@ def check(path: str) -> str:
         is_sound = False
     if not is_sound:
         raise ValueError(
-            f"{shown} is no URL of a shard: write 'https://host/folder/name.arrow', with %23 for # "
-            "in names"
+            f"{shown} is no URL of a shard: write 'https://host/folder/name.arrow' or "
+            "'https://user:password@host/...', with %23 for # in names, and %2F for /, %3F for ? "
+            "and %40 for @ in passwords"
         )
     return path
 

@@ -61,7 +61,8 @@ def _read_storage_options(
         found = value if equals else os.environ.get(key, os.environ.get(key.upper()))
         if found is None:
             raise click.BadParameter(
-                f"number {number} of them is neither KEY=VALUE nor a variable of the environment"
+                f"number {number} of them is KEY alone, and no variable of the environment has "
+                "that name: write KEY=VALUE, or set the variable"
             )
         options[key] = found
     return options

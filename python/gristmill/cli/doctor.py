@@ -90,7 +90,7 @@ def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
 @click.option(
     "--requests",
     type=click.IntRange(1, MAX_REQUESTS),
-    show_default="two for each thread, 8 to 32, and more where that helps",
+    show_default="two for each thread, 8 to 32, or 32 for URLs, and more where that helps",
     help="Requests to the storage at a time.",
 )
 @click.option(

@@ -63,7 +63,7 @@ def on_a_cache(measured: Measured, *, is_limit: bool, helps: bool) -> list[str]:
         size = bytes_text(measured.dataset_bytes)
         text = (
             f"A cache on a local disk (cache_dir=, {size} for all of it) would pay: it keeps what "
-            "was read, and later epochs ask the store for nothing."
+            "was read. gristmill scan --cache-dir fills it ahead, with all that training asks for."
         )
         return [text]
     return [] if is_limit else ["A cache would not help: the store is not the limit."]

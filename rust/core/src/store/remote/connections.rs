@@ -3,11 +3,13 @@
 use std::{
     collections::HashMap,
     io,
+    panic::AssertUnwindSafe,
     pin::pin,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt;
 use object_store::ObjectStore;
 use reqwest::{Client, Proxy, redirect};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -94,7 +96,7 @@ impl Connections {
     ///
     /// # Errors
     ///
-    /// Those of the request; one of its own when cancelled, after 50 ms at most.
+    /// Those of the request; one of its own when cancelled, after 50 ms at most, and when it panics.
     pub(super) fn wait<T>(
         &self,
         patience: &Patience<impl Fn() -> bool>,
@@ -103,11 +105,13 @@ impl Connections {
         let handle: Handle = self.with_network(|network| network.runtime.handle().clone())?;
         let end = Instant::now() + patience.timeout;
         handle.block_on(async {
-            let mut request = pin!(request);
+            let mut request = pin!(AssertUnwindSafe(request).catch_unwind());
             loop {
                 let nap = CANCEL_CHECK.min(end.saturating_duration_since(Instant::now()));
                 match tokio::time::timeout(nap, &mut request).await {
-                    Ok(answer) => return answer.map(Some),
+                    Ok(answer) => {
+                        return answer.unwrap_or_else(|_| Err(failure::panicked())).map(Some);
+                    }
                     Err(_) if (patience.is_cancelled)() => return Err(failure::cancelled()),
                     Err(_) if nap < CANCEL_CHECK => return Ok(None),
                     Err(_) => {}

@@ -95,6 +95,23 @@ impl StoreKind {
         }
     }
 
+    /// Options that users give most.
+    pub(super) fn usual_options(self) -> &'static str {
+        match self {
+            Self::Http => "token",
+            Self::Hub => "token and endpoint",
+            Self::S3 => {
+                "aws_access_key_id, aws_secret_access_key, aws_session_token, aws_region, \
+                 aws_endpoint_url, skip_signature"
+            }
+            Self::Gcs => {
+                "google_service_account, google_service_account_key, \
+                 google_application_credentials, skip_signature"
+            }
+            Self::Azure => "account_name, account_key, sas_token, skip_signature",
+        }
+    }
+
     /// Where there are none, and this machine is given none by its cloud.
     pub(super) fn without_credentials(self) -> io::Error {
         let why = format!("there are no credentials: {}", self.what_to_give());
@@ -129,6 +146,7 @@ pub fn errno_of(error: &io::Error) -> Option<i32> {
             K::ConnectionRefused => Errno::CONNREFUSED,
             K::ConnectionReset => Errno::CONNRESET,
             K::ConnectionAborted => Errno::CONNABORTED,
+            K::InvalidInput => Errno::INVAL,
             _ => Errno::IO,
         })
     };
@@ -240,7 +258,12 @@ fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     }
 }
 
-/// An error of the connection. Its own message names the URL, and so may a secret.
+/// What a request that panicked ends in. What panics is another library: none of ours may.
+pub(super) fn panicked() -> io::Error {
+    permanent(io::ErrorKind::Other, "the client of the store failed; standard error says where")
+}
+
+/// An error of the connection. Its own message names the URL, and so may a secret; the host is none.
 pub(super) fn of_request(error: &reqwest::Error) -> io::Error {
     use io::ErrorKind as K;
 
@@ -261,10 +284,13 @@ pub(super) fn of_request(error: &reqwest::Error) -> io::Error {
     if error.is_connect() {
         let is_of_system = find::<io::Error>(error).is_some_and(|e| e.raw_os_error().is_some());
         let (kind, what) = match kind {
-            _ if !is_of_system && cause.contains("lookup") => (K::HostUnreachable, "no such host"),
-            kind => (kind, "cannot connect to the server"),
+            _ if !is_of_system && cause.contains("lookup") => {
+                (K::HostUnreachable, "no such host as")
+            }
+            kind => (kind, "cannot connect to"),
         };
-        return transient(kind, format!("{what}: {cause}"));
+        let host = error.url().and_then(reqwest::Url::host_str).unwrap_or("unknown");
+        return transient(kind, format!("{what} {host}: {cause}"));
     }
     let kind = if kind == K::Other { K::ConnectionReset } else { kind };
     transient(kind, format!("the connection broke: {cause}"))

@@ -41,13 +41,20 @@ pub(super) fn bucket_and_key(url: &str) -> Option<(&str, &str)> {
 }
 
 /// A path for messages and logs: of a URL without the user's name, password and query, any of which
-/// may be a secret.
+/// may be a secret. Of a server's URL that has no port where one should be, nothing is shown: a `/`, `?`
+/// or `#` of the password may have ended the host.
 pub fn shown_path(path: &Path) -> Arc<str> {
     let text = path_text(path);
     if !is_remote(path) {
         return text;
     }
     let (place, query) = split_query(&text);
+    if let Some((scheme, rest)) = place.split_once("://").filter(|_| place.starts_with("http"))
+        && let (_, Some(port)) = host_and_port(split_authority(rest).0)
+        && !port.bytes().all(|b| b.is_ascii_digit())
+    {
+        return format!("{scheme}://***").into();
+    }
     let mut shown = without_user(place, "***@").into_owned();
     if !query.is_empty() {
         shown.push_str("?***");
@@ -84,12 +91,25 @@ fn split_query(url: &str) -> (&str, &str) {
 /// A URL with `instead` in place of what stands before its host.
 fn without_user<'a>(url: &'a str, instead: &str) -> Cow<'a, str> {
     let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
-    // Where the authority ends is not sure in a malformed URL: rather too much is left out.
-    let end = rest.find(['/', '\\']).unwrap_or(rest.len());
-    let (authority, place) = rest.split_at(end);
+    let (authority, place) = split_authority(rest);
     match authority.rsplit_once('@') {
         Some((_, host)) => format!("{scheme}://{instead}{host}{place}").into(),
         None => url.into(),
+    }
+}
+
+/// What stands before the path. Where that ends is not sure in a malformed URL: rather too much is
+/// taken.
+fn split_authority(rest: &str) -> (&str, &str) {
+    rest.split_at(rest.find(['/', '\\']).unwrap_or(rest.len()))
+}
+
+/// The host, and the port if there is one; of `[::1]` the brackets have colons too.
+fn host_and_port(authority: &str) -> (&str, Option<&str>) {
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    match host.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (host, None),
     }
 }
 
@@ -118,6 +138,15 @@ mod tests {
                 "x@y.arrow",
                 "http://host/x@y.arrow",
             ),
+            (
+                "https://me:p/ss@host/b.arrow",
+                "https://***",
+                "b.arrow",
+                "https://me:p/ss@host/b.arrow",
+            ),
+            ("https://me:p#ss@host/b", "https://***", "me:p", "https://me:p"),
+            ("https://[::1]/b.arrow", "https://[::1]/b.arrow", "b.arrow", "https://[::1]/b.arrow"),
+            ("http://a@[::1]:80/b", "http://***@[::1]:80/b", "b", "http://[::1]:80/b"),
             ("https://host/a/?x", "https://host/a/?***", "a", "https://host/a/"),
             ("https://", "https://", "https:", "https://"),
             ("/a/b?c=d", "/a/b?c=d", "b?c=d", "/a/b?c=d"),

@@ -149,12 +149,17 @@ pub(super) fn build(
     let connector = Connector { client, kind, allows_http: options.is_on("allow_http") };
     let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
     let unknown = |key: &str| {
-        let what =
-            format!("storage_options has {key:?}, which is no option of {}://", kind.scheme());
+        let (scheme, usual) = (kind.scheme(), kind.usual_options());
+        let what = format!(
+            "storage_options has {key:?}, which is no option of {scheme}://: these are {usual}, and \
+             what else polars and delta-rs take"
+        );
         failure::permanent(ErrorKind::InvalidInput, what)
     };
     let failed = |error: object_store::Error| {
-        failure::permanent(ErrorKind::InvalidInput, format!("{}: {error}", kind.scheme()))
+        let (scheme, usual) = (kind.scheme(), kind.usual_options());
+        let what = format!("{scheme}://{bucket}: {error} (options are {usual})");
+        failure::permanent(ErrorKind::InvalidInput, what)
     };
     Ok(match kind {
         StoreKind::S3 => {
@@ -163,6 +168,8 @@ pub(super) fn build(
                 let key: AmazonS3ConfigKey = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(key, value);
             }
+            check_address(builder.get_config_value(&AmazonS3ConfigKey::Endpoint))?;
+            check_address(builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))?;
             builder = builder.with_bucket_name(bucket).with_retry(retry);
             Arc::new(builder.with_http_connector(connector).build().map_err(failed)?)
         }
@@ -172,6 +179,7 @@ pub(super) fn build(
                 let key: GoogleConfigKey = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(key, value);
             }
+            check_address(builder.get_config_value(&GoogleConfigKey::BaseUrl))?;
             builder = builder.with_bucket_name(bucket).with_retry(retry);
             Arc::new(builder.with_http_connector(connector).build().map_err(failed)?)
         }
@@ -181,11 +189,25 @@ pub(super) fn build(
                 let key: AzureConfigKey = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(key, value);
             }
+            check_address(builder.get_config_value(&AzureConfigKey::Endpoint))?;
             builder = builder.with_container_name(bucket).with_retry(retry);
             Arc::new(builder.with_http_connector(connector).build().map_err(failed)?)
         }
         StoreKind::Http | StoreKind::Hub => return Err(unknown("bucket")),
     })
+}
+
+/// The crate takes any text for the address of a store, and panics once it asks there.
+fn check_address(address: Option<String>) -> io::Result<()> {
+    let Some(address) = address else { return Ok(()) };
+    let is_sound = address
+        .parse()
+        .is_ok_and(|url: Url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if is_sound {
+        return Ok(());
+    }
+    let why = "the address of the store is no URL: write it as https://minio.lab:9000";
+    Err(failure::permanent(ErrorKind::InvalidInput, why))
 }
 
 fn version(of: &ObjectMeta) -> FileVersion {
@@ -266,7 +288,7 @@ impl HttpService for Connector {
         let is_of_machine = url.host_str().is_some_and(|host| OF_MACHINES.contains(&host));
         if url.scheme() == "http" && !self.allows_http && !is_of_machine {
             let why = "the address of the store begins with http://, over which anybody can read \
-                along: storage_options={\"allow_http\": \"true\"} allows it";
+                along: storage_options={\"allow_http\": \"true\"} or $AWS_ALLOW_HTTP=true allow it";
             return Err(refuse(failure::permanent(ErrorKind::InvalidInput, why)));
         }
         let mut sent = Request::new(parts.method, url);
