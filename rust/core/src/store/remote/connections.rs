@@ -182,3 +182,18 @@ fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
         attempt.follow()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_panics_is_an_error() {
+        let patience = Patience { timeout: Duration::from_secs(60), is_cancelled: || false };
+        let asked = Connections::default().wait(&patience, async {
+            assert!(patience.timeout.is_zero(), "this request panics");
+            Ok(())
+        });
+        assert!(asked.unwrap_err().to_string().contains("the client of the store failed"));
+    }
+}
