@@ -393,25 +393,27 @@ def range_cache_seeds() -> dict[str, bytes]:
     ) -> bytes:
         return struct.pack("<HIIH", cut, cut_data, at, len(log)) + log + data
 
-    def words(*words: int) -> bytes:
-        return struct.pack(f"<{len(words)}Q", *words)
+    def record(start: int = 0, end: int = 0, sums: tuple[int, ...] = (), hashed: int = 0) -> bytes:
+        return struct.pack("<7Q", start, end, *(*sums, 0, 0, 0, 0)[:4], hashed)
 
-    none = words(0, 0, 0, 0)
+    none = record()
     return {
         "untouched": change(),
-        "a-log-that-is-cut": change(cut=37),
-        "no-log": change(cut=32 * 40),
-        "starts": change(words(1, 0, 0, 0) + none + words(64, 0, 0, 0)),
-        "ends": change(none + words(0, 1, 0, 0) + words(0, 1 << 40, 0, 0)),
-        "checksums": change(none * 2 + words(0, 0, 1, 0) * 3),
-        "hashes": change(words(0, 0, 0, 1) * 4),
-        "records-of-anything": change(none * 40 + words(0, 65_536, 1, 2) + words(70_000, 3, 1, 2)),
-        "half-a-record": change(none * 60 + words(5, 100)),
+        "a-log-that-is-cut": change(cut=61),
+        "no-log": change(cut=56 * 40),
+        "starts": change(record(1) + none + record(64)),
+        "ends": change(none + record(0, 1) + record(0, 1 << 40)),
+        "checksums": change(none * 2 + record(sums=(1,)) + record(sums=(0, 0, 0, 1))),
+        "hashes": change(record(hashed=1) * 4),
+        "records-of-anything": change(
+            none * 40 + record(0, 65_536, (1, 2), 2) + record(70_000, 3, (1,), 2)
+        ),
+        "half-a-record": change(none * 60 + record(5, 100)[:30]),
         "a-bit": change(data=b"\x10", at=70_001),
         "a-hole": change(data=bytes(range(1, 250)), at=65_500),
         "bytes-that-are-cut": change(cut_data=90_000),
         "no-bytes": change(cut_data=1 << 17),
-        "all-at-once": change(words(0, 9, 0, 0) * 3, b"\1" * 900, at=3_000, cut=10, cut_data=7),
+        "all-at-once": change(record(0, 9) * 3, b"\1" * 900, at=3_000, cut=10, cut_data=7),
     }
 
 

@@ -122,8 +122,20 @@ def test_bench_keeps_what_it_reads(server: StoreServer, tmp_path: Path) -> None:
     assert any(cache.rglob("*"))
     again = json.loads(run(*arguments, "--json").stdout)
     assert again["stats"]["caches"]["range_hits"] > 0
-    without = run("bench", HUB, *of_hub(server), "--cache-size", "1GB")
-    assert (without.exit_code, "cache_dir" in without.stderr) == (3, True)
+
+
+@pytest.mark.parametrize("command", ["bench", "scan", "index"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--cache-size", "1GB"], "cache_dir"),
+        (["--cache-dir", "cache", "--cache-size", "many"], "cache_size"),
+        (["--cache-dir", "s3://bucket/cache"], "not a URL"),
+    ],
+)
+def test_a_cache_that_cannot_be_is_bad_usage(command: str, options: list[str], said: str) -> None:
+    done = run(command, "shards", *options)
+    assert (done.exit_code, said in done.stderr) == (2, True)
 
 
 def test_a_token_of_the_users_files_goes_to_its_own_store_alone(

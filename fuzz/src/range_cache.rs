@@ -27,8 +27,8 @@ use crate::{
 const N_ROWS: usize = 19;
 const ROW_BYTES: usize = 7_900;
 
-/// A record of the log: four words.
-const RECORD: usize = 32;
+/// A record of the log: seven words.
+const RECORD: usize = 56;
 
 /// With more records than these, a log may name more ranges than are held in memory, or be full.
 const MAX_RECORDS: usize = 60;
@@ -122,7 +122,7 @@ impl Sample {
     /// Makes the last word of each record fit what it says.
     fn correct(&self, log: &mut [u8]) {
         for record in log.as_chunks_mut::<RECORD>().0 {
-            let mut words = [self.key; 4];
+            let mut words = [self.key; RECORD / 8];
             for (word, bytes) in words[1..].iter_mut().zip(record.as_chunks::<8>().0) {
                 *word = u64::from_le_bytes(*bytes);
             }

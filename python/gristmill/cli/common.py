@@ -14,6 +14,7 @@ import click
 
 from gristmill.cli.console import Console
 from gristmill.errors import GristmillError
+from gristmill.options import ReadOptions
 
 FINDINGS = 1
 """Exit status of a command that did its work and found something bad; 0 is all well."""
@@ -80,7 +81,16 @@ storage_option = click.option(
 
 
 def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--cache-dir` and `--cache-size`."""
+    """Adds `--cache-dir` and `--cache-size`, and refuses what cannot be as bad usage."""
+
+    @functools.wraps(command)
+    def checked(*args: Any, cache_dir: str | None, cache_size: str | None, **options: Any) -> Any:
+        try:
+            ReadOptions(cache_dir=cache_dir, cache_size=cache_size)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        return command(*args, cache_dir=cache_dir, cache_size=cache_size, **options)
+
     size = click.option(
         "--cache-size",
         metavar="SIZE",
@@ -93,7 +103,7 @@ def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default="none",
         help="A local folder that keeps what is read of shards, for later runs.",
     )
-    return folder(size(command))
+    return folder(size(checked))
 
 
 threads_option = click.option(

@@ -1,14 +1,14 @@
-//! The log of a shard's ranges: records of 32 bytes, which are only ever added.
+//! The log of a shard's ranges: records of 56 bytes, which are only ever added.
 //!
-//! A record is four little-endian `u64`: start, end and checksum of a range, and a hash of these and
-//! of the shard's key. With start and end exchanged it says that this range is damaged. Nothing in it is
-//! trusted. What does not hash right is skipped, byte by byte
-//! to the next record that does: a process may have been killed in the middle of one.
+//! A record is seven little-endian `u64`: start, end and the four checksums of a range, and a hash of
+//! these and of the shard's key. With start and end exchanged it says that this range is damaged. Nothing
+//! in it is trusted. What does not hash right is skipped, byte by byte to the next record that does: a
+//! process may have been killed in the middle of one.
 
 use super::ranges::CachedRange;
 use crate::hash;
 
-pub(super) const RECORD: usize = 32;
+pub(super) const RECORD: usize = 56;
 
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,8 @@ pub(super) fn encode_damaged(key: u64, range: &CachedRange) -> [u8; RECORD] {
 
 /// The record of a range.
 pub(super) fn encode(key: u64, range: &CachedRange) -> [u8; RECORD] {
-    let words = [range.start, range.end, range.sum, check(key, range)];
+    let [a, b, c, d] = range.sums;
+    let words = [range.start, range.end, a, b, c, d, check(key, range)];
     let mut record = [0; RECORD];
     for (bytes, word) in record.as_chunks_mut::<8>().0.iter_mut().zip(words) {
         *bytes = word.to_le_bytes();
@@ -49,19 +50,20 @@ pub(super) fn decode(key: u64, len: u64, bytes: &[u8], mut found: impl FnMut(Ent
 }
 
 fn of_record(key: u64, record: &[u8; RECORD]) -> Option<Entry> {
-    let [start, end, sum, check_sum] = record.as_chunks::<8>().0 else { return None };
-    let [start, end, sum] = [start, end, sum].map(|word| u64::from_le_bytes(*word));
-    let range = CachedRange { start, end, sum };
-    let is_sound = u64::from_le_bytes(*check_sum) == check(key, &range);
+    let words = record.as_chunks::<8>().0.first_chunk()?;
+    let [start, end, a, b, c, d, hashed] = words.map(u64::from_le_bytes);
+    let range = CachedRange { start, end, sums: [a, b, c, d] };
+    let is_sound = hashed == check(key, &range);
     is_sound.then_some(if start < end {
         Entry::Added(range)
     } else {
-        Entry::Damaged(CachedRange { start: end, end: start, sum })
+        Entry::Damaged(CachedRange { start: end, end: start, ..range })
     })
 }
 
 fn check(key: u64, range: &CachedRange) -> u64 {
-    hash::hash(&[key, range.start, range.end, range.sum])
+    let [a, b, c, d] = range.sums;
+    hash::hash(&[key, range.start, range.end, a, b, c, d])
 }
 
 #[cfg(test)]
@@ -71,7 +73,8 @@ mod tests {
     const LEN: u64 = 1 << 20;
 
     fn ranges() -> Vec<CachedRange> {
-        (0..20).map(|k| CachedRange { start: k * 1000, end: k * 1000 + 77, sum: k * k }).collect()
+        let range = |k| CachedRange { start: k * 1000, end: k * 1000 + 77, sums: [k, 0, k * k, 7] };
+        (0..20).map(range).collect()
     }
 
     fn log() -> Vec<u8> {
@@ -138,8 +141,9 @@ mod tests {
             (u64::MAX, 0),
             (u64::MAX - 1, u64::MAX),
         ] {
-            assert_eq!(read(5, &encode(5, &CachedRange { start, end, sum: 1 })), []);
+            assert_eq!(read(5, &encode(5, &CachedRange { start, end, sums: [1; 4] })), []);
         }
-        assert_eq!(read(5, &encode(5, &CachedRange { start: LEN - 1, end: LEN, sum: 1 })).len(), 1);
+        let last = CachedRange { start: LEN - 1, end: LEN, sums: [1; 4] };
+        assert_eq!(read(5, &encode(5, &last)), [last]);
     }
 }

@@ -47,7 +47,7 @@ const BYTES: &str = "gmbytes";
 const LOG: &str = "gmlog";
 
 /// Part of each key. Another format has another number, and reads none of these files.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// Where there is no room, how long until the folder is looked at again.
 const RECHECK: Duration = Duration::from_secs(5);

@@ -44,7 +44,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         12 => reads(),
         2 => (any::<usize>(), 0..8_u32).prop_map(|(at, bit)| Event::Rot { at, bit }),
         1 => (any::<usize>(), 0..8_u32).prop_map(|(at, bit)| Event::RotInLog { at, bit }),
-        1 => (0..80_usize).prop_map(|n| Event::Cut { n }),
+        1 => (0..140_usize).prop_map(|n| Event::Cut { n }),
         1 => Just(Event::Remove),
         2 => (0..N_PROCESSES).prop_map(|process| Event::Begin { process }),
     ];

@@ -20,7 +20,7 @@ use super::{
     BYTES, LOG, RangeCache,
     bound::file,
     log::{self, Entry},
-    ranges::{CELL, CachedRange, RangeMap, cells},
+    ranges::{CELL, CachedRange, PIECE, RangeMap, Sums, split},
 };
 use crate::{hash, sync::lock_std};
 
@@ -156,40 +156,74 @@ impl CachedShard {
         keeps_pages: bool,
     ) -> Option<()> {
         let end = offset + buf.len() as u64;
-        let (mut rest, mut scratch) = (buf, Vec::new());
+        let mut rest = buf;
         for range in ranges {
             let wanted = range.start.max(end - rest.len() as u64)..range.end.min(end);
             let n_wanted = wanted.end.checked_sub(wanted.start)? as usize;
             let (into, behind) = rest.split_at_mut_checked(n_wanted)?;
             rest = behind;
-            if into.len() == range.n_bytes() {
-                self.read_range(file, range, into)?;
-            } else {
-                scratch.resize(range.n_bytes(), 0);
-                self.read_range(file, range, &mut scratch)?;
-                let from = (wanted.start - range.start) as usize;
-                into.copy_from_slice(scratch.get(from..from + n_wanted)?);
-            }
+            self.read_range(file, range, &wanted, into)?;
             if !keeps_pages {
-                let len = NonZeroU64::new(range.end - range.start);
-                let _ = fadvise(file, range.start, len, Advice::DontNeed);
+                let start = wanted.start / PIECE * PIECE;
+                let len = NonZeroU64::new(wanted.end.next_multiple_of(PIECE) - start);
+                let _ = fadvise(file, start, len, Advice::DontNeed);
             }
         }
         rest.is_empty().then_some(())
     }
 
-    /// Reads one range as a whole and checks it. One that is damaged is so for all from now on.
-    fn read_range(&self, file: &File, range: &CachedRange, into: &mut [u8]) -> Option<()> {
-        let read = file.read_exact_at(into, range.start);
-        if read.is_ok() && self.checksum(range.start, into) == range.sum {
-            return Some(());
+    /// Reads these bytes of one range, and checks the pieces that they lie in. A range with a damaged piece
+    /// is damaged for all from now on.
+    fn read_range(
+        &self,
+        file: &File,
+        range: &CachedRange,
+        wanted: &Range<u64>,
+        into: &mut [u8],
+    ) -> Option<()> {
+        let (mut rest, mut scratch) = (into, Vec::new());
+        for (piece, sum) in range.pieces(wanted) {
+            let part = piece.start.max(wanted.start)..piece.end.min(wanted.end);
+            let into = rest.split_off_mut(..(part.end - part.start) as usize)?;
+            let is_sound = if part == piece {
+                self.read_piece(file, &piece, sum, into)
+            } else {
+                scratch.resize((piece.end - piece.start) as usize, 0);
+                let is_sound = self.read_piece(file, &piece, sum, &mut scratch);
+                let from = (part.start - piece.start) as usize;
+                into.copy_from_slice(scratch.get(from..from + into.len())?);
+                is_sound
+            };
+            if !is_sound {
+                self.damaged(range);
+                return None;
+            }
         }
+        rest.is_empty().then_some(())
+    }
+
+    /// Reads a whole piece. Returns whether it is what it was.
+    fn read_piece(&self, file: &File, piece: &Range<u64>, sum: u64, into: &mut [u8]) -> bool {
+        file.read_exact_at(into, piece.start).is_ok() && self.checksum(piece.start, into) == sum
+    }
+
+    fn damaged(&self, range: &CachedRange) {
         lock_std(&self.known).ranges.remove(range);
         if !self.is_log_full() {
             // If it cannot be written, the next process finds out by itself.
             let _ = self.add_to_log(&log::encode_damaged(self.key, range));
         }
-        None
+    }
+
+    /// A range of these bytes, which lie in one cell.
+    fn range(&self, start: u64, bytes: &[u8]) -> CachedRange {
+        let end = start + bytes.len() as u64;
+        let (mut rest, mut sums) = (bytes, Sums::default());
+        for (piece, sum) in split(start..end, PIECE).zip(&mut sums) {
+            let bytes = rest.split_off(..(piece.end - piece.start) as usize);
+            *sum = self.checksum(piece.start, bytes.unwrap_or_default());
+        }
+        CachedRange { start, end, sums }
     }
 
     /// Depends on the place as well: bytes of elsewhere do not fit.
@@ -201,9 +235,10 @@ impl CachedShard {
         let file = options().read(true).write(true).create(true).open(&self.bytes_path)?;
         file.write_all_at(bytes, offset)?;
         let (mut rest, mut ranges, mut records) = (bytes, Vec::new(), Vec::new());
-        for cell in cells(offset..offset + bytes.len() as u64) {
-            let piece = rest.split_off(..(cell.end - cell.start) as usize).ok_or_else(damaged)?;
-            let range = self.join(&file, &cell, piece);
+        for cell in split(offset..offset + bytes.len() as u64, CELL) {
+            let n = (cell.end - cell.start) as usize;
+            let part = rest.split_off(..n).ok_or(ErrorKind::InvalidData)?;
+            let range = self.join(&file, &cell, part);
             records.extend(log::encode(self.key, &range));
             ranges.push(range);
         }
@@ -225,17 +260,15 @@ impl CachedShard {
     /// The range of `bytes` together with those around it in its cell, so that cells which are filled by
     /// many crops come to have one range.
     fn join(&self, file: &File, cell: &Range<u64>, bytes: &[u8]) -> CachedRange {
-        let alone =
-            CachedRange { start: cell.start, end: cell.end, sum: self.checksum(cell.start, bytes) };
         let near = lock_std(&self.known).ranges.touching(cell);
         let is_outside = |near: &CachedRange| near.start < cell.start || near.end > cell.end;
         if !near.iter().any(is_outside) {
-            return alone;
+            return self.range(cell.start, bytes);
         }
         let (mut start, mut joined) = (cell.start, bytes.to_vec());
         for near in near.iter().filter(|near| is_outside(near)) {
-            let mut old = vec![0; near.n_bytes()];
-            if self.read_range(file, near, &mut old).is_none() {
+            let mut old = vec![0; (near.end - near.start) as usize];
+            if self.read_range(file, near, &near.bytes(), &mut old).is_none() {
                 continue;
             }
             let end = start + joined.len() as u64;
@@ -248,8 +281,7 @@ impl CachedShard {
                 start = near.start;
             }
         }
-        let end = start + joined.len() as u64;
-        CachedRange { start, end, sum: self.checksum(start, &joined) }
+        self.range(start, &joined)
     }
 }
 
@@ -260,8 +292,4 @@ fn options() -> OpenOptions {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     options.mode(0o600).custom_flags(flags.bits() as i32);
     options
-}
-
-fn damaged() -> io::Error {
-    ErrorKind::InvalidData.into()
 }
