@@ -43,9 +43,15 @@ run: $(VENV)/.stamp-wheel ## Build and install the wheel, make demo shards, trai
 
 ##@ Check
 
+CARGO_TEST := cargo test --locked --package gristmill-audio --package gristmill-core --package gristmill-fuzz
+
+.PHONY: rust-tests
+rust-tests:
+	$(CARGO_TEST) --no-run
+
 .PHONY: test
 test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## Run every test, the Python ones against the installed wheel
-	cargo test --locked --package gristmill-audio --package gristmill-core --package gristmill-fuzz
+	$(CARGO_TEST)
 	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --benchmark-disable $(ARGS)
 
 .PHONY: lint
