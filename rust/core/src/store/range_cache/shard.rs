@@ -195,7 +195,7 @@ impl CachedShard {
                 is_sound
             };
             if !is_sound {
-                self.damaged(range);
+                self.mark_damaged(range);
                 return None;
             }
         }
@@ -207,7 +207,8 @@ impl CachedShard {
         file.read_exact_at(into, piece.start).is_ok() && self.checksum(piece.start, into) == sum
     }
 
-    fn damaged(&self, range: &CachedRange) {
+    /// Forgets a range, here and in the log.
+    fn mark_damaged(&self, range: &CachedRange) {
         lock_std(&self.known).ranges.remove(range);
         if !self.is_log_full() {
             // If it cannot be written, the next process finds out by itself.
