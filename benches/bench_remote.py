@@ -2,8 +2,9 @@
 
 A server in a process of its own answers each request after 20 ms and sends 200 MB/s in all. The
 recordings are Ogg Vorbis of 10 to 76 s, 43 s in the mean, and a job takes crops of one epoch from
-the opening on; what a peer downloads is new to it. Encoded rows are taken by batches of 16 in steps
-that ask for 70 % of what the store sends, and as fast as they come.
+the opening on; what a peer downloads is new to it. Crops with and without an audio index are also
+taken at 100 MB/s, once they run. Encoded rows are taken by batches of 16 in steps that ask for 70 %
+of what the store sends, and as fast as they come.
 
 LitData and Mosaic Streaming bring PyTorch and are not in the dependency group: `pip install litdata
 mosaicml-streaming` beside the wheel adds them.
@@ -26,15 +27,21 @@ import remote_peers
 from remote_server import RemoteServer
 
 LATENCY, BANDWIDTH = 0.020, 200e6
+SLOW = 100e6
+"""As in `bench_audio_index.py`: at twice of it, crops by an audio index wait for two cores' decoding."""
+WARM_UP = 10
+"""Batches before the measured ones: in them the number of requests grows."""
 DEMAND, STEP_ROWS = 0.7, 16
+WHOLE, INDEXED = "gristmill, whole rows", "gristmill, audio index"
+OF_THE_ROWS = "bytes sent / bytes of the rows"
 
 
 @pytest.fixture
-def store() -> Iterator[Callable[[Path], RemoteServer]]:
+def store() -> Iterator[Callable[..., RemoteServer]]:
     """Starts the server of a folder, for all rounds: what is kept of shards goes by their URLs."""
     with contextlib.ExitStack() as stack:
-        yield lambda folder: stack.enter_context(
-            RemoteServer(folder, latency=LATENCY, bandwidth=BANDWIDTH)
+        yield lambda folder, bandwidth=BANDWIDTH: stack.enter_context(
+            RemoteServer(folder, latency=LATENCY, bandwidth=bandwidth)
         )
 
 
@@ -56,7 +63,7 @@ def test_crops(
             pytest.importorskip("aiohttp")
         if name in remote_peers.WRITE:
             remote_peers.WRITE[name](paths, folder)
-        if name == "gristmill, audio index":
+        if name == INDEXED:
             fresh(remote_peers.check, urls, paths, tmp_path)
 
         def once(_: int) -> dict[str, Any]:
@@ -71,12 +78,42 @@ def test_crops(
                 "first batch, s": got["first"],
                 "rows / s": 1 / got["seconds"],
                 "rows / s after the first batch": 1 / got["running"],
-                "bytes sent / bytes of the rows": (n_bytes - before) / row_bytes,
+                OF_THE_ROWS: (n_bytes - before) / row_bytes,
             }
 
         return once
 
-    turns(prepare, rounds=size(5, 3, 1), than="gristmill, audio index")
+    turns(prepare, rounds=size(5, 3, 1), than=INDEXED)
+
+
+@pytest.mark.parametrize("job", [WHOLE, INDEXED])
+def test_audio_index(
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, job: str
+) -> None:
+    """The crops of `bench_audio_index.py`, from a store that is as slow as the storage there."""
+    n_recordings, longest, n_rows = size((400, 76.0, 6_400), (200, 76.0, 3_200), (130, 11.0, 64))
+    paths = material.vorbis_shards(data / "remote-slow", n_recordings, "32 kHz", longest)
+    row_bytes = sum(path.stat().st_size for path in paths) / n_recordings
+    server = store(paths[0].parent, SLOW)
+    urls = server.urls(paths)
+    n_rows += (1 + WARM_UP) * remote_peers.BATCH
+
+    def prepare(name: str) -> Callable[[int], dict[str, Any]]:
+        if name == INDEXED:
+            fresh(remote_peers.check, urls, paths, tmp_path)
+
+        def once(_: int) -> dict[str, Any]:
+            _, before = server.sent()
+            steps = fresh(remote_peers.measure, name, urls, tmp_path, n_rows)["steps"][WARM_UP:]
+            _, n_bytes = server.sent()
+            seconds = statistics.mean(steps) / remote_peers.BATCH
+            part = (n_bytes - before) / n_rows / row_bytes
+            return {"seconds": seconds, "rows / s": 1 / seconds, OF_THE_ROWS: part}
+
+        return once
+
+    mark = 1 / 5 if job == INDEXED else None
+    turns(prepare, rounds=size(5, 1, 1), than=WHOLE, at_most=mark)
 
 
 STEPS = {"70 % of the bandwidth": DEMAND, "full demand": 0.0}
@@ -106,7 +143,7 @@ def test_steps(
     def once(name: str, _: int) -> dict[str, Any]:
         period = STEP_ROWS * row_bytes / (BANDWIDTH * STEPS[name]) if STEPS[name] else 0.0
         measure = functools.partial(remote_peers.measure, decoded=False, batch_size=STEP_ROWS)
-        name = "gristmill, whole rows"
+        name = WHOLE
         got = fresh(measure, name, urls, tmp_path, STEP_ROWS * n_steps, period)
         steps = got["steps"][len(got["steps"]) // 10 :]  # before, the number of requests grows
         median = statistics.median(steps)
@@ -122,7 +159,7 @@ def test_steps(
 
 
 @pytest.mark.parametrize("job", ["local files", "second epoch from the cache"])
-@pytest.mark.parametrize("peer", ["gristmill, audio index", "gristmill, whole rows"])
+@pytest.mark.parametrize("peer", [INDEXED, WHOLE])
 def test_cache(
     turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, peer: str, job: str
 ) -> None:

@@ -154,8 +154,8 @@ ALIKE_LARGE = StorageStats(1000, 10**9, 36.0)
         ({**RUNS, "pauses": (1, 0.4)}, "look-ahead"),
         ({**RUNS, "pauses": (10, 0.24)}, "look-ahead"),
         ({**RUNS, "batch_size": 8}, "look-ahead"),
-        ({**RUNS, "prefetch_batches": 226}, "shuffle-window"),  # 453 rows ahead
-        ({**RUNS, "prefetch_batches": 227}, "look-ahead"),  # 455
+        ({**RUNS, "prefetch_batches": 56}, "shuffle-window"),  # 449 rows ahead
+        ({**RUNS, "prefetch_batches": 57}, "look-ahead"),  # 457
         ({**RUNS, "decoding": 0.81}, "decode"),
         ({**RUNS, "look_ahead": 0.4, "reading": 0.6, "storage": LATENCY}, "storage-latency"),
         ({"budget": 0.5, "look_ahead": 0.2, "reading": 0.3}, "memory-budget"),
@@ -368,20 +368,20 @@ def test_what_takes_rows_in_runs_is_told() -> None:
         "A shuffle window is the limit: it takes rows in runs of about 455 and then none for "
         "400.0 ms, in which prefetch_batches=4 lets few of the next run be made; the decode "
         "threads idle 70% of the time. Leave the window out and shuffle here: "
-        "shuffle=gm.Shuffle(seed). Or try prefetch_batches=228, with the memory_budget for it."
+        "shuffle=gm.Shuffle(seed). Or try prefetch_batches=57, with the memory_budget for it."
     )
     assert found.advice[0].option == "shuffle"
-    assert to(found, "prefetch_batches") == 228
+    assert to(found, "prefetch_batches") == 57
     assert found.figures["run_rows"] == 455
     assert found.figures["pause_seconds"] == pytest.approx(0.4)
     batches = decide(stats(**{**RUNS, "elements": 704}))
-    assert to(batches, "prefetch_batches") == 32
+    assert to(batches, "prefetch_batches") == 8
     assert to(batches, "batch_size") == 64
     assert batches.text == (
         "The look-ahead is the limit: what joins batches or shuffles behind this iterator takes "
         "rows in runs of about 64 and then none for 400.0 ms, in which prefetch_batches=4 lets few "
         "of the next run be made; the decode threads idle 70% of the time. Try "
-        "prefetch_batches=32, or batch_size here."
+        "prefetch_batches=8, or batch_size here."
     )
 
 

@@ -277,7 +277,7 @@ def windows(folder: Path) -> list[Measured]:
     rows, batch_size, step_s = 320, 16, 0.07
     n_batches = 2 * rows // batch_size
 
-    def run(*, window: bool, shuffle: gm.Shuffle | None = None, ahead: int = 16) -> Measured:
+    def run(*, window: bool, shuffle: gm.Shuffle | None = None, ahead: int = 2) -> Measured:
         read = gm.ReadOptions(num_threads=1, num_requests=1, prefetch_batches=ahead)
         job = {**audio(), "shuffle": shuffle}
         dataset: Any = Watched(f"{folder}/wav-*.arrow", epochs=None, read=read, **job)
@@ -299,7 +299,7 @@ def windows(folder: Path) -> list[Measured]:
     before = run(window=True)
     here = before["alone"]["advice"][0]["option"] == "shuffle"
     after = run(window=not here, shuffle=gm.Shuffle(1) if here else None)
-    return [before, after, run(window=True, ahead=advised(before, "prefetch_batches", 16, "alone"))]
+    return [before, after, run(window=True, ahead=advised(before, "prefetch_batches", 2, "alone"))]
 
 
 class VerdictFile(logging.Handler):

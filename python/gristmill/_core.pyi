@@ -39,6 +39,9 @@ def usable_cpus() -> int:
 def default_requests(num_threads: int) -> int:
     """Requests to the storage at a time, by the number of threads that decode."""
 
+def single_rows_of_a_batch(num_threads: int) -> int:
+    """Single rows that count as one of `prefetch_batches`."""
+
 def max_open_rows(prefetch_batches: int, num_threads: int) -> int:
     """Single rows that may be under way or waiting."""
 

@@ -197,7 +197,8 @@ class ReadOptions:
         memory_budget: Bytes in flight at most: encoded rows, batches and cached columns.
             An int, or a string such as `"512MB"` or `"2GiB"`. A batch counts until its arrays are
             gone, so holding on to batches leaves less for readahead.
-        prefetch_batches: Batches that may be under way or waiting, at least 1.
+        prefetch_batches: Batches that may be under way or waiting, at least 1. Of single rows, each
+            stands for as many as there are threads, 8 at least.
         num_requests: Requests to the storage at a time, 1 to 256; `None` begins with two for each
             thread that decodes, at least 8 and at most 32, or with 32 where shards are behind
             URLs, and takes up to 128 where rows are waited for and more requests bring more bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from gristmill import _core
 from gristmill.metrics.measures import WINDOW_ROWS, decoders_taken, figures_of
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.text import seconds_text
@@ -18,7 +19,7 @@ def in_bursts(stats: Stats, burst: int, look_ahead_share: float) -> Verdict:
     """
     settings = stats.settings
     n, pause = settings.prefetch_batches, stats.pauses.seconds / stats.pauses.count
-    to = math.ceil(burst / max(settings.num_threads, 1))
+    to = math.ceil(burst / _core.single_rows_of_a_batch(settings.num_threads))
     runs = (
         f"takes rows in runs of about {burst:,} and then none for {seconds_text(pause)}, in "
         f"which prefetch_batches={n} lets few of the next run be made; the decode threads idle "

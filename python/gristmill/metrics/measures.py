@@ -204,7 +204,7 @@ def burst_rows(stats: Stats) -> int | None:
 def max_open_rows(stats: Stats) -> int:
     """Single rows that may be under way or waiting."""
     settings = stats.settings
-    return _core.max_open_rows(settings.prefetch_batches, max(settings.num_threads, 1))
+    return _core.max_open_rows(settings.prefetch_batches, settings.num_threads)
 
 
 def request_seconds(shard: ShardStats) -> float:

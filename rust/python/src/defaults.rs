@@ -15,6 +15,12 @@ pub(crate) fn default_requests(num_threads: usize) -> usize {
     engine::default_requests(num_threads)
 }
 
+/// Single rows that count as one of `prefetch_batches`.
+#[pyfunction]
+pub(crate) fn single_rows_of_a_batch(num_threads: usize) -> usize {
+    engine::single_rows_of_a_batch(num_threads)
+}
+
 /// Single rows that may be under way or waiting.
 #[pyfunction]
 pub(crate) fn max_open_rows(prefetch_batches: usize, num_threads: usize) -> usize {

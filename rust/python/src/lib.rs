@@ -39,7 +39,7 @@ mod _core {
     #[pymodule_export]
     use super::convert::ColumnSpec;
     #[pymodule_export]
-    use super::defaults::{default_requests, max_open_rows, usable_cpus};
+    use super::defaults::{default_requests, max_open_rows, single_rows_of_a_batch, usable_cpus};
     #[pymodule_export]
     use super::measured::MeasuredFile;
     #[pymodule_export]

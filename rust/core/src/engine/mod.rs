@@ -62,7 +62,7 @@ pub use drive::pass_rows;
 pub use element_spec::element_spec;
 pub use options::{
     AudioRequest, EventOptions, MixtureOptions, OnError, Options, Pick, Remainder, SourceOptions,
-    default_requests, max_open_rows,
+    default_requests, max_open_rows, single_rows_of_a_batch,
 };
 pub use part_counts::Progress;
 pub use queue::Next;

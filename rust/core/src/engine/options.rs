@@ -201,9 +201,18 @@ pub fn default_requests(n_threads: usize) -> usize {
 /// starve a run until more were tried.
 const REMOTE_REQUESTS: usize = 32;
 
-/// The prefetch depth of single rows. They are small, so keeping threads busy takes more of them.
+/// Single rows that count as one of `prefetch_batches`: one for each thread, and at least 8.
+///
+/// Grain's shuffle window takes some hundred rows in a run and then none for a while. On two cores,
+/// by four batches of two rows its pipeline takes 1.15 times as long as by four of eight
+/// (`docs/benchmarks.md`).
+pub fn single_rows_of_a_batch(n_threads: usize) -> usize {
+    n_threads.max(8)
+}
+
+/// The prefetch depth of single rows.
 pub fn max_open_rows(prefetch_batches: usize, n_threads: usize) -> usize {
-    prefetch_batches.saturating_mul(n_threads).saturating_add(1)
+    prefetch_batches.saturating_mul(single_rows_of_a_batch(n_threads)).saturating_add(1)
 }
 
 /// The limit of one column of an element, in bytes, is at least this: a smaller budget only slows
