@@ -28,7 +28,7 @@ from remote_server import RemoteServer
 
 LATENCY, BANDWIDTH = 0.020, 200e6
 SLOW = 100e6
-"""As in `bench_audio_index.py`: at twice of it, crops by an audio index wait for two cores' decoding."""
+"""As in `bench_audio_index.py`: at twice of it, two cores decode no more crops of its kind."""
 WARM_UP = 10
 """Batches before the measured ones: in them the number of requests grows."""
 DEMAND, STEP_ROWS = 0.7, 16
