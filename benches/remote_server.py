@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 PIECE = 128 << 10
 """Bytes that are sent at a time: answers share the bandwidth as packets would."""
+RANGE = re.compile(r"\r\nrange: *bytes=(\d+)-(\d*)", re.IGNORECASE)
 
 
 class RemoteServer:
@@ -70,18 +71,20 @@ class Serving:
         self.folder, self.latency, self.bandwidth = folder, latency, bandwidth
         self.n_requests = self.n_bytes = 0
         self._free_at = 0.0
-        self._files: dict[Path, tuple[mmap.mmap, float]] = {}
+        self._files: dict[str, tuple[mmap.mmap, str]] = {}
 
-    def file(self, target: str) -> tuple[mmap.mmap, float] | None:
-        """The bytes at `/bucket/key`, and when they were written."""
-        path = self.folder.joinpath(*unquote(urlsplit(target).path).split("/")[2:])
-        if path not in self._files:
+    def file(self, target: str) -> tuple[mmap.mmap, str] | None:
+        """The bytes at `/bucket/key`, and what headers say of all its ranges."""
+        if target not in self._files:
+            path = self.folder.joinpath(*unquote(urlsplit(target).path).split("/")[2:])
             if not path.is_file():
                 return None
             with path.open("rb") as f:
                 mapped = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
-            self._files[path] = mapped, path.stat().st_mtime
-        return self._files[path]
+            written = path.stat().st_mtime
+            modified = f'ETag: "{written}"\r\nLast-Modified: {formatdate(written, usegmt=True)}'
+            self._files[target] = mapped, f"Accept-Ranges: bytes\r\n{modified}\r\n\r\n"
+        return self._files[target]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
@@ -99,21 +102,18 @@ class Serving:
         if found is None:
             writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
             return
-        data, written = found
+        data, of_all = found
         first, end, status = 0, len(data), 200
-        if part := re.search(r"\r\nrange: *bytes=(\d+)-(\d*)", asked, re.IGNORECASE):
+        if part := RANGE.search(asked):
             first, status = int(part[1]), 206
             end = min(int(part[2]) + 1, end) if part[2] else end
-        head = [
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
-            f"Content-Length: {end - first}",
-            "Accept-Ranges: bytes",
-            f"Content-Range: bytes {first}-{end - 1}/{len(data)}",
-            f'ETag: "{written}"',
-            f"Last-Modified: {formatdate(written, usegmt=True)}",
-        ]
-        writer.write("\r\n".join([*head, "", ""]).encode())
+        head = (
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+            f"Content-Length: {end - first}\r\n"
+            f"Content-Range: bytes {first}-{end - 1}/{len(data)}\r\n{of_all}"
+        ).encode()
         if method == "HEAD":
+            writer.write(head)
             return
         for start in range(first, end, PIECE):
             piece = data[start : min(start + PIECE, end)]
@@ -121,7 +121,8 @@ class Serving:
             self._free_at = max(now, self._free_at) + len(piece) / self.bandwidth
             if self._free_at > now + 0.002:  # a shorter sleep takes longer than it says
                 await asyncio.sleep(self._free_at - now)
-            writer.write(piece)
+            # Headers go with the first bytes, as servers send them.
+            writer.write(head + piece if start == first else piece)
             await writer.drain()
             self.n_bytes += len(piece)
 

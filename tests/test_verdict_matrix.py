@@ -53,7 +53,7 @@ def show(name: str, before: Any, after: Any) -> None:
     )
 
 
-# Cases that waiting makes, and how much faster the advice must be at least. What is asked is far
+# Cases by their names, and how much faster the advice must be at least. What is asked is far
 # below what the limits allow: the fault is many times slower than the rest.
 SPEEDS = {
     "storage-bandwidth": 2.0,
@@ -74,7 +74,10 @@ def test_a_limit_is_named_and_its_advice_helps(measured: dict[str, Any], name: s
     before, after = measured[name]
     show(name, before, after)
     assert before["verdict"]["case"] == name, before["verdict"]["text"] + "\n" + before["str"]
-    assert after["rows_per_second"] > SPEEDS[name] * before["rows_per_second"]
+    if name in SLOW:
+        assert after["rows_per_second"] > SPEEDS[name] * before["rows_per_second"]
+    else:  # the machine's other work counts less by the clock of the CPU
+        assert after["cpu_seconds_per_row"] * SPEEDS[name] < before["cpu_seconds_per_row"]
 
 
 def test_a_shard_with_half_its_rows_bad(measured: dict[str, Any]) -> None:

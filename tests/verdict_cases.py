@@ -45,6 +45,7 @@ def measure(
     Where the loop is `cpu_bound`, the while is CPU time of its thread.
     """
     read = gm.ReadOptions(**options.pop("read", {}))
+    cpu = cpu_seconds()
     iterator = iter(gm.ArrowIterDataset(paths, epochs=None, read=read, **options))
     element = next(iterator)
     clock = time.thread_time if cpu_bound else time.monotonic
@@ -57,7 +58,9 @@ def measure(
     del element
     stats = iterator.stats()
     iterator.close()
-    return told(stats, clock() - began if cpu_bound else None, at_work=at_work)
+    loop_cpu_s = clock() - began if cpu_bound else None
+    cpu_of_row = (cpu_seconds() - cpu) / stats.rows
+    return {**told(stats, loop_cpu_s, at_work=at_work), "cpu_seconds_per_row": cpu_of_row}
 
 
 def told(stats: gm.Stats, loop_cpu_s: float | None = None, *, at_work: bool = False) -> Measured:
@@ -358,11 +361,7 @@ def oversubscribed(folder: Path) -> list[Measured]:
     lines = sorted(logged(folder), key=is_oversubscribed)
     before = {"verdict": lines[-1], "rows_per_second": speed, "cpu_seconds_per_row": cost}
 
-    # The advice: no workers.
-    cpu = cpu_seconds()
-    after = measure(path, read=read, **job)
-    after["cpu_seconds_per_row"] = (cpu_seconds() - cpu) / after["stats"]["rows"]
-    return [before, after]
+    return [before, measure(path, read=read, **job)]  # the advice: no workers
 
 
 def logged(folder: Path) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 mod cases;
 
-use cases::{Job, RATES, RECORDINGS};
+use cases::{Job, RATES, RECORDINGS, symphonia::Peer};
 use divan::{Bencher, counter::ItemsCount};
 
 fn main() {
@@ -22,6 +22,25 @@ fn whole(bencher: Bencher<'_, '_>, name: &str) {
 #[divan::bench(args = RECORDINGS)]
 fn crop(bencher: Bencher<'_, '_>, name: &str) {
     run(bencher, Job::crop(name));
+}
+
+/// What Symphonia takes for the same: `whole` and `crop` of these recordings.
+const OF_SYMPHONIA: [&str; 2] = ["vorbis-mono", "vorbis-stereo"];
+
+#[divan::bench(args = OF_SYMPHONIA)]
+fn whole_by_symphonia(bencher: Bencher<'_, '_>, name: &str) {
+    run_peer(bencher, Job::whole(name));
+}
+
+#[divan::bench(args = OF_SYMPHONIA)]
+fn crop_by_symphonia(bencher: Bencher<'_, '_>, name: &str) {
+    run_peer(bencher, Job::crop(name));
+}
+
+fn run_peer(bencher: Bencher<'_, '_>, mut job: Job) {
+    let samples = ItemsCount::new(job.n_samples());
+    let mut peer = Peer::of(&mut job);
+    bencher.counter(samples).bench_local(|| peer.run());
 }
 
 #[divan::bench(args = RATES.map(|of| of.0))]

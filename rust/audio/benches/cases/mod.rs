@@ -5,7 +5,9 @@
 //! can be compared between machines and over the years.
 
 // The lints let test functions unwrap; benches are such. Each bench uses its part.
-#![allow(clippy::expect_used, clippy::unwrap_used, dead_code)]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, dead_code)]
+
+pub(crate) mod symphonia;
 
 use std::{fs, path::Path};
 
