@@ -1,4 +1,4 @@
-//! The peer of our decoder of Ogg Vorbis: Symphonia 0.6, of which both instructions and seeking are its own.
+//! The peer of our Vorbis decoder: Symphonia 0.6, which finds pages and seeks by itself.
 
 use std::{io::Cursor, ops::Range};
 
@@ -7,7 +7,7 @@ use symphonia::{
         audio::{Audio, GenericAudioBufferRef},
         codecs::audio::{AudioDecoder, AudioDecoderOptions},
         formats::{FormatOptions, FormatReader, SeekMode, SeekTo},
-        io::MediaSourceStream,
+        io::{MediaSourceStream, MediaSourceStreamOptions},
         units::Timestamp,
     },
     default::{codecs::VorbisDecoder, formats::OggReader},
@@ -15,7 +15,7 @@ use symphonia::{
 
 use super::Job;
 
-/// One decoding of what a [`Job`] decodes, ready to be done again and again.
+/// The decoding of a [`Job`] by it, ready to be done again and again.
 pub(crate) struct Peer {
     bytes: Vec<u8>,
     /// Kept, as our setups are.
@@ -71,6 +71,7 @@ impl Peer {
 }
 
 fn open(bytes: &[u8]) -> OggReader<'static> {
-    let stream = MediaSourceStream::new(Box::new(Cursor::new(bytes.to_vec())), Default::default());
+    let source = Box::new(Cursor::new(bytes.to_vec()));
+    let stream = MediaSourceStream::new(source, MediaSourceStreamOptions::default());
     OggReader::try_new(stream, FormatOptions::default()).unwrap()
 }
