@@ -203,9 +203,8 @@ const REMOTE_REQUESTS: usize = 32;
 
 /// Single rows that count as one of `prefetch_batches`: one for each thread, and at least 8.
 ///
-/// Grain's shuffle window takes some hundred rows in a run and then none for a while. On two cores,
-/// by four batches of two rows its pipeline takes 1.15 times as long as by four of eight
-/// (`docs/benchmarks.md`).
+/// Grain's shuffle window takes some hundred rows in a run and then none for a while. On two cores its
+/// pipeline takes 1.15 times as long with two rows for each of four batches (`docs/benchmarks.md`).
 pub fn single_rows_of_a_batch(n_threads: usize) -> usize {
     n_threads.max(8)
 }
