@@ -3,7 +3,7 @@
 A server in a process of its own answers each request after 20 ms and sends 200 MB/s in all. The
 recordings are Ogg Vorbis of 10 to 76 s, 43 s in the mean, and a job takes crops of one epoch from
 the opening on; what a peer downloads is new to it. Crops with and without an audio index are also
-taken at 50 MB/s, once they run, and beside them over slow storage of that speed. Encoded rows are
+taken at 50 and 100 MB/s, once they run, and over slow storage of the same speed. Encoded rows are
 taken by batches of 16 in steps that ask for 70 % of what the store sends, and as fast as they come.
 
 LitData and Mosaic Streaming bring PyTorch and are not in the dependency group: `pip install litdata
@@ -29,13 +29,16 @@ from remote_server import RemoteServer
 from slow_storage import SlowStorage, why_not
 
 LATENCY, BANDWIDTH = 0.020, 200e6
-SLOW = 50e6
-"""At 100 MB/s crops by an audio index wait for two cores: for the server on them, too."""
+SLOW = {"50 MB/s": 50e6, "100 MB/s": 100e6}
+IS_THE_LIMIT = "50 MB/s"
+"""Crops by an audio index wait for the store here: the mark is for this. At 100 MB/s they wait for
+two cores, which the server needs too."""
 WARM_UP = 10
 """Batches before the measured ones: in them the number of requests grows."""
 DEMAND, STEP_ROWS = 0.7, 16
 WHOLE, INDEXED = "gristmill, whole rows", "gristmill, audio index"
 OF_THE_ROWS = "bytes sent / bytes of the rows"
+OF_THE_BANDWIDTH = "of the bandwidth"
 
 
 @pytest.fixture
@@ -93,14 +96,15 @@ MOUNTED = "gristmill, audio index, slow storage"
 
 @pytest.mark.skipif(why_not() is not None, reason=f"no FUSE here: {why_not()}")
 @pytest.mark.parametrize("job", [MOUNTED, INDEXED, WHOLE])
+@pytest.mark.parametrize("peer", SLOW)
 def test_audio_index(
-    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, job: str
+    turns: Any, fresh: Any, size: Any, data: Path, tmp_path: Path, store: Any, peer: str, job: str
 ) -> None:
     """Crops by an audio index from a store, and from a file system that is as slow."""
     n_recordings, longest, n_rows = size((400, 76.0, 6_400), (200, 76.0, 3_200), (130, 11.0, 64))
     paths = material.vorbis_shards(data / "remote-slow", n_recordings, "32 kHz", longest)
     row_bytes = sum(path.stat().st_size for path in paths) / n_recordings
-    server = store(paths[0].parent, SLOW)
+    server = store(paths[0].parent, SLOW[peer])
     n_rows += (1 + WARM_UP) * remote_peers.BATCH
 
     def read(name: str) -> list[float]:
@@ -108,7 +112,7 @@ def test_audio_index(
         if name != MOUNTED:
             return fresh(measure, name, server.urls(paths), tmp_path)["steps"]
         slow = SlowStorage(
-            paths[0].parent, latency=LATENCY, bandwidth=SLOW, direct=True, at=tmp_path / "on"
+            paths[0].parent, latency=LATENCY, bandwidth=SLOW[peer], direct=True, at=tmp_path / "on"
         )
         with slow as mount:
             here = [str(mount / path.name) for path in paths]
@@ -126,19 +130,21 @@ def test_audio_index(
             _, n_bytes = server.sent()
             found = {"seconds": seconds, "rows / s": 1 / seconds}
             if name != MOUNTED:
-                found[OF_THE_ROWS] = (n_bytes - before) / n_rows / row_bytes
+                of_a_row = (n_bytes - before) / n_rows
+                found[OF_THE_ROWS] = of_a_row / row_bytes
+                found[OF_THE_BANDWIDTH] = of_a_row / seconds / SLOW[peer]
             return found
 
         return once
 
-    mark = 1.05 if job == INDEXED else None
+    mark = 1.05 if job == INDEXED and peer == IS_THE_LIMIT else None
     turns(prepare, rounds=size(5, 1, 1), than=MOUNTED, at_most=mark)
 
 
 STEPS = {"70 % of the bandwidth": DEMAND, "full demand": 0.0}
 LIMITS = {
     "70 % of the bandwidth": {"p99 step / median": {"at_most": 1.15}},
-    "full demand": {"of the bandwidth": {"at_least": 0.9}},
+    "full demand": {OF_THE_BANDWIDTH: {"at_least": 0.9}},
 }
 
 
@@ -170,7 +176,7 @@ def test_steps(
             "seconds": median / STEP_ROWS,
             "p99 step / median": float(np.quantile(steps, 0.99)) / median,
             "longest step / median": max(steps) / median,
-            "of the bandwidth": STEP_ROWS * row_bytes / statistics.mean(steps) / BANDWIDTH,
+            OF_THE_BANDWIDTH: STEP_ROWS * row_bytes / statistics.mean(steps) / BANDWIDTH,
             "first batch, ms": 1e3 * got["first"],
         }
 

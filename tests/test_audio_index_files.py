@@ -32,8 +32,8 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-def crops(shard: Path, own: Path | None) -> Run:
-    return run(shard, AUDIO, own, shuffle=gm.Shuffle(3), epochs=2)
+def crops(shard: Path, own: Path | None, epochs: int = 2) -> Run:
+    return run(shard, AUDIO, own, shuffle=gm.Shuffle(3), epochs=epochs)
 
 
 def file_of(own: Path) -> Path:
@@ -42,11 +42,13 @@ def file_of(own: Path) -> Path:
 
 
 def test_it_is_small_and_learned_in_one_epoch(shard: Path, own: Path) -> None:
-    plain = crops(shard, None)
-    first, second = crops(shard, own), crops(shard, own)
+    epochs = 20  # more than are read ahead
+    plain = crops(shard, None, epochs)
+    first, second = crops(shard, own, epochs), crops(shard, own, epochs)
     first.assert_same(plain)
     second.assert_same(plain)
     assert second.n_bytes < first.n_bytes < plain.n_bytes
+    assert crops(shard, own, 1).n_bytes < 0.5 * crops(shard, None, 1).n_bytes
     n_bytes = sum(len(long(name)) for name in NAMES)
     assert file_of(own).stat().st_size < n_bytes / 100
 

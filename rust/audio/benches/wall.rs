@@ -10,8 +10,16 @@ fn main() {
 }
 
 fn run(bencher: Bencher<'_, '_>, mut job: Job) {
-    let samples = ItemsCount::new(job.n_samples());
-    bencher.counter(samples).bench_local(|| job.run());
+    time(bencher, job.n_samples(), || job.run());
+}
+
+fn run_peer(bencher: Bencher<'_, '_>, mut job: Job) {
+    let mut peer = Peer::of(&mut job);
+    time(bencher, job.n_samples(), || peer.run());
+}
+
+fn time<T>(bencher: Bencher<'_, '_>, n_samples: usize, job: impl FnMut() -> T) {
+    bencher.counter(ItemsCount::new(n_samples)).bench_local(job);
 }
 
 #[divan::bench(args = RECORDINGS)]
@@ -35,12 +43,6 @@ fn whole_by_symphonia(bencher: Bencher<'_, '_>, name: &str) {
 #[divan::bench(args = OF_SYMPHONIA)]
 fn crop_by_symphonia(bencher: Bencher<'_, '_>, name: &str) {
     run_peer(bencher, Job::crop(name));
-}
-
-fn run_peer(bencher: Bencher<'_, '_>, mut job: Job) {
-    let samples = ItemsCount::new(job.n_samples());
-    let mut peer = Peer::of(&mut job);
-    bencher.counter(samples).bench_local(|| peer.run());
 }
 
 #[divan::bench(args = RATES.map(|of| of.0))]
