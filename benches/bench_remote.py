@@ -32,7 +32,7 @@ LATENCY, BANDWIDTH = 0.020, 200e6
 SLOW = {"50 MB/s": 50e6, "100 MB/s": 100e6}
 IS_THE_LIMIT = "50 MB/s"
 """Crops by an audio index wait for the store here: the mark is for this. At 100 MB/s they wait for
-two cores, which the server needs too."""
+two cores, of which receiving over HTTP takes more than reading from a mount."""
 WARM_UP = 10
 """Batches before the measured ones: in them the number of requests grows."""
 DEMAND, STEP_ROWS = 0.7, 16

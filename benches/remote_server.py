@@ -88,7 +88,9 @@ class Serving:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        # It is cancelled at the end: Python 3.11 would print that for each connection.
+        ends = ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError
+        with contextlib.suppress(*ends):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 self.n_requests += 1
