@@ -102,7 +102,7 @@ def test_a_window_that_grain_shuffles(measured: dict[str, Any]) -> None:
     assert before["alone"]["case"] == "shuffle-window", before["str"]
     figures = before["alone"]["figures"]
     assert figures["run_rows"] == 320
-    assert figures["pause_seconds"] > 0.5  # 19 or 20 steps of 70 ms
+    assert figures["pause_seconds"] > 0.5  # 19 or 20 steps of 100 ms
     for advised in (after, ahead):
         assert advised["verdict"]["case"] != "shuffle-window", advised["str"]
         assert advised["rows_per_second"] > 1.2 * before["rows_per_second"]
