@@ -33,7 +33,8 @@ def own(tmp_path: Path) -> Path:
 
 
 def crops(shard: Path, own: Path | None, epochs: int = 2) -> Run:
-    return run(shard, AUDIO, own, shuffle=gm.Shuffle(3), epochs=epochs)
+    read = {"num_threads": 2}  # more of them read further ahead
+    return run(shard, AUDIO, own, shuffle=gm.Shuffle(3), epochs=epochs, read=read)
 
 
 def file_of(own: Path) -> Path:
