@@ -31,7 +31,13 @@ mod table;
 mod widen;
 mod widened_size;
 
-use std::{borrow::Cow, collections::BTreeMap, ops::Range, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    ops::Range,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use arrow_schema::SchemaRef;
 
@@ -58,6 +64,7 @@ use crate::{
     Error, Result, hash,
     metrics::{ShardReads, ShardRows},
     store::{RangeReader, Store, WindowReader, base_name},
+    sync::lock_std,
 };
 
 /// One shard, opened by its metadata.
@@ -70,6 +77,8 @@ pub struct Shard {
     contents: Box<dyn FormatReader>,
     index_dir: IndexDir,
     has_sidecar: bool,
+    /// Held while the sidecar is written again.
+    saving: Mutex<()>,
     /// What it has in common with the other shards; `None` for a shard alone.
     joint: Option<Arc<Joint>>,
     /// Whether its columns are others than those that all shards have.
@@ -100,8 +109,8 @@ impl Shard {
         };
         let key = hash::fnv1a(base_name(reader.path()).as_encoded_bytes());
         let index_dir = index_dir.clone();
-        let (joint, is_other, new_ids) = (None, false, NewIds::new());
-        Ok(Self { reader, key, contents, index_dir, has_sidecar, joint, is_other, new_ids })
+        let (joint, is_other, new_ids, saving) = (None, false, NewIds::new(), Mutex::default());
+        Ok(Self { reader, key, contents, index_dir, has_sidecar, saving, joint, is_other, new_ids })
     }
 
     /// Presents the shard from now on as one of several, with the columns that all of them have.
@@ -143,10 +152,20 @@ impl Shard {
     /// As [`Shard::load_table`].
     pub fn complete_sidecar(&self) -> Result<()> {
         self.contents.complete(&self.reader).map_err(|e| e.in_shard(self.name()))?;
-        if self.has_sidecar && self.contents.take_news() {
+        self.save_news();
+        Ok(())
+    }
+
+    /// Writes the sidecar again, if enough was found out since.
+    fn save_news(&self) {
+        if !self.has_sidecar {
+            return;
+        }
+        // One thread at a time: otherwise what was found first might be written last.
+        let _saving = lock_std(&self.saving);
+        if self.contents.take_news() {
             sidecar::save(&self.reader, &self.index_dir, self.contents.as_ref());
         }
-        Ok(())
     }
 
     /// The path as it was given, for messages.
@@ -382,9 +401,7 @@ impl Shard {
             };
             ClassIds::of(&schema, &self.new_ids).apply(table)
         });
-        if self.has_sidecar && self.contents.take_news() {
-            sidecar::save(&self.reader, &self.index_dir, self.contents.as_ref());
-        }
+        self.save_news();
         table.map_err(|e| e.in_shard(self.name()))
     }
 
