@@ -142,3 +142,32 @@ def test_the_record_batches_of_a_window_are_asked_for_side_by_side(tmp_path: Pat
     assert len(begun) >= 6
     # One after the other they would be a round trip apart.
     assert begun[5] < begun[0] + latency
+
+
+def test_in_file_order_the_next_record_batch_is_loaded_beside_this_one(tmp_path: Path) -> None:
+    folder, n_rows, row_bytes, batch_size = tmp_path / "shards", 512, 8 << 10, 64
+    folder.mkdir()
+    values = np.zeros(4 * n_rows * row_bytes // 4, np.int32)
+    offsets = np.arange(4 * n_rows + 1, dtype=np.int32) * (row_bytes // 4)
+    table = pa.table({"tokens": pa.ListArray.from_arrays(offsets, values)})
+    path = folder / "tokens.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=n_rows)
+    slow = SlowStorage(folder, latency=0.001)
+    with slow as mount:
+        read = gm.ReadOptions(num_threads=2, prefetch_batches=2)
+        it = iter(gm.ArrowIterDataset(mount / path.name, batch_size=batch_size, read=read))
+        next(it)
+        slow.send(hold=True)
+        # All of the first record batch, which is there. Readers then want the second.
+        for _ in range(n_rows // batch_size - 1):
+            next(it)
+        # Neither headers nor what the kernel reads ahead of the second by itself.
+        third = 2 * n_rows * row_bytes
+        inside = range(third + (1 << 20), third + (2 << 20))
+        until = time.monotonic() + 30
+        while not any(offset in inside for *_, offset, _ in slow.send(trace=True)):
+            assert time.monotonic() < until, "the third record batch waits for the second"
+            time.sleep(0.01)
+        slow.send(hold=False)
+        assert sum(len(batch["tokens"]) for batch in it) == 3 * n_rows

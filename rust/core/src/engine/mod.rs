@@ -26,6 +26,7 @@ mod durations;
 mod element_spec;
 mod index_room;
 mod joined_columns;
+mod load_ahead;
 mod load_cache;
 mod options;
 mod part_counts;

@@ -18,7 +18,7 @@ use super::{
     load_cache::Lookup,
     options::Remainder,
     pool::Work,
-    queue::{CompleteBatch, Grant, Limits, Queue},
+    queue::{CompleteBatch, Grant, Limits, Queue, WaitFor},
     resume::Start,
     row_loop::RowLoop,
     row_reader::RowReader,
@@ -344,7 +344,11 @@ impl Readers {
             let parked = ReadTask::Batch(batch);
             match self.context.update(|queue| queue.park(first, parked, wait)) {
                 Some((ReadTask::Batch(back), granted)) => (batch, permit) = (back, granted),
-                Some((ReadTask::Row(_), _)) | None => return,
+                Some((ReadTask::Row(_), _)) => return,
+                None if matches!(wait, WaitFor::Load { .. }) => {
+                    return self.reader.load_ahead(dataset, first);
+                }
+                None => return,
             }
         }
         let reserved = batch.reserved.take();
