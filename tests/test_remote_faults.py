@@ -92,6 +92,31 @@ def test_requests_that_a_store_has_too_many_of_are_counted(
     assert stats.storage.requests == server.n - 1
 
 
+def test_an_outage_is_told_from_slow_columns(server: RangeServer) -> None:
+    read = gm.ReadOptions(retries=100, index_dir=None, num_threads=2, num_requests=2)
+    columns = ["audio", "label"]
+    it = iter(
+        gm.ArrowIterDataset(
+            f"{server.url}/x.arrow", audio=None, columns=columns, read=read, epochs=None
+        )
+    )
+    next(it)
+    server.always = lambda path: Fault(status=500)
+    over = threading.Timer(3.0, setattr, (server, "always", lambda path: None))
+    over.start()
+    for _ in range(5 * ROWS):
+        next(it)
+    over.join()
+    verdict, stats = it.verdict(), it.stats()
+    it.close()
+    assert verdict.case is gm.Case.FAILING_STORAGE, f"{verdict}\n{stats}"
+    assert " requests to x.arrow, and waited " in verdict.text
+    assert stats.storage.retries == stats.shards[0].retries > 2
+    assert stats.reader_waits.retries_seconds > 2.0
+    assert stats.stages.plan.busy_seconds < stats.reader_waits.retries_seconds
+    assert "retries: " in str(stats)
+
+
 def test_a_storm_of_refusals_passes(server: RangeServer) -> None:
     refused: Counter[str | None] = Counter()
 

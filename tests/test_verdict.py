@@ -12,95 +12,8 @@ import pytest
 import gristmill as gm
 from gristmill.metrics import decide
 from gristmill.metrics.measures import MOST_READERS
-from gristmill.metrics.stats import (
-    PauseStats,
-    ReaderWaitStats,
-    Settings,
-    ShardStats,
-    Stages,
-    StageStats,
-    StorageStats,
-    ThreadStats,
-)
-
-
-def stats(
-    *,
-    elements: int = 100,
-    loop: float = 10.0,
-    waiting: float = 0.5,
-    deliver: float = 0.01,
-    decoding: float = 0.3,
-    decoded: int = 800,
-    resampling: float = 0.0,
-    assembling: float = 0.0,
-    queued: float = 0.0,
-    elsewhere: float = 0.0,
-    look_ahead: float = 0.0,
-    budget: float = 0.0,
-    reading: float = 0.0,
-    planning: float = 0.0,
-    storage: StorageStats | None = None,
-    pauses: tuple[int, float] = (0, 0.0),
-    shards: tuple[ShardStats, ...] = (),
-    **settings: Any,
-) -> gm.Stats:
-    """Figures of 10 s on 2 decode threads and 4 readers; parts are shares of whole time, 0 to 1."""
-    defaults: dict[str, Any] = {
-        "num_threads": 2,
-        "num_requests": 4,
-        "prefetch_batches": 4,
-        "memory_budget_bytes": 2**31,
-        "batch_size": 8,
-        "resampler": "hq",
-        "columns": ("audio", "label", "name"),
-        "object_columns": ("name",),
-        "machine_cpus": 16,
-        "usable_cpus": 16,
-    }
-    decoders, readers = 2 * loop, 4 * loop
-    requests = 1000
-    return gm.Stats(
-        elapsed_seconds=loop + 1,
-        opening_seconds=0.1,
-        first_element_seconds=1.0,
-        elements=elements,
-        rows=8 * elements,
-        stages=Stages(
-            plan=StageStats(count=800, busy_seconds=planning * readers),
-            read=StageStats(requests, reading * readers, (look_ahead + budget) * readers),
-            decode=StageStats(decoded, decoding * decoders),
-            resample=StageStats(800, resampling * decoders),
-            assemble=StageStats(100, assembling * decoders),
-            deliver=StageStats(elements, deliver * loop),
-            consumer=StageStats(elements, (1 - waiting - deliver) * loop, waiting * loop),
-        ),
-        storage=storage or StorageStats(requests, 10**8, reading * readers, 1e-3, 1e-9),
-        reader_waits=ReaderWaitStats(look_ahead * readers, budget * readers),
-        pauses=PauseStats(pauses[0], pauses[1] * loop),
-        readers=ThreadStats(4, readers),
-        decoders=ThreadStats(
-            2,
-            decoders,
-            decoders * decoding * (1 - queued),
-            decoders * decoding * queued,
-            decoders * elsewhere,
-        ),
-        shards=shards,
-        settings=Settings(**{**defaults, **settings}),
-    )
-
-
-def shard(
-    name: str, request_ms: float, requests: int = 100, request_bytes: int = 10**5
-) -> ShardStats:
-    return ShardStats(name, requests, requests * request_bytes, requests * request_ms / 1e3)
-
-
-def rows(name: str, decoded: int, bad: int, busy_s: float = 0.0) -> ShardStats:
-    """A shard of which so many rows were decoded, and so many of them could not be used."""
-    return replace(shard(name, 1), decoded_rows=decoded, bad_rows=bad, bad_busy_seconds=busy_s)
-
+from gristmill.metrics.stats import StorageStats
+from verdict_figures import LATENCY, SOUND, rows, shard, stats, to
 
 # Ten pauses that are 40 % of the loop, whose own time is 49 %, and eleven runs of 455 rows.
 RUNS: dict[str, Any] = {
@@ -109,10 +22,9 @@ RUNS: dict[str, Any] = {
     "look_ahead": 0.9,
     "batch_size": None,
 }
-SOUND = tuple(rows(f"{k}.arrow", 1000, 2) for k in range(5))
 NORMAL = tuple(shard(f"{k}.arrow", 1) for k in range(5))
 REFUSING = tuple(replace(shard(f"s3://far/{k}.arrow", 1, 10), throttled=k) for k in range(3))
-LATENCY = StorageStats(1000, 10**8, 36.0, 30e-3, 1e-9)
+FAILING = tuple(replace(shard(f"{k}.arrow", 1), retries=k) for k in range(5))
 BANDWIDTH = StorageStats(1000, 10**8, 36.0, 2e-3, 1e-7)
 ALIKE_SMALL = StorageStats(1000, 10**7, 36.0)
 ALIKE_LARGE = StorageStats(1000, 10**9, 36.0)
@@ -171,6 +83,15 @@ ALIKE_LARGE = StorageStats(1000, 10**9, 36.0)
         ({"planning": 0.6, "shards": (*NORMAL, shard("s3://far/a", 1), *REFUSING)}, "assemble"),
         ({"planning": 0.6, "shards": (*NORMAL, *REFUSING[1:2], REFUSING[0])}, "throttled"),
         ({"planning": 0.6, "shards": (*NORMAL, REFUSING[2])}, "assemble"),
+        # Readers wait to repeat requests for half as long as the loop waits; for less.
+        ({"retrying": 0.26, "planning": 0.6}, "failing-storage"),
+        ({"retrying": 0.24, "planning": 0.6}, "assemble"),
+        # One of the readers does, and the others have nothing to do.
+        ({"retrying": 0.07, "look_ahead": 0.8}, "failing-storage"),
+        ({"retrying": 0.06, "look_ahead": 0.8}, "look-ahead"),
+        ({"retrying": 0.07, "reading": 0.9, "storage": LATENCY}, "storage-latency"),
+        ({"retrying": 0.9, "decoding": 0.9}, "decode"),
+        ({"retrying": 0.9, "shards": REFUSING}, "throttled"),
         ({"reading": 0.9, "storage": LATENCY, "shards": (*NORMAL, shard("s", 4.1))}, "slow-shard"),
         (
             {"reading": 0.9, "storage": LATENCY, "shards": (*NORMAL, shard("s", 3.9))},
@@ -230,16 +151,34 @@ def test_bytes_around_crops_are_told_where_storage_is_the_limit(storage: Storage
     assert "crops" not in decide(stats(decoding=0.9, storage=many)).text
 
 
-def to(found: gm.Verdict, option: str) -> Any:
-    return next(advice.to for advice in found.advice if advice.option == option)
-
-
 def test_the_store_that_throttles_is_named() -> None:
     found = decide(stats(planning=0.6, shards=(*NORMAL, *REFUSING)))
     assert found.text.startswith(
         "The store throttles: 10% of the requests to s3://far were answered with 429 or 503"
     )
     assert to(found, "num_requests") == 2
+
+
+def test_the_shard_to_which_most_requests_fail_is_named() -> None:
+    storage = StorageStats(1000, 10**8, retries=10)
+    found = decide(stats(retrying=0.5, storage=storage, shards=FAILING))
+    assert found.text == (
+        "The storage fails: readers repeated 10 requests, and waited 20.0 s in all before they "
+        "did, while the decode threads idle 70%. Look at the storage: after retries= attempts at "
+        "one request the loop would end in an error that names it."
+    )
+    assert "shard" not in found.figures
+    # Where something else is the limit.
+    busy = decide(stats(retrying=0.06, decoding=0.9, storage=storage, shards=FAILING))
+    assert busy.case == "decode"
+    assert busy.text.endswith(
+        " Besides, requests fail: readers repeated 10 requests, and waited 2.4 s in all before "
+        "they did."
+    )
+    assert "Besides" not in decide(stats(retrying=0.04, decoding=0.9, storage=storage)).text
+    one = decide(stats(retrying=0.5, storage=replace(storage, retries=6), shards=FAILING))
+    assert "repeated 6 requests, 4 of them to 4.arrow, and waited" in one.text
+    assert one.figures["shard"] == one.advice[0].now == "4.arrow"
 
 
 def test_the_advice_is_enough_and_no_more() -> None:
@@ -351,17 +290,6 @@ def test_of_tokens_nothing_is_decoded(numbered: list[Path], batch_size: int | No
     assert "decode" not in verdict.text
 
 
-@pytest.mark.parametrize("figures", [{"waiting": 0.0}, {"decoding": 0.9}, {"reading": 0.9}])
-def test_a_large_share_of_bad_rows_comes_first(figures: dict[str, Any]) -> None:
-    alike = tuple(rows(f"{k}.arrow", 100, 11) for k in range(5))
-    found = decide(stats(**figures, shards=alike))
-    assert found.text.startswith("11% of the rows cannot be used (55 of 500 that came): see bad_")
-    assert found.case is decide(stats(**figures)).case
-    assert found.figures["all_bad_share"] == pytest.approx(0.11)
-    few = tuple(rows(f"{k}.arrow", 100, 10) for k in range(5))
-    assert decide(stats(**figures, shards=few)).text == decide(stats(**figures)).text
-
-
 def test_what_takes_rows_in_runs_is_told() -> None:
     found = decide(stats(**RUNS))
     assert found.text == (
@@ -383,59 +311,6 @@ def test_what_takes_rows_in_runs_is_told() -> None:
         "of the next run be made; the decode threads idle 70% of the time. Try "
         "prefetch_batches=8, or batch_size here."
     )
-
-
-@pytest.mark.parametrize(
-    ("shards", "blamed"),
-    [
-        # As many as in the others, and many in all of them: no shard is to blame.
-        ((rows("a", 1000, 400), rows("b", 1000, 420)), None),
-        ((rows("a", 1000, 100), rows("b", 1000, 350)), None),
-        ((rows("a", 1000, 100), rows("b", 1000, 500)), "b"),
-        # Few rows that happen to be bad, and just enough of them.
-        ((*SOUND, rows("s", 4, 4)), None),
-        ((*SOUND, rows("s", 5, 5)), "s"),
-        ((*SOUND, rows("s", 100, 11)), None),
-        ((*SOUND, rows("s", 100, 12)), "s"),
-        # Some bad files are no damage, however surely there are more of them than usual.
-        ((*SOUND, rows("s", 100_000, 4000)), None),
-        ((*SOUND, rows("s", 100_000, 6000)), "s"),
-        # The worst of two, and a shard that nothing can be compared with.
-        ((*SOUND, rows("s", 100, 60), rows("t", 100, 90)), "t"),
-        ((rows("s", 1000, 900),), None),
-        ((rows("s", 1000, 900), rows("unread", 0, 0)), None),
-        (SOUND, None),
-    ],
-    ids=str,
-)
-def test_a_shard_is_blamed_for_bad_rows_when_it_stands_out(
-    shards: tuple[ShardStats, ...], blamed: str | None
-) -> None:
-    found = decide(stats(decoding=0.9, shards=shards))
-    assert found.case == "decode"
-    assert found.figures.get("shard") == blamed
-    assert ("exclude" in {advice.option for advice in found.advice}) == (blamed is not None)
-    assert ("Besides, one shard is damaged: " in found.text) == (blamed is not None)
-
-
-def test_a_damaged_shard_is_told_with_its_figures_and_what_to_do() -> None:
-    found = decide(stats(decoding=0.9, shards=(*SOUND, rows("/data/s.arrow", 246, 123, 10.0))))
-    assert found.text == (
-        "One shard is damaged: 50% of the rows of s.arrow cannot be used (123 of 246 that came), "
-        "where 0.2% are usual, and they take 50% of the decode threads' time. Find them all with "
-        '"gristmill scan s.arrow --quarantine bad.jsonl" and leave them out with '
-        'exclude="bad.jsonl", or write the shard again.'
-    )
-    assert found.figures["shard"] == "/data/s.arrow"
-    assert found.figures["bad_work_share"] == pytest.approx(0.5)
-    assert to(found, "exclude") == "bad.jsonl"
-    assert "/data/s.arrow" in found.advice[0].why
-    # A slow shard stays the one that the figures of reading are about.
-    both = (*SOUND, rows("bad.arrow", 246, 123), shard("slow.arrow", 20))
-    slow = decide(stats(reading=0.9, storage=LATENCY, shards=both))
-    assert slow.case == "slow-shard"
-    assert slow.figures["shard"] == "slow.arrow"
-    assert "bad.arrow" in slow.text
 
 
 def test_what_other_iterators_have_is_told() -> None:

@@ -143,6 +143,29 @@ def throttling_store(stats: Stats) -> tuple[str, float] | None:
     return (store, share) if share >= THROTTLED else None
 
 
+def waits_for_retries(stats: Stats) -> bool:
+    """Whether the loop's waits are those of readers that repeat requests.
+
+    Where all requests fail, all readers wait as long as the loop. Where a few do, the others have
+    read as far ahead as they may, and the loop waits for those few.
+    """
+    waits, alive = stats.reader_waits, stats.readers.alive_seconds
+    paused, waited = waits.retries_seconds, MAJOR * stats.stages.consumer.waiting_seconds
+    if paused == 0:
+        return False
+    if share_of(paused, alive) >= MAJOR * stats.waiting_share:
+        return True
+    return paused >= waited and waits.look_ahead_seconds >= MAJOR * alive
+
+
+def failing_shard(stats: Stats) -> ShardStats | None:
+    """The shard to which most of the repeated requests went, if one has most of them."""
+    worst = max(stats.shards, key=lambda shard: shard.retries, default=None)
+    if worst is None or share_of(worst.retries, stats.storage.retries) < MAJOR:
+        return None
+    return worst
+
+
 def _store_of(path: str) -> str:
     """The scheme and host or bucket of a URL."""
     scheme, separator, rest = path.partition("://")

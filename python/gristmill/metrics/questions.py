@@ -22,10 +22,12 @@ from gristmill.metrics.measures import (
     decoders_taken,
     decodes,
     figures_of,
+    share_of,
     slow_shard,
     throttling_store,
+    waits_for_retries,
 )
-from gristmill.metrics.readers import idle, slow_storage, throttled
+from gristmill.metrics.readers import failing, idle, mention_retries, slow_storage, throttled
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.text import count_text, ms_text, rate_text
 from gristmill.metrics.verdict import Advice, Case, Verdict
@@ -36,13 +38,17 @@ def decide(stats: Stats) -> Verdict:
 
     The questions are asked in this order, and the first yes decides: is it too early; is making
     elements the bottleneck; does the loop wait at all; do the bad rows of one shard take the decode
-    threads' time; are these saturated, and then by what; does a store throttle; is one shard slow;
-    what are the readers doing. A damaged shard that is not the bottleneck is mentioned last, and a
-    large share of bad rows first.
+    threads' time; are these saturated, and then by what; does a store throttle; do readers wait to
+    repeat requests that failed; is one shard slow; what are the readers doing. A damaged shard that
+    is not the bottleneck is mentioned last, as are requests that fail, and a large share of bad
+    rows first.
     """
     if stats.elements < ENOUGH_ELEMENTS or stats.loop_seconds < ENOUGH_SECONDS:
         return _too_early(stats)
     verdict, bad = name_dataset(_bottleneck(stats), stats), bad_shard(stats)
+    paused = share_of(stats.reader_waits.retries_seconds, stats.readers.alive_seconds)
+    if paused >= KEEPS_UP and verdict.case not in {Case.FAILING_STORAGE, Case.THROTTLED}:
+        verdict = mention_retries(verdict, stats)
     if bad is not None and verdict.case is not Case.BAD_SHARD:
         verdict = mention_damaged_shard(verdict, stats, bad)
     return lead_with_bad_rows(verdict, stats) if bad_share(stats) > MANY_BAD else verdict
@@ -64,6 +70,8 @@ def _bottleneck(stats: Stats) -> Verdict:
     throttling = throttling_store(stats)
     if throttling is not None:
         return throttled(stats, *throttling)
+    if waits_for_retries(stats):
+        return failing(stats)
     slow = slow_shard(stats)
     if slow is not None:
         return slow_storage(stats, slow)

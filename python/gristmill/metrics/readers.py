@@ -19,6 +19,7 @@ from gristmill.metrics.measures import (
     burst_rows,
     decoders_taken,
     decodes,
+    failing_shard,
     figures_of,
     max_open_rows,
     needed_speedup,
@@ -71,6 +72,38 @@ def throttled(stats: Stats, store: str, share: float) -> Verdict:
         Advice("cache_dir", None, None, "a folder on a local disk: later epochs ask for nothing"),
     )
     return Verdict(Case.THROTTLED, text, figures, advice)
+
+
+def failing(stats: Stats) -> Verdict:
+    """The verdict where readers wait before they repeat requests that failed."""
+    text = (
+        f"The storage fails: {_repeated(stats)}{_idling(stats)}. Look at the storage: after "
+        "retries= attempts at one request the loop would end in an error that names it."
+    )
+    n, seconds = stats.storage.retries, stats.reader_waits.retries_seconds
+    figures, worst = figures_of(stats, retries=n, retry_wait_seconds=seconds), failing_shard(stats)
+    if worst is not None:
+        figures["shard"] = worst.path
+    now = figures.get("shard")
+    advice = (Advice("files", now, None, "a copy on storage that answers"),)
+    return Verdict(Case.FAILING_STORAGE, text, figures, advice)
+
+
+def mention_retries(verdict: Verdict, stats: Stats) -> Verdict:
+    """The verdict, and at its end that requests fail, which is not the bottleneck."""
+    text = f"{verdict.text} Besides, requests fail: {_repeated(stats)}."
+    return replace(verdict, text=text)
+
+
+def _repeated(stats: Stats) -> str:
+    n, worst = stats.storage.retries, failing_shard(stats)
+    of = ""
+    if worst is not None:
+        name = PurePath(worst.path).name
+        of = f" to {name}" if worst.retries == n else f", {worst.retries:,} of them to {name}"
+    seconds = stats.reader_waits.retries_seconds
+    repeated = f"readers repeated {count_text(n, 'request')}{of}"
+    return f"{repeated}, and waited {seconds:.1f} s in all before they did"
 
 
 def idle(stats: Stats) -> Verdict:

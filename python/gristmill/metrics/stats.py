@@ -44,7 +44,7 @@ class Stages:
             waiting is for record batches that other readers are loading. The percentiles are of
             loading a record batch's columns.
         read: Requests to the storage, after the shards were opened. Readers wait for the readahead
-            limit and the memory budget.
+            limit, the memory budget, and before they repeat a request that failed.
         decode: Rows, from encoded bytes to samples at their own rate, and reading substitutes for
             bad ones. The threads wait for rows to be read.
         resample: Rows that were resampled, in the decode threads.
@@ -80,6 +80,7 @@ class StorageStats:
         spare_bytes: Bytes around crops, in recordings that were read whole because no audio index
             knew them; by their lengths, since only an index tells what exactly it spares.
         throttled: Requests that a store answered with 429 or 503: it has too many.
+        retries: Requests that failed and were repeated.
     """
 
     requests: int = 0
@@ -89,6 +90,7 @@ class StorageStats:
     seconds_per_byte: float | None = None
     spare_bytes: int = 0
     throttled: int = 0
+    retries: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,11 +162,13 @@ class ReaderWaitStats:
         look_ahead_seconds: The readahead limit: `prefetch_batches` were under way.
         memory_budget_seconds: The next batch or row did not fit into `memory_budget`.
         tables_seconds: Another reader was loading the same record batch's columns, or large ones.
+        retries_seconds: A request had failed, and was repeated after a while.
     """
 
     look_ahead_seconds: float = 0.0
     memory_budget_seconds: float = 0.0
     tables_seconds: float = 0.0
+    retries_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,7 @@ class ShardStats:
         decode_busy_seconds: Decode threads' time for all rows.
         dataset: Number of its data set in a mixture.
         throttled: Requests that its store answered with 429 or 503: it has too many.
+        retries: Requests that failed and were repeated.
     """
 
     path: str
@@ -236,6 +241,7 @@ class ShardStats:
     decode_busy_seconds: float = 0.0
     dataset: int = 0
     throttled: int = 0
+    retries: int = 0
 
 
 @dataclass(frozen=True)
@@ -412,6 +418,9 @@ def _table(stats: Stats) -> list[str]:
     depths = f"{queues.mean_read_rows:.1f} and {queues.mean_ready_batches:.1f}"
     reads = f"storage: {storage.requests:,} requests, {storage.bytes / _MB:,.1f} MB"
     lines.append(reads if storage.latency_seconds is None else f"{reads}, {_cost(storage)}")
+    if storage.retries:
+        pause = stats.reader_waits.retries_seconds
+        lines.append(f"retries: {storage.retries:,}, after waits of {pause:.1f} s together")
     if (caches := stats.caches).range_hits:
         n, n_bytes = caches.range_hits, caches.range_bytes
         lines.append(f"cache_dir: {n:,} reads without a request, {n_bytes / _MB:,.1f} MB")

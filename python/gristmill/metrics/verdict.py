@@ -20,6 +20,7 @@ class Case(enum.StrEnum):
         SHUFFLE_WINDOW: A shuffle window after the iterator, which takes rows in bursts.
         LOOK_AHEAD: The readahead limit, `prefetch_batches`.
         THROTTLED: A store that answers with 429 or 503.
+        FAILING_STORAGE: Requests that fail and are repeated.
         SLOW_SHARD: One shard that is slow to read.
         BAD_SHARD: One shard with many bad rows.
         CPU_QUOTA: The CPUs that this process may use.
@@ -38,6 +39,7 @@ class Case(enum.StrEnum):
     SHUFFLE_WINDOW = "shuffle-window"
     LOOK_AHEAD = "look-ahead"
     THROTTLED = "throttled"
+    FAILING_STORAGE = "failing-storage"
     SLOW_SHARD = "slow-shard"
     BAD_SHARD = "bad-shard"
     CPU_QUOTA = "cpu-quota"

@@ -23,7 +23,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
     let StreamContext { context, queue } = stream;
     let Context { options, metrics, account, store, reader_count, .. } = &**context;
     let requests = store.metrics();
-    let (n_opened, _) = requests.counts();
+    let (n_opened, n_retries) = requests.counts();
     let (range_hits, range_bytes) = requests.cache_hits();
     let (fit, reads) = (requests.latency(), requests.timer());
     let now = metrics.ended.get().copied().unwrap_or_else(Instant::now);
@@ -44,6 +44,8 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
     let (mean_ready_batches, mean_read_rows) = metrics.consumer.mean_depths();
     let in_opening = opened.map_or((0, Duration::ZERO), |opened| (opened.requests, opened.busy));
     let read_busy = reads.sum().saturating_sub(in_opening.1);
+    let retries =
+        requests.pauses().saturating_sub(opened.map_or(Duration::ZERO, |opened| opened.pauses));
     let (resample, assemble) = (metrics.resample.stage(), metrics.assemble.stage());
     let opening = opened.map(|opened| opened.at.saturating_duration_since(metrics.began));
     Snapshot {
@@ -57,7 +59,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
             count: claimed,
             // This includes threads that were woken and do not have a CPU yet.
             busy: readers.alive.saturating_sub(
-                readers.elsewhere + prefetch_depth + memory_budget + load + read_busy,
+                readers.elsewhere + prefetch_depth + memory_budget + load + read_busy + retries,
             ),
             waiting: load,
             percentiles: metrics.tables.percentiles(),
@@ -65,7 +67,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
         read: StageTimes {
             count: reads.count().saturating_sub(in_opening.0),
             busy: read_busy,
-            waiting: prefetch_depth + memory_budget,
+            waiting: prefetch_depth + memory_budget + retries,
             percentiles: reads.percentiles(),
         },
         decode: StageTimes {
@@ -84,6 +86,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
             bytes: requests.bytes(),
             busy: reads.sum(),
             throttled: requests.n_throttled(),
+            retries: n_retries,
             latency: fit.and_then(|(latency_s, _)| Duration::try_from_secs_f64(latency_s).ok()),
             seconds_per_byte: fit.map(|(_, seconds)| seconds),
             spare_bytes: metrics.spare_bytes.load(Relaxed),
@@ -112,7 +115,7 @@ pub(super) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Sna
             budget: options.memory_budget,
         },
         usable_cpus: usable_cpus(),
-        waits: ReaderWaits { prefetch_depth, memory_budget, tables: load },
+        waits: ReaderWaits { prefetch_depth, memory_budget, tables: load, retries },
         readers,
         decoders,
         shards: context.dataset.get().map(Dataset::reads).unwrap_or_default(),

@@ -69,6 +69,7 @@ pub(crate) struct Opening {
     pub(crate) at: Instant,
     pub(crate) requests: u64,
     pub(crate) busy: Duration,
+    pub(crate) pauses: Duration,
 }
 
 impl Default for Metrics {
@@ -92,8 +93,9 @@ impl Default for Metrics {
 impl Metrics {
     /// The shards are open.
     pub(crate) fn opened(&self, requests: &RequestMetrics) {
-        let (requests, busy) = (requests.timer().count(), requests.timer().sum());
-        self.opened.get_or_init(|| Opening { at: Instant::now(), requests, busy });
+        let (timer, pauses) = (requests.timer(), requests.pauses());
+        let (requests, busy) = (timer.count(), timer.sum());
+        self.opened.get_or_init(|| Opening { at: Instant::now(), requests, busy, pauses });
     }
 
     /// The stream has ended, or was closed.

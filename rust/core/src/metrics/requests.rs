@@ -17,6 +17,7 @@ use crate::sync::lock_std;
 pub(crate) struct RequestMetrics {
     files_opened: AtomicU64,
     retries: AtomicU64,
+    paused_ns: AtomicU64,
     throttled: AtomicU64,
     bytes: AtomicU64,
     /// Bytes that pending requests have asked for.
@@ -34,6 +35,7 @@ pub(crate) struct FileMetrics {
     bytes: AtomicU64,
     busy_ns: AtomicU64,
     throttled: AtomicU64,
+    retries: AtomicU64,
 }
 
 impl FileMetrics {
@@ -46,6 +48,11 @@ impl FileMetrics {
     /// Requests among them that the server had too many of.
     pub(crate) fn n_throttled(&self) -> u64 {
         self.throttled.load(Relaxed)
+    }
+
+    /// Requests among them that failed and were repeated.
+    pub(crate) fn n_retries(&self) -> u64 {
+        self.retries.load(Relaxed)
     }
 }
 
@@ -91,9 +98,20 @@ impl RequestMetrics {
         self.files_opened.fetch_add(1, Relaxed);
     }
 
-    /// Counts a retry.
-    pub(crate) fn retried(&self) {
+    /// Counts a request that failed and is repeated.
+    pub(crate) fn retried(&self, file: &FileMetrics) {
         self.retries.fetch_add(1, Relaxed);
+        file.retries.fetch_add(1, Relaxed);
+    }
+
+    /// A thread has waited for this long before it repeats a request.
+    pub(crate) fn paused(&self, nap: Duration) {
+        self.paused_ns.fetch_add(nap.as_nanos() as u64, Relaxed);
+    }
+
+    /// Thread time in which requests that failed were not repeated yet.
+    pub(crate) fn pauses(&self) -> Duration {
+        Duration::from_nanos(self.paused_ns.load(Relaxed))
     }
 
     /// Counts bytes that the range cache had: no request.

@@ -39,6 +39,8 @@ pub struct StorageTimes {
     pub busy: Duration,
     /// Those that a server answered with 429 or 503: it has too many.
     pub throttled: u64,
+    /// Those that failed and were repeated.
+    pub retries: u64,
     /// The part of a request's time that does not depend on the bytes in flight; `None` where the
     /// requests do not tell.
     pub latency: Option<Duration>,
@@ -117,6 +119,8 @@ pub struct ReaderWaits {
     pub memory_budget: Duration,
     /// Other readers were loading the same record batches, or others that left no room.
     pub tables: Duration,
+    /// A request had failed, and was repeated after a while.
+    pub retries: Duration,
 }
 
 /// One kind of thread.
@@ -146,6 +150,8 @@ pub struct ShardReads {
     pub busy: Duration,
     /// Those that the server answered with 429 or 503: it has too many.
     pub throttled: u64,
+    /// Those that failed and were repeated.
+    pub retries: u64,
     /// Its rows, if they are decoded.
     pub rows: ShardRows,
     /// The number of its data set in a mixture.

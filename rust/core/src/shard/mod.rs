@@ -190,9 +190,10 @@ impl Shard {
     /// What was read of this shard so far, its metadata included.
     pub fn reads(&self) -> ShardReads {
         let of = self.reader.metrics();
-        let ((requests, bytes, busy), throttled) = (of.totals(), of.n_throttled());
+        let (requests, bytes, busy) = of.totals();
+        let (throttled, retries) = (of.n_throttled(), of.n_retries());
         let (name, rows) = (Arc::clone(self.name()), ShardRows::default());
-        ShardReads { name, requests, bytes, busy, throttled, rows, data_set: 0 }
+        ShardReads { name, requests, bytes, busy, throttled, retries, rows, data_set: 0 }
     }
 
     /// Whether the next opening will find a sidecar: it was there, or could be written.

@@ -26,6 +26,7 @@ use std::{
         Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 pub(crate) use self::{
@@ -192,8 +193,8 @@ impl Store {
         if self.cancel.load(Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
     }
 
-    fn retry(&self) -> Retry<impl Fn() -> bool + '_> {
-        Retry::new(self.retries, || self.cancel.load(Relaxed))
+    fn retry(&self) -> Retry<impl Fn() -> bool + '_, impl Fn(Duration) + '_> {
+        Retry::new(self.retries, || self.cancel.load(Relaxed), |nap| self.metrics.paused(nap))
     }
 
     /// Registers a file, which [`Self::close`] will close.

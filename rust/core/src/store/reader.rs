@@ -204,7 +204,7 @@ impl RangeReader {
                 retry
                     .after(error.at_byte(failed_at))
                     .map_err(|e| e.in_shard(&self.name).at_byte(failed_at))?;
-                self.store.metrics.retried();
+                self.store.metrics.retried(&self.metrics);
             }
             if let Some(cached) = &self.cached {
                 cached.write(at, block);

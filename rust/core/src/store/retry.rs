@@ -23,16 +23,18 @@ const EIO: i32 = 5;
 const EREMOTEIO: i32 = 121;
 
 /// The attempts at one request.
-pub(super) struct Retry<C> {
+pub(super) struct Retry<C, P> {
     left: u32,
     wait: Duration,
     is_cancelled: C,
+    paused: P,
 }
 
-impl<C: Fn() -> bool> Retry<C> {
-    /// `retries` more attempts after the first, until `is_cancelled`.
-    pub(super) fn new(retries: u32, is_cancelled: C) -> Self {
-        Self { left: retries, wait: FIRST_WAIT, is_cancelled }
+impl<C: Fn() -> bool, P: Fn(Duration)> Retry<C, P> {
+    /// `retries` more attempts after the first, until `is_cancelled`. `paused` is told how long was
+    /// waited for them, little by little.
+    pub(super) fn new(retries: u32, is_cancelled: C, paused: P) -> Self {
+        Self { left: retries, wait: FIRST_WAIT, is_cancelled, paused }
     }
 
     /// Waits before the next attempt; longer where a server asks for that.
@@ -58,6 +60,7 @@ impl<C: Fn() -> bool> Retry<C> {
             }
             let nap = wait.min(CANCEL_CHECK);
             thread::sleep(nap);
+            (self.paused)(nap);
             wait -= nap;
         }
         self.wait = (2 * self.wait).min(LONGEST_WAIT);

@@ -73,7 +73,7 @@ fn repeated<T>(
     is_cancelled: impl Fn() -> bool,
     mut attempt: impl FnMut() -> io::Result<T>,
 ) -> Result<T> {
-    let mut retry = Retry::new(retries, is_cancelled);
+    let mut retry = Retry::new(retries, is_cancelled, |_| ());
     loop {
         match attempt() {
             Ok(done) => return Ok(done),
