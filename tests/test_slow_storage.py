@@ -144,30 +144,54 @@ def test_the_record_batches_of_a_window_are_asked_for_side_by_side(tmp_path: Pat
     assert begun[5] < begun[0] + latency
 
 
-def test_in_file_order_the_next_record_batch_is_loaded_beside_this_one(tmp_path: Path) -> None:
-    folder, n_rows, row_bytes, batch_size = tmp_path / "shards", 512, 8 << 10, 64
+BATCH_ROWS, ROW_BYTES, BATCHES = 512, 8 << 10, 4
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    """Record batches of 4 MiB, of 512 lists each."""
+    folder = tmp_path / "tokens"
     folder.mkdir()
-    values = np.zeros(4 * n_rows * row_bytes // 4, np.int32)
-    offsets = np.arange(4 * n_rows + 1, dtype=np.int32) * (row_bytes // 4)
-    table = pa.table({"tokens": pa.ListArray.from_arrays(offsets, values)})
-    path = folder / "tokens.arrow"
+    n_rows = BATCHES * BATCH_ROWS
+    offsets = np.arange(n_rows + 1, dtype=np.int32) * (ROW_BYTES // 4)
+    lists = pa.ListArray.from_arrays(offsets, np.zeros(n_rows * ROW_BYTES // 4, np.int32))
+    table, path = pa.table({"tokens": lists}), folder / "tokens.arrow"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=n_rows)
-    slow = SlowStorage(folder, latency=0.001)
+        writer.write_table(table, max_chunksize=BATCH_ROWS)
+    return path
+
+
+def wait_for_record_batch(slow: SlowStorage, number: int) -> None:
+    """Waits until it is asked for."""
+    start = number * BATCH_ROWS * ROW_BYTES
+    # Neither headers nor what the kernel reads ahead of the one before.
+    inside = range(start + (1 << 20), start + (2 << 20))
+    until = time.monotonic() + 30
+    while not any(offset in inside for *_, offset, _ in slow.send(trace=True)):
+        assert time.monotonic() < until, f"record batch {number} is not asked for"
+        time.sleep(0.01)
+
+
+def test_in_file_order_idle_readers_load_the_next_record_batch(tokens: Path) -> None:
+    slow = SlowStorage(tokens.parent, latency=0.001)
+    with slow as mount:
+        read = gm.ReadOptions(num_threads=1, prefetch_batches=1)
+        it = iter(gm.ArrowIterDataset(mount / tokens.name, batch_size=8, read=read))
+        next(it)
+        wait_for_record_batch(slow, 1)
+        it.close()
+
+
+def test_in_file_order_a_record_batch_is_loaded_beside_one_that_is_waited_for(tokens: Path) -> None:
+    slow = SlowStorage(tokens.parent, latency=0.001)
     with slow as mount:
         read = gm.ReadOptions(num_threads=2, prefetch_batches=2)
-        it = iter(gm.ArrowIterDataset(mount / path.name, batch_size=batch_size, read=read))
+        it = iter(gm.ArrowIterDataset(mount / tokens.name, batch_size=64, read=read))
         next(it)
         slow.send(hold=True)
         # All of the first record batch, which is there. Readers then want the second.
-        for _ in range(n_rows // batch_size - 1):
+        for _ in range(BATCH_ROWS // 64 - 1):
             next(it)
-        # Neither headers nor what the kernel reads ahead of the second by itself.
-        third = 2 * n_rows * row_bytes
-        inside = range(third + (1 << 20), third + (2 << 20))
-        until = time.monotonic() + 30
-        while not any(offset in inside for *_, offset, _ in slow.send(trace=True)):
-            assert time.monotonic() < until, "the third record batch waits for the second"
-            time.sleep(0.01)
+        wait_for_record_batch(slow, 2)
         slow.send(hold=False)
-        assert sum(len(batch["tokens"]) for batch in it) == 3 * n_rows
+        assert sum(len(batch["tokens"]) for batch in it) == (BATCHES - 1) * BATCH_ROWS

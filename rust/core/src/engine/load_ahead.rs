@@ -1,42 +1,44 @@
 //! Tables of rows without blobs that are loaded before their rows are claimed.
 //!
 //! In file order all open batches may be of one record batch. While one reader loads it, the others
-//! could only wait, and one core would do all of the reading and decoding.
+//! could only wait, and one core would do all of the reading and decoding. And where the consumer is
+//! slower than the readers, these would be idle until it comes to the next record batch, and then have
+//! it wait for a whole load.
 
 use super::{dataset::Dataset, row_reader::RowReader, table_cache::BatchId};
 
 impl RowReader {
-    /// In file order, loads the first table behind this row of the stream that nobody loads yet: for a
-    /// reader whose batch waits for another reader's load. As many are loaded at a time as decoding has
-    /// threads, and none before the first table of the stream is there, which comes sooner so.
+    /// In file order, loads the first table from this row of the stream on that nobody loads yet: of its
+    /// own and the next `n_ahead`. None before the first table of the stream is there, which comes
+    /// sooner so.
     ///
     /// Blocks for requests to the storage only. Errors are left to the batch that needs the table.
-    pub(super) fn load_ahead(&self, dataset: &Dataset, index: u64) {
-        let options = &self.context.options;
-        let is_first = self.tables.expected_bytes(None) == 0;
-        let Some((own, mut n_rows)) = table_at(dataset, index) else { return };
-        if is_first || !options.is_file_order() {
+    pub(super) fn load_ahead(&self, dataset: &Dataset, index: u64, n_ahead: usize) {
+        if !self.context.options.is_file_order() || self.tables.expected_bytes(None) == 0 {
             return;
         }
-        let mut next = index;
-        for _ in 1..options.n_threads() {
-            next = next.saturating_add(n_rows);
-            // Those of the next epoch come before this one's in the file, and would be dropped as delivered.
-            let found = table_at(dataset, next).filter(|(id, _)| *id > own);
-            let Some((id, n_rows_of_next)) = found else { return };
+        let Some((own, mut n_rows)) = table_at(dataset, index) else { return };
+        let (mut id, mut next) = (own, index);
+        for _ in 0..n_ahead {
             if !self.tables.has(id) {
-                return self.load_if_free(dataset, id);
+                break;
             }
-            n_rows = n_rows_of_next;
+            next = next.saturating_add(n_rows);
+            // Those of the next epoch come before this one's in the file, and would be dropped as
+            // delivered.
+            let Some(found) = table_at(dataset, next).filter(|(id, _)| *id > own) else { return };
+            (id, n_rows) = found;
         }
+        self.load_if_free(dataset, id, n_ahead);
     }
 
-    /// Loads a table, if there is room for all that are loaded at a time and for the one in use.
-    fn load_if_free(&self, dataset: &Dataset, id: BatchId) {
+    /// Loads a table, if there is room for the one in use and `n_ahead` others.
+    fn load_if_free(&self, dataset: &Dataset, id: BatchId, n_ahead: usize) {
         let Some(shard) = dataset.shards.get(id.0 as usize) else { return };
         let Ok(known) = shard.table_size(id.1, &dataset.source(id.0).projection) else { return };
         let n_bytes = self.tables.expected_bytes(known);
-        if self.tables.has_room(self.context.options.n_threads() + 1, n_bytes)
+        if !self.tables.has(id)
+            && self.tables.has_room(n_ahead + 2, n_bytes)
             && let Some(permit) = self.context.account.try_take(n_bytes)
         {
             let _ = self.table(dataset, shard, id, Some(permit));

@@ -132,6 +132,10 @@ impl Work for Readers {
         let began = Instant::now();
         let goes_on = || !self.context.is_closed() && began.elapsed() < slice;
         Reading { readers: self, dataset }.run(goes_on);
+        if dataset.blobs.is_empty() && self.context.queue.n_readable() == 0 {
+            let next = self.context.queue.read(Queue::first_unfinished);
+            self.reader.load_ahead(dataset, next, 1);
+        }
     }
 
     fn panicked(&self, message: String) {
@@ -346,7 +350,8 @@ impl Readers {
                 Some((ReadTask::Batch(back), granted)) => (batch, permit) = (back, granted),
                 Some((ReadTask::Row(_), _)) => return,
                 None if matches!(wait, WaitFor::Load { .. }) => {
-                    return self.reader.load_ahead(dataset, first);
+                    let n_ahead = self.context.options.n_threads() - 1;
+                    return self.reader.load_ahead(dataset, first, n_ahead);
                 }
                 None => return,
             }
