@@ -36,6 +36,10 @@ use crate::{
 const MAX_FIRST_ROWS: u64 = 4096;
 const MAX_FIRST_SHARDS: usize = 128;
 
+/// How many tables idle readers load ahead in file order: with one alone, a round trip of the storage
+/// would be waited for between two loads.
+const IDLE_TABLES: usize = 2;
+
 /// The part of the budget that tables whose rows were all delivered may take in file order, as a
 /// divisor: enough to keep a small data set for the next epoch.
 const DELIVERED_SHARE: usize = 64;
@@ -134,7 +138,7 @@ impl Work for Readers {
         Reading { readers: self, dataset }.run(goes_on);
         if dataset.blobs.is_empty() && self.context.queue.n_readable() == 0 {
             let next = self.context.queue.read(Queue::first_unfinished);
-            self.reader.load_ahead(dataset, next, 1);
+            self.reader.load_ahead(dataset, next, IDLE_TABLES);
         }
     }
 
