@@ -182,14 +182,15 @@ def test_in_file_order_idle_readers_load_the_next_record_batch(tokens: Path) -> 
         it.close()
 
 
-def test_in_file_order_a_record_batch_is_loaded_beside_one_that_is_waited_for(tokens: Path) -> None:
+@pytest.mark.parametrize("prefetch_batches", [1, 2, 4])
+def test_loads_ahead_hold_up_no_batch_that_is_there(tokens: Path, prefetch_batches: int) -> None:
     slow = SlowStorage(tokens.parent, latency=0.001)
     with slow as mount:
-        read = gm.ReadOptions(num_threads=2, prefetch_batches=2)
+        read = gm.ReadOptions(num_threads=2, prefetch_batches=prefetch_batches)
         it = iter(gm.ArrowIterDataset(mount / tokens.name, batch_size=64, read=read))
         next(it)
         slow.send(hold=True)
-        # All of the first record batch, which is there. Readers then want the second.
+        # All of the first record batch, which is there.
         for _ in range(BATCH_ROWS // 64 - 1):
             next(it)
         wait_for_record_batch(slow, 2)

@@ -120,9 +120,11 @@ impl Work for Readers {
     fn max_threads(&self) -> usize {
         let options = &self.context.options;
         match self.context.dataset.get() {
-            // A reader claims a whole batch, so that no more of them than open batches have work.
+            // A reader claims a whole batch, so that no more of them than open batches have work. Others
+            // load ahead meanwhile, so that no batch whose rows are there waits for such a load.
             Some(dataset) if dataset.blobs.is_empty() => {
-                options.n_readers().min(options.max_open_batches())
+                let n_idle = if options.is_file_order() { IDLE_TABLES } else { 0 };
+                options.n_readers().min(options.max_open_batches().saturating_add(n_idle))
             }
             _ => self.context.reader_count.get(),
         }
