@@ -354,12 +354,11 @@ impl Readers {
             let parked = ReadTask::Batch(batch);
             match self.context.update(|queue| queue.park(first, parked, wait)) {
                 Some((ReadTask::Batch(back), granted)) => (batch, permit) = (back, granted),
-                Some((ReadTask::Row(_), _)) => return,
                 None if matches!(wait, WaitFor::Load { .. }) => {
                     let n_ahead = self.context.options.n_threads() - 1;
                     return self.reader.load_ahead(dataset, first, n_ahead);
                 }
-                None => return,
+                Some((ReadTask::Row(_), _)) | None => return,
             }
         }
         let reserved = batch.reserved.take();
