@@ -164,8 +164,8 @@ def test_the_shard_to_which_most_requests_fail_is_named() -> None:
     found = decide(stats(retrying=0.5, storage=storage, shards=FAILING))
     assert found.text == (
         "The storage fails: readers repeated 10 requests, and waited 20.0 s in all before they "
-        "did, while the decode threads idle 70%. Look at the storage: after retries= attempts at "
-        "one request the loop would end in an error that names it."
+        "did, while the decode threads idle 70%. Look at the storage: a request that "
+        "fails more often than retries= ends the loop in an error."
     )
     assert "shard" not in found.figures
     # Where something else is the limit.

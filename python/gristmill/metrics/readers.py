@@ -77,8 +77,8 @@ def throttled(stats: Stats, store: str, share: float) -> Verdict:
 def failing(stats: Stats) -> Verdict:
     """The verdict where readers wait before they repeat requests that failed."""
     text = (
-        f"The storage fails: {_repeated(stats)}{_idling(stats)}. Look at the storage: after "
-        "retries= attempts at one request the loop would end in an error that names it."
+        f"The storage fails: {_repeated(stats)}{_idling(stats)}. Look at the storage: a "
+        "request that fails more often than retries= ends the loop in an error."
     )
     n, seconds = stats.storage.retries, stats.reader_waits.retries_seconds
     figures, worst = figures_of(stats, retries=n, retry_wait_seconds=seconds), failing_shard(stats)

@@ -355,7 +355,7 @@ impl Readers {
             match self.context.update(|queue| queue.park(first, parked, wait)) {
                 Some((ReadTask::Batch(back), granted)) => (batch, permit) = (back, granted),
                 None if matches!(wait, WaitFor::Load { .. }) => {
-                    let n_ahead = self.context.options.n_threads() - 1;
+                    let n_ahead = self.context.options.n_threads().saturating_sub(1);
                     return self.reader.load_ahead(dataset, first, n_ahead);
                 }
                 Some((ReadTask::Row(_), _)) | None => return,
