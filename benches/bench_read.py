@@ -1,7 +1,7 @@
 """Reading without decoding, from page-cached local shards.
 
 Rows of audio, as `bytes` and as arrays, beside loops of `pread`; token rows beside `to_pylist`,
-Grain's Parquet source and copying memory; what a first row reads and an opening takes.
+Grain's Parquet source and copying memory, and shuffled beside a memory map; what a first row reads and an opening takes.
 
 Rates are those of a stream that runs. The first pass over the data, which opens it and writes to
 memory that nobody has written to yet, is told apart.
@@ -28,6 +28,7 @@ JOBS = {
     "rows as arrays": ("audio, arrays", "pread into 64 buffers", "pread into one buffer"),
     "token rows": ("tokens", "to_pylist", "Grain Parquet", "copying", "reading"),
     "token rows as one array": ("tokens, one array", "copying", "reading"),
+    "token rows, shuffled": ("tokens, shuffled", "memory map, shuffled"),
 }
 """Gristmill's job stands first; what the others take at least, in units of that:"""
 MARKS = {

@@ -20,6 +20,8 @@ import gristmill as gm
 ROW_BYTES, SMALL_BYTES, BATCH, TOKENS = 1_400_000, 8_192, 64, 2_048
 SLOW = ("to_pylist", "Grain Parquet")
 """Peers of one pass: they take a second for it, and are no faster in a later one."""
+SHUFFLED = {"shuffle": gm.Shuffle(1), "read": gm.ReadOptions(memory_budget="64MiB")}
+"""A quarter of the budget, which is for record batches, is less than a shard of tokens."""
 
 
 class Sparse:
@@ -141,6 +143,22 @@ def tokens_gristmill(arrow: Path, _: Path, *, ragged: Any = "object") -> Iterato
         yield len(batch["tokens"])
 
 
+def tokens_shuffled(arrow: Path, _: Path) -> Iterator[int]:
+    for batch in gristmill(arrow, ragged="error", **SHUFFLED):
+        yield len(batch["tokens"])
+
+
+def tokens_mapped(arrow: Path, _: Path) -> Iterator[int]:
+    """Copies rows in a random order out of pyarrow's memory map."""
+    tokens = pa.ipc.open_stream(pa.memory_map(str(arrow))).read_all()["tokens"]
+    chunks = [chunk.flatten().to_numpy().reshape(-1, TOKENS) for chunk in tokens.chunks]
+    for seed in itertools.count():
+        order = np.random.default_rng(seed).permutation(rows_of(arrow))
+        for start in range(0, len(order) - BATCH, BATCH):
+            rows = [chunks[k // 1_000][k % 1_000] for k in order[start:][:BATCH].tolist()]
+            yield len(np.stack(rows))
+
+
 def tokens_pylist(arrow: Path, _: Path) -> Iterator[int]:
     with pa.OSFile(str(arrow)) as source:
         for record_batch in pa.ipc.open_stream(source):
@@ -184,6 +202,8 @@ JOBS: dict[str, Callable[..., Iterator[int]]] = {
     "pread into one buffer": audio_pread,
     "tokens": tokens_gristmill,
     "tokens, one array": partial(tokens_gristmill, ragged="error"),
+    "tokens, shuffled": tokens_shuffled,
+    "memory map, shuffled": tokens_mapped,
     "to_pylist": tokens_pylist,
     "Grain Parquet": tokens_grain,
     "copying": copies,
@@ -194,11 +214,15 @@ JOBS: dict[str, Callable[..., Iterator[int]]] = {
 def check(name: str, paths: list[Path]) -> None:
     """What ours delivers is what pyarrow reads: every token, and the bytes of every row."""
     if name.startswith("tokens"):
-        ragged = "error" if "one array" in name else "object"
+        options: dict[str, Any] = {"ragged": "object" if name == "tokens" else "error"}
         with pa.OSFile(str(paths[0])) as source:
             tokens = pa.ipc.open_stream(source).read_all()["tokens"]
         rows = tokens.combine_chunks().flatten().to_numpy().reshape(-1, TOKENS)
-        batches = gristmill(paths[0], ragged=ragged)
+        if name == "tokens, shuffled":
+            options |= SHUFFLED
+            ds = gm.ArrowIterDataset(paths[0], audio=None, **SHUFFLED)
+            rows = rows[gm.global_order(ds).row]
+        batches = gristmill(paths[0], **options)
         for start in range(0, len(rows) - BATCH, BATCH):
             np.testing.assert_array_equal(np.stack(next(batches)["tokens"]), rows[start:][:BATCH])
     elif name.startswith("audio"):

@@ -101,6 +101,7 @@ fn read(data: &[u8], limit: usize) -> Result<Option<Vec<RecordBatch>>, String> {
             Ok(table) => check_blobs(&shard, &table, columns.as_ref(), &blobs)?,
             Err(error) => names_shard(&error)?,
         }
+        check_slices(&shard, batch, &whole, columns.as_ref(), limit)?;
         if let Some(columns) = &columns {
             crate::columns::check(columns)?;
         }
@@ -136,6 +137,28 @@ fn check_rows(shard: &Shard) -> Result<(), String> {
     let (batch, row) = shard.locate(last).ok_or("the last row is nowhere")?;
     ensure!(batch < shard.n_batches(), "row {last} in record batch {batch}");
     ensure!(row as u64 <= last, "row {last} is row {row} of record batch {batch}");
+    Ok(())
+}
+
+/// The first rows alone, against the columns of the record batch.
+fn check_slices(
+    shard: &Shard,
+    batch: usize,
+    projection: &Projection,
+    columns: Option<&RecordBatch>,
+    limit: usize,
+) -> Result<(), String> {
+    for row in 0..8 {
+        match (shard.load_slice(batch, &(row..row + 1), projection, limit), columns) {
+            (Ok(Some(slice)), Some(columns)) => {
+                ensure!(row < columns.num_rows(), "row {row} of {}", columns.num_rows());
+                let expected = columns.slice(row, 1);
+                ensure!(slice.columns.columns() == expected.columns(), "row {row} alone differs");
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => names_shard(&error)?,
+        }
+    }
     Ok(())
 }
 

@@ -25,6 +25,7 @@ use super::{
     joined_columns::JoinedColumns,
     options::{Options, SourceOptions},
     part_counts::Progress,
+    row_alone,
     source::{OpenedShards, Source, crop_words, open_shards, order_of},
 };
 
@@ -47,6 +48,8 @@ pub(super) struct Dataset {
     pub(super) start: (u64, u64),
     first_source: Source,
     other_sources: Vec<Source>,
+    /// Whether batches are read as wholes: of rows without blobs, whose tables others need as well.
+    pub(super) has_whole_batches: bool,
     /// The rows of the first batch, if they have blobs.
     urgent: Range<u64>,
     /// The index behind the last row of the stream; rows from there on only fill up the last batch.
@@ -120,6 +123,10 @@ impl Dataset {
                 _ => vec![usize::from(channels), frames],
             })
         });
+        let other_sources: Vec<Source> = sources_of.collect();
+        let mut sources = std::iter::once(&first_source).chain(&other_sources);
+        let has_whole_batches =
+            joined.blobs.is_empty() && sources.all(|source| source.sliced_row.is_none());
         let row_counts = shards.iter().map(|_| RowCounts::default()).collect();
         Ok(Self {
             shards,
@@ -131,10 +138,17 @@ impl Dataset {
             fingerprint,
             start: (0, 0),
             first_source,
-            other_sources: sources_of.collect(),
+            other_sources,
+            has_whole_batches,
             urgent: 0..0,
             own_end: u64::MAX,
         })
+    }
+
+    /// Prepares for rows in whatever order they are asked for.
+    pub(super) fn expect_random_access(&mut self, options: &Options) {
+        let source = &mut self.first_source;
+        source.sliced_row = row_alone::row_bytes(options, &self.shards, &source.projection);
     }
 
     /// The data set that has the shard of this number.

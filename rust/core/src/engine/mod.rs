@@ -38,6 +38,7 @@ mod reader_count;
 mod readers;
 mod recording_file;
 mod resume;
+mod row_alone;
 mod row_loop;
 mod row_reader;
 mod row_spec;
@@ -82,6 +83,7 @@ use self::{
     pool::{Floor, Pool},
     queue::Queue,
     readers::Readers,
+    row_alone::LastRow,
     row_reader::RowReader,
     shared_queue::SharedQueue,
     table_cache::TableCache,
@@ -218,7 +220,7 @@ impl Pipeline {
         let tables = TableCache::new(&context.account, budget, max_referenced);
         let blocks = Some(BlockCache::new(&context.account, budget));
         let events = Arc::clone(&stream) as _;
-        let reader = RowReader { context, events, tables, blocks };
+        let reader = RowReader { context, events, tables, blocks, last_row: LastRow::default() };
         let decoders = Arc::new(Decoders::new(&stream, Arc::clone(&assembler)));
         let readers = Arc::new(Readers::new(start, reader, assembler));
         let pipeline = Self {

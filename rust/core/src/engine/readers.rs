@@ -122,7 +122,7 @@ impl Work for Readers {
         match self.context.dataset.get() {
             // A reader claims a whole batch, so that no more of them than open batches have work. Others
             // load ahead meanwhile, so that no batch whose rows are there waits for such a load.
-            Some(dataset) if dataset.blobs.is_empty() => {
+            Some(dataset) if dataset.has_whole_batches => {
                 let n_idle = if options.is_file_order() { IDLE_TABLES } else { 0 };
                 options.n_readers().min(options.max_open_batches().saturating_add(n_idle))
             }
@@ -138,7 +138,7 @@ impl Work for Readers {
         let began = Instant::now();
         let goes_on = || !self.context.is_closed() && began.elapsed() < slice;
         Reading { readers: self, dataset }.run(goes_on);
-        if dataset.blobs.is_empty() && self.context.queue.n_readable() == 0 {
+        if dataset.has_whole_batches && self.context.queue.n_readable() == 0 {
             let next = self.context.queue.read(Queue::first_unfinished);
             self.reader.load_ahead(dataset, next, IDLE_TABLES);
         }
@@ -216,9 +216,12 @@ impl Readers {
                 options.memory_budget
             )));
         }
-        let whole_batches = dataset.blobs.is_empty();
-        let n_urgent =
-            if whole_batches { 0 } else { rows_per_batch.min(end.saturating_sub(first)) };
+        let whole_batches = dataset.has_whole_batches;
+        let n_urgent = if dataset.blobs.is_empty() {
+            0
+        } else {
+            rows_per_batch.min(end.saturating_sub(first))
+        };
         dataset.set_start(position, first..first.saturating_add(n_urgent));
         metrics.opened(store.metrics());
         let dataset = self.context.dataset.get_or_init(|| dataset);
@@ -252,7 +255,7 @@ impl Readers {
                         }
                     }
                 }
-                Grant::Claim(rows) if dataset.blobs.is_empty() => {
+                Grant::Claim(rows) if dataset.has_whole_batches => {
                     let reserved = queue.take_reserved(rows.start);
                     return Some(Claimed::Batch(rows, reserved));
                 }

@@ -10,6 +10,7 @@ use super::{
     part_reads::Found,
     queue::WaitFor,
     recording_file,
+    row_alone::{LastRow, RowAlone},
     row_task::{Attempt, BlobLocation, EncodedRow, Located, RawBlob, ReadStage, RowTask, copy_of},
     source::Source,
     table_cache::{BatchId, TableCache},
@@ -30,6 +31,7 @@ pub(super) struct RowReader {
     pub(super) tables: TableCache,
     /// `None` where neighbouring rows are hardly ever read at about the same time.
     pub(super) blocks: Option<BlockCache>,
+    pub(super) last_row: LastRow,
 }
 
 /// A table, or what must happen before it can be loaded.
@@ -74,14 +76,32 @@ impl RowReader {
                     let (batch, table_row) =
                         located.ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
                     let batch = (id.shard, batch);
+                    let place = (batch, table_row);
+                    let is_sliced = dataset.source(id.shard).sliced_row.is_some();
+                    let is_alone = is_sliced && !self.follows_last(id);
+                    if is_alone {
+                        match self.row_alone(dataset, place, row, &mut permit)? {
+                            RowAlone::Read => continue,
+                            RowAlone::Wait(wait) => return Ok(Some(wait)),
+                            RowAlone::Impossible => {}
+                        }
+                    }
                     if permit.is_none() && !self.tables.has(batch) && !row.attempt.is_padding {
                         self.readahead(dataset, shard, row.index, (batch, table_row));
                     }
-                    let table = match self.table(dataset, shard, batch, permit.take())? {
-                        TableLookup::Loaded(table) => table,
-                        TableLookup::Wait(wait) => return Ok(Some(wait)),
+                    let table = match self.table(dataset, shard, batch, permit.take()) {
+                        Ok(TableLookup::Loaded(table)) => table,
+                        Ok(TableLookup::Wait(wait)) => return Ok(Some(wait)),
+                        // Damage of other rows does not count, whatever was asked for before.
+                        Err(error) if is_sliced && !is_alone => {
+                            permit = Some(self.context.account.take(0));
+                            match self.row_alone(dataset, place, row, &mut permit)? {
+                                RowAlone::Read => continue,
+                                _ => return Err(error),
+                            }
+                        }
+                        Err(error) => return Err(error),
                     };
-                    let place = (batch, table_row);
                     let (located, wait) = self.locate(dataset, table, place, &row.attempt)?;
                     row.stage = ReadStage::Blobs(located);
                     if wait.is_some() {

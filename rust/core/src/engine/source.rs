@@ -20,6 +20,7 @@ use super::{
     options::{AudioRequest, EventOptions, Options, Pick, SourceOptions},
     part_counts::{Progress, part_counts},
     recording_file::RecordingFiles,
+    row_alone,
 };
 
 /// The shards of one data set, and which of their columns come.
@@ -43,6 +44,8 @@ pub(super) struct Source {
     pub(super) first_shard: u32,
     pub(super) order: OrderSpec,
     pub(super) projection: Projection,
+    /// The bytes that a row takes, where rows are read without the rest of their record batch.
+    pub(super) sliced_row: Option<usize>,
     /// The index of the blob that is decoded, and how.
     pub(super) audio: Option<(usize, AudioSpec)>,
     /// The seed of random crops.
@@ -139,10 +142,16 @@ impl Source {
         let audio = opened.audio.as_ref().and_then(|(name, spec)| {
             blobs.iter().position(|blob| blob == name).map(|k| (k, spec.clone()))
         });
+        let sliced_row = if source.order.is_scattered() {
+            row_alone::row_bytes(options, &opened.shards, &projection)
+        } else {
+            None
+        };
         Ok(Self {
             first_shard,
             order: source.order.clone(),
             class_ids: class_ids(&projection).map_err(named)?,
+            sliced_row,
             projection,
             audio,
             crop_seed: source.crop_seed,

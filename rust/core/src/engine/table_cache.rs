@@ -19,7 +19,7 @@ use crate::{
 pub(super) type BatchId = (u32, usize);
 
 /// The part of the budget that tables may take, as a divisor.
-const SHARE: usize = 4;
+pub(super) const SHARE: usize = 4;
 
 /// The least growth that is expected of the first compressed table.
 const FIRST_GROWTH: usize = 4;

@@ -78,6 +78,12 @@ impl OrderSpec {
         self.is_file_order() || (streams_are_whole && self.slices.is_empty())
     }
 
+    /// Whether a row may follow any other of the shards.
+    pub fn is_scattered(&self) -> bool {
+        let shuffle_is_global = self.shuffle.is_some_and(|shuffle| shuffle.window.is_none());
+        self.draws.is_some() || self.is_list || shuffle_is_global
+    }
+
     /// Every row in file order, once.
     pub const ONCE: Self = Self {
         shuffle: None,

@@ -1,6 +1,6 @@
 //! What a shard format implements, and the table of formats.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, ops::Range};
 
 use arrow_schema::{DataType, SchemaRef};
 
@@ -67,6 +67,25 @@ pub(super) trait FormatReader: Debug + Send + Sync {
         limit: usize,
         on_size: &dyn Fn(usize),
     ) -> Result<Table>;
+
+    /// Whether slices of record batches of these columns can be read, as far as the schema tells.
+    fn has_slices(&self, _: &Projection) -> bool {
+        false
+    }
+
+    /// Reads and decodes the projected columns of these rows of a record batch, for columns that have
+    /// slices; `None` where the record batch can only be read as a whole. Refuses to take more than
+    /// `limit` bytes, before it takes them.
+    fn load_slice(
+        &self,
+        _: &RangeReader,
+        _batch: usize,
+        _rows: &Range<usize>,
+        _: &Projection,
+        _limit: usize,
+    ) -> Result<Option<Table>> {
+        Ok(None)
+    }
 
     /// The statistics of a column of this type, or of a field of a struct by all names that lead to it,
     /// in each record batch; `None` where the shard has none. Does not read.

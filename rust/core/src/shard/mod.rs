@@ -393,17 +393,54 @@ impl Shard {
         let table = self
             .own(projection)
             .and_then(|own| self.contents.load_table(&self.reader, batch, &own, limit, on_size));
-        let table = table.and_then(|table| {
-            let schema = projection.small_schema();
-            let table = if self.is_other {
-                widen::widen_table(table, &schema, limit, on_size)?
-            } else {
-                table
-            };
-            ClassIds::of(&schema, &self.new_ids).apply(table)
-        });
+        let table = table.and_then(|table| self.presented(table, projection, limit, on_size));
         self.save_news();
         table.map_err(|e| e.in_shard(self.name()))
+    }
+
+    /// The columns as all shards have them.
+    fn presented(
+        &self,
+        table: Table,
+        projection: &Projection,
+        limit: usize,
+        on_size: &dyn Fn(usize),
+    ) -> Result<Table> {
+        let schema = projection.small_schema();
+        let table =
+            if self.is_other { widen::widen_table(table, &schema, limit, on_size)? } else { table };
+        ClassIds::of(&schema, &self.new_ids).apply(table)
+    }
+
+    /// Whether [`Shard::load_slice`] reads these columns, as far as the schema tells.
+    pub(crate) fn has_slices(&self, projection: &Projection) -> bool {
+        self.own(projection).is_ok_and(|own| self.contents.has_slices(&own))
+    }
+
+    /// Reads and decodes the projected columns of these rows of a record batch, without the others;
+    /// `None` where the record batch can only be read as a whole.
+    ///
+    /// Blocks for one request, and one more for each level of lists.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shard::load_table_within`]. Damage of other rows is not noticed.
+    pub fn load_slice(
+        &self,
+        batch: usize,
+        rows: &Range<usize>,
+        projection: &Projection,
+        limit: usize,
+    ) -> Result<Option<Table>> {
+        let load = || {
+            let own = self.own(projection)?;
+            if !self.contents.has_slices(&own) {
+                return Ok(None);
+            }
+            let slice = self.contents.load_slice(&self.reader, batch, rows, &own, limit)?;
+            slice.map(|slice| self.presented(slice, projection, limit, &|_| ())).transpose()
+        };
+        load().map_err(|e| e.in_shard(self.name()))
     }
 
     /// Reads the bytes of a [`Blob::Range`] into `into`, which has its length, by one request for

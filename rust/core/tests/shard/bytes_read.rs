@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StructArray,
-    builder::BinaryBuilder,
+    builder::{BinaryBuilder, Float32Builder, ListBuilder},
 };
 use arrow_schema::{DataType, Field};
 use gristmill_core::shard::{Blob, Projection};
@@ -66,6 +66,48 @@ fn opening_and_one_row_read_little() {
         shard.read_blob(&range, &mut row).unwrap();
         assert_eq!(row, vec![9; ROW_BYTES + 7]);
         assert_eq!(reads(), (requests + 1, read + row.len() as u64));
+    }
+}
+
+/// Lists of lists of different lengths, with nulls, and a number beside them.
+fn nested_batch() -> RecordBatch {
+    let mut lists = ListBuilder::new(ListBuilder::new(Float32Builder::new()));
+    for row in 0..ROWS {
+        for inner in 0..row % 4 {
+            for value in 0..100 * inner {
+                lists.values().values().append_option((value % 7 > 0).then_some(value as f32));
+            }
+            lists.values().append(inner != 2);
+        }
+        lists.append(row % 5 > 0);
+    }
+    let number: Int64Array = (0..ROWS as i64).map(|row| (row % 3 > 0).then_some(row)).collect();
+    RecordBatch::try_from_iter([
+        ("lists", Arc::new(lists.finish()) as ArrayRef),
+        ("number", Arc::new(number)),
+    ])
+    .unwrap()
+}
+
+#[test]
+fn a_slice_reads_its_own_rows() {
+    let batch = nested_batch();
+    for written in Written::all() {
+        let fixture = Fixture::new(&written.bytes(&[batch.clone(), batch.clone()]));
+        let shard = fixture.open().unwrap();
+        let projection = Projection::new(shard.schema(), None, &[]).unwrap();
+        for row in 0..ROWS {
+            let (requests, read) = fixture.store.reads();
+            let rows = row..row + 1;
+            let slice = shard.load_slice(1, &rows, &projection, usize::MAX).unwrap();
+            assert_eq!(slice.is_some(), written.compression.is_none(), "{written:?}");
+            let Some(slice) = slice else { break };
+            assert_eq!(slice.columns.columns(), batch.slice(row, 1).columns(), "row {row}");
+            let (now, bytes) = fixture.store.reads();
+            println!("row {row}: {} requests, {} bytes", now - requests, bytes - read);
+            // One request for each level of offsets, and one for the items and their validity.
+            assert!(now - requests <= 6, "{} requests", now - requests);
+        }
     }
 }
 

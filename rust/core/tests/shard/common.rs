@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::BufReader,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -110,7 +111,14 @@ pub(crate) fn blob_bytes(shard: &Shard, table: &Table, blob: usize, row: usize) 
     })
 }
 
-/// Checks every column of every record batch, and every blob of these columns, against the oracle.
+/// Some slices of a record batch of this many rows.
+pub(crate) fn slices_of(n_rows: usize) -> Vec<Range<usize>> {
+    let all = [0..1, 0..n_rows, n_rows / 2..n_rows, n_rows / 3..n_rows / 3 + 1, 1..n_rows.min(12)];
+    all.into_iter().filter(|rows| rows.start < rows.end && rows.end <= n_rows).collect()
+}
+
+/// Checks every column of every record batch, slices of them, and every blob of these columns, against
+/// the oracle.
 pub(crate) fn assert_reads_as(shard: &Shard, expected: &[RecordBatch], blobs: &[String]) {
     assert_eq!(shard.n_batches(), expected.len());
     assert_eq!(shard.n_rows(), expected.iter().map(|b| b.num_rows() as u64).sum::<u64>());
@@ -126,6 +134,13 @@ pub(crate) fn assert_reads_as(shard: &Shard, expected: &[RecordBatch], blobs: &[
             // Of two columns with the same name, the first is read.
             let first = expected.schema().index_of(field.name()).unwrap();
             assert_eq!(table.columns.column(0), expected.column(first), "column {column}");
+            for rows in slices_of(expected.num_rows()) {
+                let slice = shard.load_slice(number, &rows, &alone, usize::MAX).unwrap();
+                if let Some(slice) = slice {
+                    let expected = expected.column(first).slice(rows.start, rows.len());
+                    assert_eq!(slice.columns.column(0), &expected, "column {column}, {rows:?}");
+                }
+            }
         }
         let table = shard.load_table(number, &rowwise).unwrap();
         assert_eq!(table.n_rows(), expected.num_rows());

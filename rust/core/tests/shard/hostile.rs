@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, DictionaryArray, Int32Array, RecordBatch, StringArray, types::Int8Type,
+    ArrayRef, BinaryArray, DictionaryArray, Int32Array, ListArray, RecordBatch, StringArray,
+    types::{Int8Type, Int32Type},
 };
 use gristmill_core::{Error, ErrorKind, Result, shard::Projection};
 
@@ -26,6 +27,12 @@ fn read_again(fixture: &Fixture, bytes: &[u8]) -> Result<u64> {
     for blobs in [blobs, vec![]] {
         let Ok(projection) = Projection::new(shard.schema(), None, &blobs) else { continue };
         for batch in 0..shard.n_batches() {
+            for row in 0..8 {
+                // Damage of other rows is not seen, so that this may be data where the whole is not.
+                if let Err(error) = shard.load_slice(batch, &(row..row + 1), &projection, 1 << 28) {
+                    assert_typed(&error);
+                }
+            }
             let table = shard.load_table(batch, &projection)?;
             for blob in 0..blobs.len() {
                 (0..table.n_rows().min(100))
@@ -295,6 +302,28 @@ fn offsets_that_decrease_or_lie_outside_are_refused() {
             let projection = Projection::new(shard.schema(), None, blobs).unwrap();
             assert_typed(&shard.load_table(0, &projection).unwrap_err());
         }
+        let projection = Projection::new(shard.schema(), None, &[]).unwrap();
+        let slice = |rows| shard.load_slice(0, &rows, &projection, usize::MAX);
+        assert_typed(&slice(0..4).unwrap_err());
+        // The rows that these offsets are of.
+        let rows = [which.saturating_sub(1), which.min(3)].map(|row| slice(row..row + 1));
+        assert!(rows.iter().any(Result::is_err), "offset {which} is {offset}");
+        rows.into_iter().filter_map(Result::err).for_each(|error| assert_typed(&error));
+    }
+}
+
+#[test]
+fn slices_outside_a_record_batch_or_beyond_the_limit_are_refused() {
+    let list = |n: i32| Some((0..n).map(Some).collect::<Vec<_>>());
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((0..8).map(|_| list(1000)));
+    let batch = RecordBatch::try_from_iter([("l", Arc::new(lists) as ArrayRef)]).unwrap();
+    let fixture = Fixture::new(&Written::STREAM.bytes(&[batch]));
+    let shard = fixture.open().unwrap();
+    let projection = Projection::new(shard.schema(), None, &[]).unwrap();
+    let slice = |batch, rows, limit| shard.load_slice(batch, &rows, &projection, limit);
+    assert!(slice(0, 7..8, 4_100).unwrap().is_some());
+    for refused in [slice(0, 7..8, 3_999), slice(0, 7..9, 9_999), slice(1, 0..1, 9_999)] {
+        assert_typed(&refused.unwrap_err());
     }
 }
 

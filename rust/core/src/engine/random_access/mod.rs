@@ -32,6 +32,7 @@ use super::{
     decoders::RowDecoder,
     options::{AudioRequest, Pick, SourceOptions},
     part_counts::Progress,
+    row_alone::LastRow,
     row_reader::RowReader,
     row_task::{Attempt, ReadStage, RowTask},
     table_cache::TableCache,
@@ -94,7 +95,8 @@ impl RandomAccess {
             .with_cancel(Arc::clone(&closed))
             .with_buffers(runtime.memory.buffers());
         let store = Arc::new(store);
-        let dataset = Dataset::open(&options, &store, None)?;
+        let mut dataset = Dataset::open(&options, &store, None)?;
+        dataset.expect_random_access(&options);
         let account = runtime.memory.open(budget);
         let max_active = options.n_readers() + READ_AHEAD * options.n_threads();
         let tables = TableCache::new(&account, budget, budget / TABLES_SHARE / max_active.max(1));
@@ -113,7 +115,8 @@ impl RandomAccess {
         let events = Arc::clone(&jobs) as _;
         let decoder = RowDecoder::new(&context);
         // Without blocks: neighbours are asked for together by chance only.
-        let reader = RowReader { context: Arc::clone(&context), events, tables, blocks: None };
+        let (blocks, last_row) = (None, LastRow::default());
+        let reader = RowReader { context: Arc::clone(&context), events, tables, blocks, last_row };
         let shared = Arc::new(Shared { context, reader, decoder, jobs });
         let access = Self { shared: Arc::clone(&shared), pid: process::id() };
         let decoding = runtime.decoders.join(Arc::new(DecodeWork(Arc::clone(&shared))))?;

@@ -125,6 +125,14 @@ impl CompactBody {
         bytes.ok_or_else(|| Error::corrupt("a buffer outside the compact body"))
     }
 
+    /// A range of the body, without a copy; `None` where it was not read.
+    pub(super) fn buffer(&self, range: &Range<u64>) -> Option<Buffer> {
+        let start = self.offset(range).ok()? as usize;
+        let n_bytes = (range.end - range.start) as usize;
+        let is_inside = start.checked_add(n_bytes).is_some_and(|end| end <= self.data.len());
+        is_inside.then(|| self.data.slice_with_length(start, n_bytes))
+    }
+
     /// The size of the selected columns once decompressed: at most 1 GiB.
     pub(super) fn decompressed(
         &self,

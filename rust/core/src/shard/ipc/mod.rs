@@ -13,7 +13,10 @@ mod layout;
 mod schema;
 mod selection;
 mod sidecar;
+mod slice;
 mod table;
+
+use std::ops::Range;
 
 use arrow_ipc::CompressionType;
 use arrow_schema::SchemaRef;
@@ -110,6 +113,29 @@ impl FormatReader for IpcReader {
             if is_right { Ok(table) } else { Err(index::changed()) }
         });
         table.map_err(|e| entry.span.locate(e))
+    }
+
+    fn has_slices(&self, projection: &Projection) -> bool {
+        let fields = projection.small_fields(&self.index.schema);
+        let is_whole = projection.small.iter().all(|small| small.children.is_none());
+        projection.n_blobs() == 0
+            && is_whole
+            && fields.iter().all(|field| slice::has_slices(field.data_type()))
+    }
+
+    fn load_slice(
+        &self,
+        reader: &RangeReader,
+        batch: usize,
+        rows: &Range<usize>,
+        projection: &Projection,
+        limit: usize,
+    ) -> Result<Option<Table>> {
+        let entry = self.index.batches.get(batch).ok_or_else(index::changed)?;
+        let n_rows = self.index.rows_in(batch);
+        table::Loading { reader, index: &self.index, entry, limit, on_size: &|_| () }
+            .load_slice(projection, rows, n_rows)
+            .map_err(|e| entry.span.locate(e))
     }
 
     fn save(&self, out: &mut SidecarWriter) {

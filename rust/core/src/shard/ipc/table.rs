@@ -120,7 +120,7 @@ impl Loading<'_> {
         Ok(Table::new(columns, n_bytes, blobs, dictionaries.into_values().collect()))
     }
 
-    fn check_limit(&self, n_bytes: u64) -> Result<()> {
+    pub(super) fn check_limit(&self, n_bytes: u64) -> Result<()> {
         let limit = self.limit;
         if n_bytes <= limit as u64 {
             return Ok(());
