@@ -1,7 +1,8 @@
 """Reading without decoding, from page-cached local shards.
 
 Rows of audio, as `bytes` and as arrays, beside loops of `pread`; token rows beside `to_pylist`,
-Grain's Parquet source and copying memory, and shuffled beside a memory map; what a first row reads and an opening takes.
+Grain's Parquet source and copying memory, and shuffled beside a memory map; what a first row reads
+and an opening takes.
 
 Rates are those of a stream that runs. The first pass over the data, which opens it and writes to
 memory that nobody has written to yet, is told apart.

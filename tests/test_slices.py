@@ -1,7 +1,7 @@
 """Rows that are read without the rest of their record batch, beside what pyarrow reads.
 
-That is so in a global shuffle, in draws and in random access, where the columns take more than a quarter
-of `memory_budget`.
+That is so in a global shuffle, in draws and in random access, where the columns take more than a
+quarter of `memory_budget`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ def table(seed: int) -> pa.Table:
     masked = pa.array(offsets, mask=np.concatenate([is_null, [False]]))
     values = rng.integers(0, 50_000, offsets[-1], np.int32)
     inner = [[[k / 2] * (k % 3), [float(k)]] if k % 4 else [] for k in range(N_ROWS)]
-    return pa.table({
-        "tokens": pa.ListArray.from_arrays(masked, values),
-        "flag": pa.array([None if k % 7 == 0 else k % 2 == 0 for k in range(N_ROWS)]),
-        "name": pa.array([None if k % 5 == 0 else f"row {k} \N{BIRD}" for k in range(N_ROWS)]),
-        "box": pa.FixedSizeListArray.from_arrays(rng.normal(size=4 * N_ROWS), 4),
-        "inner": pa.array(inner, pa.list_(pa.list_(pa.float32()))),
-        "place": pa.array([{"lat": k / 8, "id": k} for k in range(N_ROWS)]),
-    })
+    return pa.table(
+        {
+            "tokens": pa.ListArray.from_arrays(masked, values),
+            "flag": pa.array([None if k % 7 == 0 else k % 2 == 0 for k in range(N_ROWS)]),
+            "name": pa.array([None if k % 5 == 0 else f"row {k} \N{BIRD}" for k in range(N_ROWS)]),
+            "box": pa.FixedSizeListArray.from_arrays(rng.normal(size=4 * N_ROWS), 4),
+            "inner": pa.array(inner, pa.list_(pa.list_(pa.float32()))),
+            "place": pa.array([{"lat": k / 8, "id": k} for k in range(N_ROWS)]),
+        }
+    )
 
 
 def write(path: Path, rows: pa.Table, codec: str | None = None) -> Path:
@@ -198,7 +200,8 @@ def test_a_damaged_row_is_named(paths: list[Path], tmp_path: Path) -> None:
     written = bytearray(paths[0].read_bytes())
     offsets = np.frombuffer(written, "<i4")[: 1 << 18]
     # The first record batch's offsets begin with 0 and two that differ by about a row.
-    begins = (offsets[:-2] == 0) & (abs(offsets[1:-1] - TOKENS) < 9) & (abs(offsets[2:] - 2 * TOKENS) < 18)
+    first, second = abs(offsets[1:-1] - TOKENS), abs(offsets[2:] - 2 * TOKENS)
+    begins = (offsets[:-2] == 0) & (first < 9) & (second < 18)
     at = int(np.flatnonzero(begins)[0]) + 31
     written[4 * at : 4 * at + 4] = np.int32(-5).tobytes()
     path = tmp_path / "damaged.arrow"

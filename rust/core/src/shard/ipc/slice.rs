@@ -23,9 +23,8 @@ use crate::{Error, Result};
 pub(super) fn has_slices(data_type: &DataType) -> bool {
     use DataType as T;
     match data_type {
-        T::Null | T::Boolean => true,
+        T::Null | T::Boolean | T::Utf8 | T::LargeUtf8 | T::Binary | T::LargeBinary => true,
         T::FixedSizeBinary(width) => *width >= 0,
-        T::Utf8 | T::LargeUtf8 | T::Binary | T::LargeBinary => true,
         T::List(f) | T::LargeList(f) | T::Map(f, _) => has_slices(f.data_type()),
         T::FixedSizeList(f, size) => *size >= 0 && has_slices(f.data_type()),
         T::Struct(fields) => fields.iter().all(|field| has_slices(field.data_type())),
