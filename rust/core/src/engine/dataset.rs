@@ -126,7 +126,7 @@ impl Dataset {
         let other_sources: Vec<Source> = sources_of.collect();
         let mut sources = std::iter::once(&first_source).chain(&other_sources);
         let has_whole_batches =
-            joined.blobs.is_empty() && sources.all(|source| source.sliced_row.is_none());
+            joined.blobs.is_empty() && sources.all(|source| source.row_alone_bytes.is_none());
         let row_counts = shards.iter().map(|_| RowCounts::default()).collect();
         Ok(Self {
             shards,
@@ -148,7 +148,7 @@ impl Dataset {
     /// Prepares for rows in whatever order they are asked for.
     pub(super) fn expect_random_access(&mut self, options: &Options) {
         let source = &mut self.first_source;
-        source.sliced_row = row_alone::row_bytes(options, &self.shards, &source.projection);
+        source.row_alone_bytes = row_alone::row_bytes(options, &self.shards, &source.projection);
     }
 
     /// The data set that has the shard of this number.

@@ -30,8 +30,8 @@ const MIN_TABLE: usize = 1 << 18;
 /// Bits of a row's number in its shard, in [`LastRow`].
 const ROW_BITS: u32 = 40;
 
-/// The bytes that a row of these columns takes, where rows in a scattered order are read alone; `None`
-/// where they are not. The first record batch tells for all.
+/// The bytes that a row of these columns takes on average, where rows in a scattered order are read alone;
+/// `None` where they are not. The first record batch tells for all.
 pub(super) fn row_bytes(
     options: &Options,
     shards: &[Shard],
@@ -90,7 +90,8 @@ impl RowReader {
         permit: &mut Option<Permit>,
     ) -> Result<RowAlone> {
         let source = dataset.source(shard);
-        let (Some(n_bytes), Some(shard)) = (source.sliced_row, dataset.shards.get(shard as usize))
+        let (Some(n_bytes), Some(shard)) =
+            (source.row_alone_bytes, dataset.shards.get(shard as usize))
         else {
             return Ok(RowAlone::Impossible);
         };

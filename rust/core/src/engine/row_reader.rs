@@ -31,6 +31,7 @@ pub(super) struct RowReader {
     pub(super) tables: TableCache,
     /// `None` where neighbouring rows are hardly ever read at about the same time.
     pub(super) blocks: Option<BlockCache>,
+    /// Tells whether rows that may be read alone are wanted in turn.
     pub(super) last_row: LastRow,
 }
 
@@ -77,8 +78,8 @@ impl RowReader {
                         located.ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
                     let batch = (id.shard, batch);
                     let place = (batch, table_row);
-                    let is_sliced = dataset.source(id.shard).sliced_row.is_some();
-                    let is_alone = is_sliced && !self.follows_last(id);
+                    let may_be_alone = dataset.source(id.shard).row_alone_bytes.is_some();
+                    let is_alone = may_be_alone && !self.follows_last(id);
                     if is_alone {
                         match self.row_alone(dataset, place, row, &mut permit)? {
                             RowAlone::Read => continue,
@@ -93,7 +94,7 @@ impl RowReader {
                         Ok(TableLookup::Loaded(table)) => table,
                         Ok(TableLookup::Wait(wait)) => return Ok(Some(wait)),
                         // Damage of other rows does not count, whatever was asked for before.
-                        Err(error) if is_sliced && !is_alone => {
+                        Err(error) if may_be_alone && !is_alone => {
                             permit = Some(self.context.account.take(0));
                             match self.row_alone(dataset, place, row, &mut permit)? {
                                 RowAlone::Read => continue,

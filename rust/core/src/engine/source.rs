@@ -44,8 +44,8 @@ pub(super) struct Source {
     pub(super) first_shard: u32,
     pub(super) order: OrderSpec,
     pub(super) projection: Projection,
-    /// The bytes that a row takes, where rows are read without the rest of their record batch.
-    pub(super) sliced_row: Option<usize>,
+    /// The bytes that a row takes on average, where rows are read without the rest of their record batch.
+    pub(super) row_alone_bytes: Option<usize>,
     /// The index of the blob that is decoded, and how.
     pub(super) audio: Option<(usize, AudioSpec)>,
     /// The seed of random crops.
@@ -142,7 +142,7 @@ impl Source {
         let audio = opened.audio.as_ref().and_then(|(name, spec)| {
             blobs.iter().position(|blob| blob == name).map(|k| (k, spec.clone()))
         });
-        let sliced_row = if source.order.is_scattered() {
+        let row_alone_bytes = if source.order.is_scattered() {
             row_alone::row_bytes(options, &opened.shards, &projection)
         } else {
             None
@@ -151,7 +151,7 @@ impl Source {
             first_shard,
             order: source.order.clone(),
             class_ids: class_ids(&projection).map_err(named)?,
-            sliced_row,
+            row_alone_bytes,
             projection,
             audio,
             crop_seed: source.crop_seed,

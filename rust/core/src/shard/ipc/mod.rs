@@ -119,6 +119,7 @@ impl FormatReader for IpcReader {
         let fields = projection.small_fields(&self.index.schema);
         let is_whole = projection.small.iter().all(|small| small.children.is_none());
         projection.n_blobs() == 0
+            && !fields.is_empty()
             && is_whole
             && fields.iter().all(|field| slice::has_slices(field.data_type()))
     }

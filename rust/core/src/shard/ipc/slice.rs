@@ -18,6 +18,9 @@ use super::{
 };
 use crate::{Error, Result};
 
+/// What is decoded, for messages.
+const DECODED: &str = "the record batch";
+
 /// Whether a column of this type has slices: where the values of a row lie follows from its number, or
 /// from offsets.
 pub(super) fn has_slices(data_type: &DataType) -> bool {
@@ -61,7 +64,8 @@ impl Loading<'_> {
         let columns = loop {
             let columns = fields.iter().zip(&starts).map(|(field, start)| {
                 let column = parts.array(field.data_type(), *start, rows.clone())?;
-                Ok(column.map(make_array))
+                let array = |column| guard::contain(DECODED, || Ok(make_array(column)));
+                column.map(array).transpose()
             });
             let columns = columns.collect::<Result<Vec<Option<ArrayRef>>>>()?;
             if parts.missing.is_empty() {
@@ -290,7 +294,7 @@ impl Parts<'_> {
 
 /// The array, once all of it is there.
 fn built(array: ArrayDataBuilder) -> Result<Option<ArrayData>> {
-    guard::contain("the slice", || {
+    guard::contain(DECODED, || {
         array
             .build()
             .map(Some)
