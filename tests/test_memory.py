@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -104,16 +104,24 @@ def many_tables(path: Path, small: Path, budget: int, batch_size: int) -> tuple[
     return peak, counted
 
 
+def write(path: Path, batches: Iterable[pa.RecordBatch], options: pa.ipc.IpcWriteOptions) -> None:
+    rest = iter(batches)
+    first = next(rest)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, first.schema, options=options) as out,
+    ):
+        out.write_batch(first)
+        for batch in rest:
+            out.write_batch(batch)
+
+
 def few_rows(path: Path, options: pa.ipc.IpcWriteOptions) -> Path:
     """A shard of the first three rows."""
     small = path.with_name("small.arrow")
     with pa.ipc.open_stream(str(path)) as stream:
         rows = stream.read_next_batch().slice(0, 3)
-    with (
-        pa.OSFile(str(small), "wb") as sink,
-        pa.ipc.new_stream(sink, rows.schema, options=options) as out,
-    ):
-        out.write_batch(rows)
+    write(small, [rows], options)
     return small
 
 
@@ -176,17 +184,24 @@ def test_a_small_budget_holds_where_rows_do_not_count_by_themselves(
     """`on_top` is one decompressed body, which the budget may be passed by: not several at once."""
     path, rng = tmp_path / "shard.arrow", np.random.default_rng(0)
     options = pa.ipc.IpcWriteOptions(compression=compression)
-    first = make(rng, 0)
-    with (
-        pa.OSFile(str(path), "wb") as sink,
-        pa.ipc.new_stream(sink, first.schema, options=options) as out,
-    ):
-        for k in range(n_batches):
-            out.write_batch(make(rng, k) if k else first)
+    write(path, (make(rng, k) for k in range(n_batches)), options)
     small = few_rows(path, options)
     peak, counted = many_tables(path, small, 64 * MIB, batch_size)
     assert peak <= 1.1 * 64 * MIB + on_top, f"{peak / MIB:.0f} MiB of 64 MiB"
     assert counted <= 64 * MIB + on_top, f"{counted / MIB:.0f} MiB counted of 64 MiB"
+
+
+def test_a_small_budget_holds_where_rows_of_some_shards_are_read_alone(tmp_path: Path) -> None:
+    """Those of the first one, which is not compressed. On top comes one decompressed body."""
+    rng, folder = np.random.default_rng(0), tmp_path / "shards"
+    folder.mkdir()
+    write(folder / "0.arrow", (blobs(rng, k) for k in range(2)), pa.ipc.IpcWriteOptions())
+    zstd = pa.ipc.IpcWriteOptions(compression="zstd")
+    write(folder / "1.arrow", (blobs(rng, k) for k in range(5)), zstd)
+    small = few_rows(folder / "1.arrow", zstd).rename(tmp_path / "small.arrow")
+    peak, counted = many_tables(folder, small, 64 * MIB, 16)
+    assert peak <= 1.1 * 64 * MIB + 20_000_000, f"{peak / MIB:.0f} MiB of 64 MiB"
+    assert counted <= 64 * MIB + 20_000_000, f"{counted / MIB:.0f} MiB counted of 64 MiB"
 
 
 LIVES = """

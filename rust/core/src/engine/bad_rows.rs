@@ -168,7 +168,7 @@ fn substitute(
         is_padding: false,
         is_whole: false,
     };
-    let task = RowTask { index, attempt, stage: ReadStage::Table };
+    let task = RowTask { index, attempt, stage: ReadStage::Start };
     Ok(Replacement::Row(Box::new(task)))
 }
 

@@ -100,7 +100,7 @@ impl RowDecoder {
         Decoded::Row(match decoded {
             Ok(None) => {
                 let attempt = Attempt { is_whole: true, bad: row.bad, ..row.read.attempt };
-                let task = RowTask { index, attempt, stage: ReadStage::Table };
+                let task = RowTask { index, attempt, stage: ReadStage::Start };
                 return Decoded::Reads(Box::new(task));
             }
             Ok(Some(audio)) => {

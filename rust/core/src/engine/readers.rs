@@ -286,7 +286,7 @@ impl Readers {
                 Ok(step) => {
                     let mut attempt = Attempt::first(step);
                     attempt.is_padding = dataset.is_padding(index);
-                    let row = RowTask { index, attempt, stage: ReadStage::Table };
+                    let row = RowTask { index, attempt, stage: ReadStage::Start };
                     self.read_row(dataset, Box::new(row), None)
                 }
                 Err(error) => Some(ReadOutcome::Finished(index, Err(error))),

@@ -43,6 +43,7 @@ pub(super) fn row_bytes(
     let row_bytes = size.stored as u64 / first.n_rows_of(batch).max(1);
     let n_rows: u64 = shards.iter().map(Shard::n_rows).sum();
     let is_alone = projection.n_blobs() == 0
+        && !size.is_compressed
         && size.stored >= MIN_TABLE
         && row_bytes.saturating_mul(n_rows) > (options.memory_budget / SHARE) as u64
         && first.has_slices(projection);

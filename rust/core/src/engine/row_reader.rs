@@ -71,30 +71,35 @@ impl RowReader {
     ) -> Result<Option<WaitFor>> {
         loop {
             match &mut row.stage {
-                ReadStage::Table => {
+                ReadStage::Start => {
                     let id = row.attempt.step.row;
-                    let located = shard.locate(id.row);
-                    let (batch, table_row) =
-                        located.ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
-                    let batch = (id.shard, batch);
-                    let place = (batch, table_row);
                     let may_be_alone = dataset.source(id.shard).row_alone_bytes.is_some();
+                    // Decided once: bytes that it waits for are those of one way.
                     let is_alone = may_be_alone && !self.follows_last(id);
-                    if is_alone {
-                        match self.row_alone(dataset, place, row, &mut permit)? {
-                            RowAlone::Read => continue,
-                            RowAlone::Wait(wait) => return Ok(Some(wait)),
-                            RowAlone::Impossible => {}
+                    row.stage = if is_alone { ReadStage::Alone } else { ReadStage::Table };
+                }
+                ReadStage::Alone => {
+                    let place = place_of(shard, row)?;
+                    match self.row_alone(dataset, place, row, &mut permit)? {
+                        RowAlone::Read => {}
+                        RowAlone::Wait(wait) => return Ok(Some(wait)),
+                        RowAlone::Impossible => {
+                            permit = None; // too small for a table
+                            row.stage = ReadStage::Table;
                         }
                     }
+                }
+                ReadStage::Table => {
+                    let place = place_of(shard, row)?;
+                    let (batch, _) = place;
                     if permit.is_none() && !self.tables.has(batch) && !row.attempt.is_padding {
-                        self.readahead(dataset, shard, row.index, (batch, table_row));
+                        self.readahead(dataset, shard, row.index, place);
                     }
                     let table = match self.table(dataset, shard, batch, permit.take()) {
                         Ok(TableLookup::Loaded(table)) => table,
                         Ok(TableLookup::Wait(wait)) => return Ok(Some(wait)),
                         // Damage of other rows does not count, whatever was asked for before.
-                        Err(error) if may_be_alone && !is_alone => {
+                        Err(error) if dataset.source(batch.0).row_alone_bytes.is_some() => {
                             permit = Some(self.context.account.take(0));
                             match self.row_alone(dataset, place, row, &mut permit)? {
                                 RowAlone::Read => continue,
@@ -122,7 +127,7 @@ impl RowReader {
                     let has_slots = dataset.slot_shape.is_some();
                     let n_bytes =
                         if has_slots { 0 } else { decoding_bytes(source, &located.blobs) };
-                    let stage = std::mem::replace(&mut row.stage, ReadStage::Table);
+                    let stage = std::mem::replace(&mut row.stage, ReadStage::Start);
                     let ReadStage::Blobs(located) = stage else { return Ok(None) };
                     row.stage = ReadStage::Decoding(Located { permit: None, ..located });
                     if n_bytes > 0 {
@@ -145,7 +150,7 @@ impl RowReader {
                 let (attempt, decoding) = (row.attempt, permit);
                 Ok(EncodedRow { attempt, table, table_row, blobs, decoding, learns, is_unknown })
             }
-            ReadStage::Table | ReadStage::Blobs(_) => {
+            ReadStage::Start | ReadStage::Alone | ReadStage::Table | ReadStage::Blobs(_) => {
                 Err(Error::internal("a row was not read to its end"))
             }
         }
@@ -405,6 +410,14 @@ impl RowReader {
         shard.read_blob(range, bytes.as_bytes_mut())?;
         Ok(bytes)
     }
+}
+
+/// The record batch of a row, and the row's number in it.
+fn place_of(shard: &Shard, row: &RowTask) -> Result<(BatchId, usize)> {
+    let id = row.attempt.step.row;
+    let located = shard.locate(id.row);
+    let (batch, row) = located.ok_or_else(|| Error::corrupt("the row is in no record batch"))?;
+    Ok(((id.shard, batch), row))
 }
 
 /// The bytes that decoding takes where rows have no slots, by the recording's header.

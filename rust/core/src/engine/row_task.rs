@@ -78,6 +78,10 @@ impl Attempt {
 /// The progress of reading a row.
 #[derive(Debug)]
 pub(super) enum ReadStage {
+    /// Nothing was done.
+    Start,
+    /// It is read without the rest of its record batch.
+    Alone,
     /// Its table is needed.
     Table,
     /// Its blobs are needed.

@@ -159,7 +159,7 @@ impl RandomAccess {
                 continue;
             }
             let attempt = Attempt::first(dataset.step(index)?);
-            let task = Box::new(RowTask { index, attempt, stage: ReadStage::Table });
+            let task = Box::new(RowTask { index, attempt, stage: ReadStage::Start });
             asked.push((task, ticket));
         }
         let request = Request { state, jobs: Arc::clone(jobs), binary: context.options.binary };
