@@ -24,7 +24,7 @@ pub(crate) use table::{KIND, read_table};
 pub(crate) use walk::Timeline;
 
 #[cfg(test)]
-pub(crate) use walk::tests::frame as test_frame;
+pub(crate) use walk::tests::{frame as test_frame, frame_of as test_frame_of};
 
 /// Where the frames lie and what they are.
 #[derive(Clone, Debug)]
@@ -73,11 +73,11 @@ fn open(
     let Some(last) = layout.walk(bytes).and_then(|walk| walk.last(audio)) else {
         return Err(Reason::malformed("no frame parses"));
     };
-    let is_plausible = last.end() / PLAUSIBLE_FRAMES_PER_BYTE <= (layout.end - audio) as u64;
+    let is_plausible = last.end / PLAUSIBLE_FRAMES_PER_BYTE <= (layout.end - audio) as u64;
     let is_sure = is_plausible && timeline != Timeline::Counted && last.is_intact();
     layout.n_frames = match promised {
-        0 if is_sure => last.end(),
-        _ if is_sure && last.end() == promised => promised,
+        0 if is_sure => last.end,
+        _ if is_sure && last.end == promised => promised,
         // Something is wrong: what counts is what is there.
         _ => match layout.count(bytes, cancel, ledger)? {
             decoded if decoded < promised => {
@@ -107,8 +107,9 @@ impl Layout {
             if !is_intact && frame.pts >= self.n_frames {
                 continue;
             }
-            n_broken += u64::from(!is_intact || frame.pts != expected);
-            expected = frame.end();
+            let is_in_place = frame.pts == expected && frame.fits(self.n_frames);
+            n_broken += u64::from(!is_intact || !is_in_place);
+            expected = frame.end;
         }
         Ok(n_broken)
     }
@@ -122,8 +123,8 @@ impl Layout {
             cancel.check()?;
             is_cut = !frame.is_intact();
             if !is_cut {
-                end = frame.end();
-                n_frames += u64::from(frame.header.n_frames);
+                end = frame.end;
+                n_frames += frame.end - frame.pts;
             }
         }
         if is_cut && self.info.promised == 0 {
@@ -193,13 +194,16 @@ fn decode(
     while !sink.is_full() {
         cancel.check()?;
         let Some(frame) = walk.next() else { break };
-        if frame.end() <= sink.next() {
+        if frame.end <= sink.next() {
             continue;
         }
-        tally.add(if frame.is_intact() {
-            feed.push(&frame.header, frame.pts as i64, frame.data, sink)?
-        } else {
+        tally.add(if !frame.is_intact() {
             Outcome::WrongChecksum
+        } else if !frame.fits(layout.n_frames) {
+            // Which of its PCM frames belong where another frame begins, nothing says.
+            Outcome::Corrupt
+        } else {
+            feed.push(&frame.header, frame.pts as i64, frame.data, sink)?
         });
     }
     tally.finish(sink)
@@ -207,16 +211,23 @@ fn decode(
 
 #[cfg(test)]
 mod tests {
-    use super::test_frame;
-    use crate::{AudioSpec, Decoder, Depth, Limits};
+    use std::ops::Range;
 
-    /// Three frames of 256 samples, and no count of them in STREAMINFO.
-    fn uncounted() -> Vec<u8> {
+    use super::{test_frame, test_frame_of};
+    use crate::{AudioSpec, Crop, Decoder, Depth, Limits, Reason};
+
+    /// A stream of blocks of 256 samples, and no count of them in STREAMINFO.
+    fn stream(frames: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = b"fLaC\x80\0\0\x22\x01\0\x01\0\0\0\0\0\0\0".to_vec();
         bytes.extend((44_100u64 << 44 | 15 << 36).to_be_bytes());
         bytes.extend([0; 16]);
-        bytes.extend((0..3).flat_map(|number| test_frame(number, -7)));
+        bytes.extend(frames.iter().flatten());
         bytes
+    }
+
+    /// Three frames.
+    fn uncounted() -> Vec<u8> {
+        stream(&[0, 1, 2].map(|number| test_frame(number, -7)))
     }
 
     #[test]
@@ -235,5 +246,38 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// The crop `range` of a stream, without `strict`, and how many packets were corrupt.
+    fn lenient(bytes: &[u8], range: Range<u64>) -> (Vec<f32>, u64) {
+        let seconds = |n: u64| n as f64 / 44_100.0;
+        let (start, len) = (seconds(range.start), seconds(range.end - range.start));
+        let crop = Crop::At { start, seconds: Some(len) };
+        let spec = AudioSpec { crop, strict: false, ..AudioSpec::WHOLE };
+        let mut decoder = Decoder::default();
+        let plan = decoder.plan(bytes, &spec, 0).unwrap();
+        let mut samples = vec![0.0; plan.n_samples()];
+        let report = decoder.render(bytes, &plan, &mut samples).unwrap();
+        (
+            samples,
+            report.damage.iter().find(|(name, _)| *name == "corrupt_packets").map_or(0, |d| d.1),
+        )
+    }
+
+    #[test]
+    fn a_frame_that_reaches_into_the_next_is_damage() {
+        let frames = [test_frame(0, 1), test_frame_of(9, 1, 2), test_frame(2, 3), test_frame(3, 4)];
+        let (bytes, mut decoder) = (stream(&frames), Decoder::default());
+        for depth in [Depth::Checksums, Depth::Decode] {
+            let error = decoder.check(&bytes, Limits::default(), depth).unwrap().error.unwrap();
+            assert_eq!(error.reason, Reason::CorruptPackets { count: 1 }, "{depth:?}");
+        }
+        let (whole, n_corrupt) = lenient(&bytes, 0..1024);
+        assert_eq!(n_corrupt, 1);
+        let values = whole.iter().map(|x| (x * 32_768.0) as i32);
+        assert!(values.eq([1, 0, 3, 4].into_iter().flat_map(|value| [value; 256])));
+        // Whether decoding begins with it or behind it, crops are those of the whole.
+        assert_eq!(lenient(&bytes, 600..700), (whole[600..700].to_vec(), 0));
+        assert_eq!(lenient(&bytes, 400..700), (whole[400..700].to_vec(), 1));
     }
 }

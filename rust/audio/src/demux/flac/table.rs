@@ -110,24 +110,28 @@ impl SeekTable for FlacTable {
             len => Timeline::Blocks(len),
         };
         let end = usize::try_from(to.byte - from.byte).ok()?;
-        let layout = Layout { info, n_frames, timeline, audio: 0, end };
         let first = from.unit * self.unit_len();
-        Some(Part::of(from.byte..to.byte, FlacPart { layout, first }))
+        let end_frame = n_frames.min(to.unit.saturating_mul(self.unit_len()));
+        let layout = Layout { info, n_frames: end_frame, timeline, audio: 0, end };
+        Some(Part::of(from.byte..to.byte, FlacPart { layout, first, n_frames }))
     }
 }
 
 /// The frames from one point to another.
 #[derive(Debug)]
 struct FlacPart {
+    /// Its PCM frames are those up to the end of the part.
     layout: Layout,
     /// The PCM frame that they begin with.
     first: u64,
+    /// All PCM frames of the recording.
+    n_frames: u64,
 }
 
 impl Recording for FlacPart {
     fn info(&self) -> AudioInfo {
-        let Layout { info: StreamInfo { rate_hz, n_channels, .. }, n_frames, .. } = self.layout;
-        AudioInfo { codec: Codec::Flac, rate_hz, n_channels, n_frames }
+        let Layout { info: StreamInfo { rate_hz, n_channels, .. }, .. } = self.layout;
+        AudioInfo { codec: Codec::Flac, rate_hz, n_channels, n_frames: self.n_frames }
     }
 
     fn seek(&mut self, _: &[u8], _: &Range<u64>, _: &Scratch) -> Result<(), Reason> {

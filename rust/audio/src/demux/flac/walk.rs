@@ -15,6 +15,8 @@ pub(super) struct Frame<'a> {
     pub(super) header: Header,
     /// The PCM frames before it.
     pub(super) pts: u64,
+    /// The PCM frames before the next one, or those that it says it has, if these are fewer.
+    pub(super) end: u64,
     /// All of it, and no more if nothing is damaged.
     pub(super) data: &'a [u8],
 }
@@ -25,9 +27,9 @@ impl Frame<'_> {
         is_intact(self.data)
     }
 
-    /// The PCM frames up to its end.
-    pub(super) fn end(&self) -> u64 {
-        self.pts + u64::from(self.header.n_frames)
+    /// Whether all PCM frames that it says it has lie before `end`, and before the next frame.
+    pub(super) fn fits(&self, end: u64) -> bool {
+        self.pts + u64::from(self.header.n_frames) == self.end && self.end <= end
     }
 }
 
@@ -118,7 +120,8 @@ impl<'a> Walk<'a> {
         ends.iter().rev().enumerate().filter(|&(_, &byte)| byte == 0xFF).find_map(|(i, _)| {
             let data = from(ends, n_bytes - 1 - i);
             let header = Header::parse(data).filter(|header| header.counts_like(&self.model))?;
-            Some(Frame { header, pts: self.timeline.pts(&header, 0), data })
+            let pts = self.timeline.pts(&header, 0);
+            Some(Frame { header, pts, end: pts + u64::from(header.n_frames), data })
         })
     }
 
@@ -140,10 +143,13 @@ impl<'a> Walk<'a> {
                     next.is_like(&self.model) && is_after(next.number, header.number)
                 })
             });
-        let end = self.next.map_or(self.bytes.len(), |(at, _)| at);
+        let data_end = self.next.map_or(self.bytes.len(), |(at, _)| at);
         let pts = self.timeline.pts(&header, self.counted);
         self.counted += u64::from(header.n_frames);
-        Some(Frame { header, pts, data: self.bytes.get(at..end)? })
+        let end = pts + u64::from(header.n_frames);
+        let next_pts = self.next.map(|(_, next)| self.timeline.pts(&next, self.counted));
+        let end = next_pts.map_or(end, |next_pts| end.min(next_pts));
+        Some(Frame { header, pts, end, data: self.bytes.get(at..data_end)? })
     }
 }
 
@@ -191,7 +197,12 @@ pub(crate) mod tests {
 
     /// A frame of 256 equal samples: mono, 44.1 kHz, 16 bits.
     pub(crate) fn frame(number: u8, value: i16) -> Vec<u8> {
-        let mut frame = vec![0xFF, 0xF8, 0x89, 0x08, number];
+        frame_of(8, number, value)
+    }
+
+    /// The same of 1 << `log_len` samples.
+    pub(crate) fn frame_of(log_len: u8, number: u8, value: i16) -> Vec<u8> {
+        let mut frame = vec![0xFF, 0xF8, log_len << 4 | 9, 0x08, number];
         frame.push(crc_8(&frame));
         frame.push(0);
         frame.extend(value.to_be_bytes());
@@ -239,7 +250,7 @@ pub(crate) mod tests {
         let bytes = frames.concat();
         let walk = Walk::new(&bytes, 0, &INFO, Timeline::Blocks(256)).unwrap();
         let last = walk.last(0).unwrap();
-        assert_eq!((last.pts, last.end(), last.is_intact()), (768, 1024, true));
+        assert_eq!((last.pts, last.end, last.is_intact()), (768, 1024, true));
     }
 
     #[test]
