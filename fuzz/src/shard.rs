@@ -97,11 +97,15 @@ fn read(data: &[u8], limit: usize) -> Result<Option<Vec<RecordBatch>>, String> {
             Ok(table) => Some(table.columns),
             Err(error) => names_shard(&error).map(|()| None)?,
         };
-        match shard.load_table_within(batch, &rowwise, limit, &|_| ()) {
-            Ok(table) => check_blobs(&shard, &table, columns.as_ref(), &blobs)?,
-            Err(error) => names_shard(&error)?,
+        let table = match shard.load_table_within(batch, &rowwise, limit, &|_| ()) {
+            Ok(table) => Some(table),
+            Err(error) => names_shard(&error).map(|()| None)?,
+        };
+        if let Some(table) = &table {
+            check_blobs(&shard, table, columns.as_ref(), &blobs)?;
         }
         check_slices(&shard, batch, &whole, columns.as_ref(), limit)?;
+        check_slices_with_blobs(&shard, batch, &rowwise, table.as_ref(), limit)?;
         if let Some(columns) = &columns {
             crate::columns::check(columns)?;
         }
@@ -154,6 +158,29 @@ fn check_slices(
                 ensure!(row < columns.num_rows(), "row {row} of {}", columns.num_rows());
                 let expected = columns.slice(row, 1);
                 ensure!(slice.columns.columns() == expected.columns(), "row {row} alone differs");
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => names_shard(&error)?,
+        }
+    }
+    Ok(())
+}
+
+/// The blobs of the first rows alone, against those of the table.
+fn check_slices_with_blobs(
+    shard: &Shard,
+    batch: usize,
+    projection: &Projection,
+    table: Option<&Table>,
+    limit: usize,
+) -> Result<(), String> {
+    for row in 0..8 {
+        match (shard.load_slice(batch, &(row..row + 1), projection, limit), table) {
+            (Ok(Some(slice)), Some(table)) => {
+                for blob in 0..projection.n_blobs() {
+                    let (found, expected) = (slice.blob(blob, 0), table.blob(blob, row));
+                    ensure!(found == expected, "row {row}: blob {found:?}, not {expected:?}");
+                }
             }
             (Ok(_), _) => {}
             (Err(error), _) => names_shard(&error)?,

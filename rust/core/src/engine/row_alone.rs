@@ -1,4 +1,4 @@
-//! Rows without blobs that are read alone, and not with the rest of their record batch.
+//! Rows that are read alone, and not with the small columns of the rest of their record batch.
 //!
 //! Where any row may follow any other, and all of them take more than the table cache, a record batch
 //! would be loaded for each of its rows, and evicted before the next is wanted.
@@ -12,8 +12,7 @@ use super::{
     dataset::Dataset,
     options::Options,
     queue::WaitFor,
-    row_reader::RowReader,
-    row_task::{Located, ReadStage, RowTask},
+    row_reader::{RowReader, TableLookup},
     table_cache::{BatchId, SHARE},
 };
 use crate::{
@@ -23,9 +22,9 @@ use crate::{
     shard::{Projection, Shard},
 };
 
-/// The least bytes of a record batch's columns for that. Storage sends about as much, or more, in the time
-/// of a request.
-const MIN_TABLE: usize = 1 << 18;
+/// The least bytes of tables that would be loaded for a row, on average. Storage sends about as much, or
+/// more, in the time of a request.
+const MIN_LOADED: usize = 1 << 18;
 
 /// Bits of a row's number in its shard, in [`LastRow`].
 const ROW_BITS: u32 = 40;
@@ -42,21 +41,13 @@ pub(super) fn row_bytes(
     let size = first.table_size(batch, projection).ok().flatten()?;
     let row_bytes = size.stored as u64 / first.n_rows_of(batch).max(1);
     let n_rows: u64 = shards.iter().map(Shard::n_rows).sum();
-    let is_alone = projection.n_blobs() == 0
-        && !size.is_compressed
-        && size.stored >= MIN_TABLE
-        && row_bytes.saturating_mul(n_rows) > (options.memory_budget / SHARE) as u64
-        && first.has_slices(projection);
+    let all_bytes = row_bytes.saturating_mul(n_rows);
+    // Of the tables that rows need, those that are not cached are loaded.
+    let missing = all_bytes.saturating_sub((options.memory_budget / SHARE) as u64);
+    let loaded = size.stored as f64 * missing as f64 / all_bytes.max(1) as f64;
+    let is_alone =
+        !size.is_compressed && loaded >= MIN_LOADED as f64 && first.has_slices(projection);
     is_alone.then_some(row_bytes as usize)
-}
-
-/// What has come of reading a row alone.
-pub(super) enum RowAlone {
-    /// The row is read.
-    Read,
-    Wait(WaitFor),
-    /// Only its whole record batch can be read.
-    Impossible,
 }
 
 /// The row that was wanted last.
@@ -79,33 +70,25 @@ impl RowReader {
         self.last_row.is_before(id)
     }
 
-    /// Reads a row alone, of a source whose rows may be. `permit` is what it waited for; what is left of
-    /// it stays there.
+    /// A table of one row alone, of a source whose rows may be read so; `None` where only its whole
+    /// record batch can be read. `permit` is what the row waited for.
     ///
     /// Blocks for requests to the storage only.
     pub(super) fn row_alone(
         &self,
         dataset: &Dataset,
         ((shard, batch), table_row): (BatchId, usize),
-        row: &mut RowTask,
-        permit: &mut Option<Permit>,
-    ) -> Result<RowAlone> {
+        permit: Option<Permit>,
+    ) -> Result<Option<TableLookup>> {
         let source = dataset.source(shard);
         let (Some(n_bytes), Some(shard)) =
             (source.row_alone_bytes, dataset.shards.get(shard as usize))
         else {
-            return Ok(RowAlone::Impossible);
+            return Ok(None);
         };
-        let account = &self.context.account;
-        let mut own = None;
-        let granted = match permit {
-            Some(granted) => granted,
-            None => match account.try_take(n_bytes) {
-                Some(taken) => own.insert(taken),
-                None => {
-                    return Ok(RowAlone::Wait(WaitFor::Bytes { n_bytes, from_reserve: false }));
-                }
-            },
+        let Some(mut permit) = permit.or_else(|| self.context.account.try_take(n_bytes)) else {
+            let wait = WaitFor::Bytes { n_bytes, from_reserve: false };
+            return Ok(Some(TableLookup::Wait(wait)));
         };
         let budget = self.context.options.memory_budget;
         let rows = table_row..table_row + 1;
@@ -113,9 +96,10 @@ impl RowReader {
             let slice = shard.load_slice(batch, &rows, &source.projection, budget)?;
             slice.map(|slice| source.class_ids.apply(slice)).transpose()
         })?;
-        let Some(mut slice) = slice else { return Ok(RowAlone::Impossible) };
-        slice.permit = Some(Arc::new(granted.split(slice.n_bytes)));
-        row.stage = ReadStage::Decoding(Located::without_blobs(Arc::new(slice)));
-        Ok(RowAlone::Read)
+        Ok(slice.map(|mut slice| {
+            permit.set(slice.n_bytes);
+            slice.permit = Some(Arc::new(permit));
+            TableLookup::Loaded(Arc::new(slice))
+        }))
     }
 }

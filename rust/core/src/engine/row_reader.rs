@@ -10,8 +10,8 @@ use super::{
     part_reads::Found,
     queue::WaitFor,
     recording_file,
-    row_alone::{LastRow, RowAlone},
-    row_task::{Attempt, BlobLocation, EncodedRow, Located, RawBlob, ReadStage, RowTask, copy_of},
+    row_alone::LastRow,
+    row_task::{BlobLocation, EncodedRow, Located, RawBlob, ReadStage, RowTask, copy_of},
     source::Source,
     table_cache::{BatchId, TableCache},
 };
@@ -79,37 +79,38 @@ impl RowReader {
                     row.stage = if is_alone { ReadStage::Alone } else { ReadStage::Table };
                 }
                 ReadStage::Alone => {
-                    let place = place_of(shard, row)?;
-                    match self.row_alone(dataset, place, row, &mut permit)? {
-                        RowAlone::Read => {}
-                        RowAlone::Wait(wait) => return Ok(Some(wait)),
-                        RowAlone::Impossible => {
-                            permit = None; // too small for a table
-                            row.stage = ReadStage::Table;
+                    let (batch, table_row) = place_of(shard, row)?;
+                    match self.row_alone(dataset, (batch, table_row), permit.take())? {
+                        Some(TableLookup::Loaded(table)) => {
+                            let wait = self.locate(dataset, table, (batch, 0), row)?;
+                            if wait.is_some() {
+                                return Ok(wait);
+                            }
                         }
+                        Some(TableLookup::Wait(wait)) => return Ok(Some(wait)),
+                        None => row.stage = ReadStage::Table,
                     }
                 }
                 ReadStage::Table => {
-                    let place = place_of(shard, row)?;
-                    let (batch, _) = place;
+                    let (batch, table_row) = place_of(shard, row)?;
                     if permit.is_none() && !self.tables.has(batch) && !row.attempt.is_padding {
-                        self.readahead(dataset, shard, row.index, place);
+                        self.readahead(dataset, shard, row.index, (batch, table_row));
                     }
-                    let table = match self.table(dataset, shard, batch, permit.take()) {
-                        Ok(TableLookup::Loaded(table)) => table,
+                    let (table, table_row) = match self.table(dataset, shard, batch, permit.take())
+                    {
+                        Ok(TableLookup::Loaded(table)) => (table, table_row),
                         Ok(TableLookup::Wait(wait)) => return Ok(Some(wait)),
                         // Damage of other rows does not count, whatever was asked for before.
                         Err(error) if dataset.source(batch.0).row_alone_bytes.is_some() => {
-                            permit = Some(self.context.account.take(0));
-                            match self.row_alone(dataset, place, row, &mut permit)? {
-                                RowAlone::Read => continue,
+                            let permit = Some(self.context.account.take(0));
+                            match self.row_alone(dataset, (batch, table_row), permit)? {
+                                Some(TableLookup::Loaded(table)) => (table, 0),
                                 _ => return Err(error),
                             }
                         }
                         Err(error) => return Err(error),
                     };
-                    let (located, wait) = self.locate(dataset, table, place, &row.attempt)?;
-                    row.stage = ReadStage::Blobs(located);
+                    let wait = self.locate(dataset, table, (batch, table_row), row)?;
                     if wait.is_some() {
                         return Ok(wait);
                     }
@@ -222,18 +223,19 @@ impl RowReader {
         })
     }
 
-    /// Finds the row's blobs, and what reading them must wait for. Of a heavy table only the row is
-    /// kept, as a copy.
+    /// Finds the row's blobs, and returns what reading them must wait for. Of a heavy table only the
+    /// row is kept, as a copy.
     fn locate(
         &self,
         dataset: &Dataset,
         table: Arc<Table>,
         (batch, table_row): (BatchId, usize),
-        attempt: &Attempt,
-    ) -> Result<(Located, Option<WaitFor>)> {
+        row: &mut RowTask,
+    ) -> Result<Option<WaitFor>> {
+        let attempt = &row.attempt;
         let account = &self.context.account;
         let source = dataset.source(batch.0);
-        let is_heavy = self.tables.is_heavy(&table);
+        let is_heavy = table.n_rows() > 1 && self.tables.is_heavy(&table);
         let (mut n_bytes, mut learns, mut is_unknown) = (0_u64, None, false);
         let mut pending = VecDeque::with_capacity(dataset.blobs.len());
         for k in 0..dataset.blobs.len() {
@@ -299,9 +301,10 @@ impl RowReader {
         } else {
             (table, table_row)
         };
-        let blobs = Vec::new();
-        let permit = None;
-        Ok((Located { table, table_row, pending, blobs, permit, learns, is_unknown }, wait))
+        let (blobs, permit) = (Vec::new(), None);
+        let located = Located { table, table_row, pending, blobs, permit, learns, is_unknown };
+        row.stage = ReadStage::Blobs(located);
+        Ok(wait)
     }
 
     /// The file that a row without bytes names; `None` where it names none, or none is wanted.

@@ -108,15 +108,6 @@ pub(super) struct Located {
     pub(super) is_unknown: bool,
 }
 
-impl Located {
-    /// The row of a table of one, which has no blobs.
-    pub(super) fn without_blobs(table: Arc<Table>) -> Self {
-        let (pending, blobs) = (VecDeque::new(), Vec::new());
-        let (permit, learns, is_unknown) = (None, None, false);
-        Self { table, table_row: 0, pending, blobs, permit, learns, is_unknown }
-    }
-}
-
 /// Where a blob is.
 #[derive(Debug)]
 pub(super) enum BlobLocation {

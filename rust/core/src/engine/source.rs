@@ -44,7 +44,7 @@ pub(super) struct Source {
     pub(super) first_shard: u32,
     pub(super) order: OrderSpec,
     pub(super) projection: Projection,
-    /// The bytes that a row takes on average, where rows are read without the rest of their record batch.
+    /// The bytes that a row takes on average, where rows are read without the rest of their record batch, besides blobs.
     pub(super) row_alone_bytes: Option<usize>,
     /// The index of the blob that is decoded, and how.
     pub(super) audio: Option<(usize, AudioSpec)>,

@@ -188,6 +188,15 @@ impl BlobColumn {
         Some(BlobBlock { number, n_rows: end - first - n_null, bytes, mean_bytes })
     }
 
+    /// These rows, of a column that lies in the file.
+    pub(super) fn slice(&self, rows: &Range<usize>) -> Self {
+        let nulls = self.nulls.as_ref().map(|nulls| nulls.slice(rows.start, rows.len()));
+        let offsets = self.offsets.get(rows.start..=rows.end).unwrap_or_default().to_vec();
+        let lens =
+            self.lens.as_ref().map(|lens| lens.get(rows.clone()).unwrap_or_default().to_vec());
+        Self { nulls, offsets, lens, bytes: self.bytes.clone() }
+    }
+
     /// Bytes of memory, shared ones not counted.
     pub(super) fn n_bytes(&self) -> usize {
         self.offsets.capacity() * size_of::<u64>()

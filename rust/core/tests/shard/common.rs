@@ -151,6 +151,17 @@ pub(crate) fn assert_reads_as(shard: &Shard, expected: &[RecordBatch], blobs: &[
             }
             assert_eq!(table.blob(blob, expected.num_rows()), None);
         }
+        for rows in slices_of(expected.num_rows()) {
+            let slice = shard.load_slice(number, &rows, &rowwise, usize::MAX).unwrap();
+            let Some(slice) = slice else { continue };
+            assert_eq!(slice.columns, table.columns.slice(rows.start, rows.len()), "{rows:?}");
+            for blob in 0..blobs.len() {
+                for (at, row) in rows.clone().enumerate() {
+                    assert_eq!(slice.blob(blob, at), table.blob(blob, row), "{blob}, row {row}");
+                }
+                assert_eq!(slice.blob(blob, rows.len()), None);
+            }
+        }
     }
 }
 

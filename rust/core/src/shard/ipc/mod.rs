@@ -118,8 +118,7 @@ impl FormatReader for IpcReader {
     fn has_slices(&self, projection: &Projection) -> bool {
         let fields = projection.small_fields(&self.index.schema);
         let is_whole = projection.small.iter().all(|small| small.children.is_none());
-        projection.n_blobs() == 0
-            && !fields.is_empty()
+        !fields.is_empty()
             && is_whole
             && fields.iter().all(|field| slice::has_slices(field.data_type()))
     }

@@ -11,9 +11,11 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, Schema};
 
 use super::{
-    super::{Projection, Table, guard},
+    super::{Projection, Table, blob::BlobColumn, guard},
+    blob::BlobSpan,
     body::CompactBody,
     layout::{BatchLayout, FieldSpan},
+    selection::blob_spans,
     table::Loading,
 };
 use crate::{Error, Result};
@@ -36,8 +38,8 @@ pub(super) fn has_slices(data_type: &DataType) -> bool {
 }
 
 impl Loading<'_> {
-    /// Reads and decodes the projected columns of these rows of a record batch of `n_rows`; `None`
-    /// where its body is compressed. Each column [`has_slices`].
+    /// Reads and decodes the projected columns of these rows of a record batch of `n_rows`, and where
+    /// their blobs lie; `None` where its body is compressed. Each column [`has_slices`].
     ///
     /// Blocks for one request, and one more for each level of lists.
     pub(super) fn load_slice(
@@ -59,9 +61,15 @@ impl Loading<'_> {
         let spans = layout.spans(index.schema.fields())?;
         let starts = projection.small.iter().filter_map(|small| spans.get(small.column));
         let starts: Vec<Start> = starts.map(Start::of).collect();
+        let blobs = blob_spans(projection, &layout, index.schema.fields(), &spans)?;
         let mut parts = Parts { layout: &layout, read: Vec::new(), missing: Vec::new() };
         // Each pass finds what the offsets that the one before has read lead to.
-        let columns = loop {
+        let (columns, blobs) = loop {
+            let blobs = blobs.iter().map(|span| match entry.kept_rows(span) {
+                Some(kept) => Ok(Some(kept.slice(rows))),
+                None => parts.blobs(span, entry.body.start, rows),
+            });
+            let blobs = blobs.collect::<Result<Vec<Option<BlobColumn>>>>()?;
             let columns = fields.iter().zip(&starts).map(|(field, start)| {
                 let column = parts.array(field.data_type(), *start, rows.clone())?;
                 let array = |column| guard::contain(DECODED, || Ok(make_array(column)));
@@ -69,7 +77,7 @@ impl Loading<'_> {
             });
             let columns = columns.collect::<Result<Vec<Option<ArrayRef>>>>()?;
             if parts.missing.is_empty() {
-                break columns;
+                break (columns, blobs);
             }
             self.check_limit(parts.n_bytes())?;
             let missing = std::mem::take(&mut parts.missing);
@@ -80,7 +88,8 @@ impl Loading<'_> {
         let columns = columns.into_iter().flatten().collect();
         let columns = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
             .map_err(|e| Error::corrupt(e.to_string()))?;
-        Ok(Some(Table::new(columns, n_bytes, Vec::new(), Vec::new())))
+        let blobs = blobs.into_iter().flatten().map(Arc::new).collect();
+        Ok(Some(Table::new(columns, n_bytes, blobs, Vec::new())))
     }
 }
 
@@ -111,6 +120,9 @@ impl Start {
         }
     }
 }
+
+/// Offsets from the first of them on, and the range that they lead to.
+type Offsets = (Vec<i64>, Range<usize>);
 
 /// What was read of a record batch's body, and what is to be read next.
 struct Parts<'a> {
@@ -178,9 +190,7 @@ impl Parts<'_> {
                 }
             }
             T::Utf8 | T::Binary | T::List(_) | T::Map(..) => {
-                let offsets = self.offsets(values, &elements, |bytes: &[u8; 4]| {
-                    i64::from(i32::from_le_bytes(*bytes))
-                })?;
+                let offsets = self.small_offsets(values, &elements)?;
                 let Some((offsets, inner)) = offsets else { return Ok(None) };
                 // Differences of what were 32 bits.
                 let offsets: Vec<i32> = offsets.into_iter().map(|offset| offset as i32).collect();
@@ -188,8 +198,7 @@ impl Parts<'_> {
                 return self.with_inner(array, is_whole, data_type, start, inner);
             }
             T::LargeUtf8 | T::LargeBinary | T::LargeList(_) => {
-                let offsets =
-                    self.offsets(values, &elements, |bytes: &[u8; 8]| i64::from_le_bytes(*bytes))?;
+                let offsets = self.large_offsets(values, &elements)?;
                 let Some((offsets, inner)) = offsets else { return Ok(None) };
                 array = array.add_buffer(Buffer::from(offsets));
                 return self.with_inner(array, is_whole, data_type, start, inner);
@@ -208,6 +217,53 @@ impl Parts<'_> {
             }
         }
         if is_whole { built(array) } else { Ok(None) }
+    }
+
+    /// Where these rows of a blob column lie, and which are null; `None` where some bytes are missing.
+    fn blobs(
+        &mut self,
+        span: &BlobSpan,
+        body_start: u64,
+        rows: &Range<usize>,
+    ) -> Result<Option<BlobColumn>> {
+        let n_rows = self.layout.node(span.leaf.nodes.start)?.length;
+        if rows.end > n_rows {
+            let what = format!("rows {rows:?} of a binary column of {n_rows}");
+            return Err(Error::corrupt(what));
+        }
+        let (mut nulls, mut is_whole) = (None, true);
+        for field in span.parent.iter().chain([&span.leaf]) {
+            if self.layout.node(field.nodes.start)?.null_count > 0 {
+                let bits = self.bits(field.buffers.start, rows)?;
+                is_whole &= bits.is_some();
+                nulls = NullBuffer::union(nulls.as_ref(), bits.map(NullBuffer::new).as_ref());
+            }
+        }
+        let offsets = span.first_buffer() + 1;
+        let offsets = if span.large {
+            self.large_offsets(offsets, rows)
+        } else {
+            self.small_offsets(offsets, rows)
+        };
+        let Some((offsets, inner)) = offsets? else { return Ok(None) };
+        let data = span.data(self.layout)?;
+        if inner.end as u64 > data.end - data.start {
+            let what = format!("blobs at {inner:?} of {} bytes", data.end - data.start);
+            return Err(Error::corrupt(what));
+        }
+        let base = body_start + data.start + inner.start as u64;
+        let offsets = offsets.into_iter().map(|offset| base + offset as u64).collect();
+        Ok(is_whole.then(|| BlobColumn::in_file(nulls, offsets)))
+    }
+
+    /// [`Self::offsets`] of 32 bits.
+    fn small_offsets(&mut self, buffer: usize, elements: &Range<usize>) -> Result<Option<Offsets>> {
+        self.offsets(buffer, elements, |bytes: &[u8; 4]| i64::from(i32::from_le_bytes(*bytes)))
+    }
+
+    /// [`Self::offsets`] of 64 bits.
+    fn large_offsets(&mut self, buffer: usize, elements: &Range<usize>) -> Result<Option<Offsets>> {
+        self.offsets(buffer, elements, |bytes: &[u8; 8]| i64::from_le_bytes(*bytes))
     }
 
     /// Adds what the offsets of an array lead to: the elements of its child, or bytes.
@@ -239,7 +295,7 @@ impl Parts<'_> {
         buffer: usize,
         elements: &Range<usize>,
         offset: impl Fn(&[u8; N]) -> i64,
-    ) -> Result<Option<(Vec<i64>, Range<usize>)>> {
+    ) -> Result<Option<Offsets>> {
         if elements.is_empty() {
             return Ok(Some((vec![0], 0..0))); // the one offset may be left out
         }
