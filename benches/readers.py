@@ -148,7 +148,7 @@ def tokens_shuffled(arrow: Path, _: Path) -> Iterator[int]:
         yield len(batch["tokens"])
 
 
-def tokens_mapped(arrow: Path, _: Path) -> Iterator[int]:
+def mapped_batches(arrow: Path) -> Iterator[np.ndarray]:
     """Copies rows in a random order out of pyarrow's memory map."""
     tokens = pa.ipc.open_stream(pa.memory_map(str(arrow))).read_all()["tokens"]
     chunks = [chunk.flatten().to_numpy().reshape(-1, TOKENS) for chunk in tokens.chunks]
@@ -156,7 +156,11 @@ def tokens_mapped(arrow: Path, _: Path) -> Iterator[int]:
         order = np.random.default_rng(seed).permutation(rows_of(arrow))
         for start in range(0, len(order) - BATCH, BATCH):
             rows = [chunks[k // 1_000][k % 1_000] for k in order[start:][:BATCH].tolist()]
-            yield len(np.stack(rows))
+            yield np.stack(rows)
+
+
+def tokens_mapped(arrow: Path, _: Path) -> Iterator[int]:
+    yield from map(len, mapped_batches(arrow))
 
 
 def tokens_pylist(arrow: Path, _: Path) -> Iterator[int]:
@@ -211,13 +215,22 @@ JOBS: dict[str, Callable[..., Iterator[int]]] = {
 }
 
 
+def all_tokens(arrow: Path) -> np.ndarray:
+    with pa.OSFile(str(arrow)) as source:
+        tokens = pa.ipc.open_stream(source).read_all()["tokens"]
+    return tokens.combine_chunks().flatten().to_numpy().reshape(-1, TOKENS)
+
+
 def check(name: str, paths: list[Path]) -> None:
-    """What ours delivers is what pyarrow reads: every token, and the bytes of every row."""
-    if name.startswith("tokens"):
+    """What ours and the memory map deliver is what pyarrow reads: tokens, and the bytes of rows."""
+    if name.startswith("memory map"):
+        rows = all_tokens(paths[0])
+        order = np.random.default_rng(0).permutation(len(rows))
+        for at, batch in enumerate(itertools.islice(mapped_batches(paths[0]), 20)):
+            np.testing.assert_array_equal(batch, rows[order[at * BATCH :][:BATCH]])
+    elif name.startswith("tokens"):
         options: dict[str, Any] = {"ragged": "object" if name == "tokens" else "error"}
-        with pa.OSFile(str(paths[0])) as source:
-            tokens = pa.ipc.open_stream(source).read_all()["tokens"]
-        rows = tokens.combine_chunks().flatten().to_numpy().reshape(-1, TOKENS)
+        rows = all_tokens(paths[0])
         if name == "tokens, shuffled":
             options |= SHUFFLED
             ds = gm.ArrowIterDataset(paths[0], audio=None, **SHUFFLED)

@@ -1,7 +1,7 @@
 """Rows that are read without the rest of their record batch, beside what pyarrow reads.
 
-That is so in a global shuffle, in draws and in random access, where the columns take much more than a
-quarter of `memory_budget`.
+That is so in a global shuffle, in draws and in random access, where the columns take much more
+than a quarter of `memory_budget`.
 """
 
 from __future__ import annotations

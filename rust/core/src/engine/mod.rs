@@ -19,6 +19,7 @@ mod dataset;
 mod dataset_columns;
 mod decode_work;
 mod decoders;
+mod decoding_bytes;
 #[cfg(any(test, feature = "bench"))]
 #[cfg_attr(not(feature = "bench"), allow(dead_code, unreachable_pub))] // then only for its test
 mod drive;
