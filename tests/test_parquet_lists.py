@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,10 @@ def test_lists_of_numbers(tmp_path_factory: pytest.TempPathFactory, layout: str,
         item = pa.float32()
     length = data.draw(st.sampled_from([st.integers(1, 9), st.integers(0, 3), st.just(40)]))
     lengths = data.draw(st.lists(length, min_size=1, max_size=80))
+    kind = data.draw(st.sampled_from(["list", "large", "fixed"]))
+    if kind == "fixed":
+        lengths = [lengths[0] or 2] * len(lengths)
+    size = lengths[0]
     if data.draw(st.integers(0, 3)) == 0:
         lengths[data.draw(st.integers(0, len(lengths) - 1))] = None
     top, seed = data.draw(st.sampled_from([1, 2, 9, 120])), data.draw(st.integers(0, 99))
@@ -71,7 +76,9 @@ def test_lists_of_numbers(tmp_path_factory: pytest.TempPathFactory, layout: str,
         for n, start in zip(lengths, starts, strict=False)
     ]
     is_optional = data.draw(st.booleans())
-    x = pa.array(rows, pa.list_(pa.field("element", item, is_optional)))
+    element = pa.field("element", item, is_optional)
+    lists = {"list": pa.list_, "large": pa.large_list, "fixed": lambda of: pa.list_(of, size)}
+    x = pa.array(rows, lists[kind](element))
     schema = pa.schema([pa.field("x", x.type, True), pa.field("n", pa.int64())])
     table = pa.table([x, pa.array(range(len(rows)))], schema)
     path = tmp_path_factory.mktemp("lists") / "a.parquet"
@@ -93,6 +100,26 @@ def test_long_lists(tmp_path: Path) -> None:
             batches = gm.ArrowIterDataset(path, audio=None, batch_size=16, ragged="error")
             found = np.concatenate([batch["x"] for batch in batches])
             np.testing.assert_array_equal(found, values.reshape(40, -1))
+
+
+def test_long_lists_of_one_length(tmp_path: Path) -> None:
+    """Such as embeddings. Where a list has another length, the error is the crate's."""
+    values = np.random.default_rng(6).normal(size=40 * 1_280).astype(np.float32)
+    lists = pa.FixedSizeListArray.from_arrays(values, 1_280)
+    for layout in ("dictionary", "plain", "v2", "index"):
+        path = tmp_path / f"{layout}.parquet"
+        options = {k: v for k, v in LAYOUTS[layout].items() if k != "write_batch_size"}
+        pq.write_table(pa.table({"x": lists, "n": range(40)}), path, **options)
+        assert_rows(path, lists)
+    other = pa.ListArray.from_arrays(np.array([0, 1_000, 2_560], np.int32), values[:2_560])
+    schema = pa.schema([("x", lists.type), ("n", pa.int64())])
+    path = tmp_path / "other.parquet"
+    with pq.ParquetWriter(path, pa.schema([("x", other.type), ("n", pa.int64())])) as out:
+        encoded = base64.b64encode(schema.serialize().to_pybytes()).decode()
+        out.add_key_value_metadata({"ARROW:schema": encoded})
+        out.write_table(pa.table({"x": other, "n": range(2)}))
+    with pytest.raises(gm.GristmillError):
+        rows_of(path)
 
 
 def test_nulls_inside_lists(tmp_path: Path) -> None:

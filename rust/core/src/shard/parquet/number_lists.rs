@@ -1,4 +1,4 @@
-//! Columns of lists of numbers, such as tokens, without nulls and empty lists.
+//! Columns of lists of numbers, such as tokens and embeddings, without nulls and empty lists.
 //!
 //! The crate makes a level of each number, and then looks at each of them twice. Here levels stay the
 //! runs that they are in the file: a list of 2,048 numbers is three of them.
@@ -10,7 +10,7 @@ use ::parquet::{
     column::page::Page,
     file::metadata::ColumnChunkMetaData,
 };
-use arrow_array::{ArrayRef, ListArray, make_array};
+use arrow_array::{ArrayRef, FixedSizeListArray, LargeListArray, ListArray, make_array};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::{DataType, FieldRef};
@@ -31,22 +31,32 @@ pub(super) fn decode(
     n: u64,
     pool: &Arc<BufferPool>,
 ) -> Result<Option<ArrayRef>> {
-    let DataType::List(item) = data_type else { return Ok(None) };
+    let Some(item) = item_of(data_type) else { return Ok(None) };
     match (item.data_type(), part.chunk.column_type()) {
         (DataType::Int32 | DataType::UInt32, Type::INT32) | (DataType::Float32, Type::FLOAT) => {
-            lists::<4>(fetched, part, item, n, pool)
+            lists::<4>(fetched, part, data_type, n, pool)
         }
         (DataType::Int64 | DataType::UInt64, Type::INT64) | (DataType::Float64, Type::DOUBLE) => {
-            lists::<8>(fetched, part, item, n, pool)
+            lists::<8>(fetched, part, data_type, n, pool)
         }
         _ => Ok(None),
+    }
+}
+
+/// The items of a type of lists.
+fn item_of(data_type: &DataType) -> Option<&FieldRef> {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Some(item)
+        }
+        _ => None,
     }
 }
 
 fn lists<const N: usize>(
     fetched: &Fetched,
     part: &ChunkPart<'_>,
-    item: &FieldRef,
+    data_type: &DataType,
     n: u64,
     pool: &Arc<BufferPool>,
 ) -> Result<Option<ArrayRef>> {
@@ -62,11 +72,10 @@ fn lists<const N: usize>(
     if !is_known {
         return Ok(None);
     }
-    let all = lists.finish(item)?;
+    let Some(all) = lists.finish(data_type)? else { return Ok(None) };
     // Pages may have more rows than the part.
     let skip = part.rows.start.saturating_sub(rows.start);
-    let all = all.slice(skip as usize, (part.rows.end - part.rows.start) as usize);
-    Ok(Some(Arc::new(all)))
+    Ok(Some(all.slice(skip as usize, (part.rows.end - part.rows.start) as usize)))
 }
 
 /// The lists so far.
@@ -141,22 +150,43 @@ impl<const N: usize> Lists<N> {
         })
     }
 
-    fn finish(mut self, item: &FieldRef) -> Result<ListArray> {
+    /// The lists as this type; `None` where they have not the length that it fixes.
+    fn finish(mut self, data_type: &DataType) -> Result<Option<ArrayRef>> {
         if self.starts.len() as u64 != self.n_rows {
             let what = format!("{} lists for {} rows", self.starts.len(), self.n_rows);
             return Err(Error::corrupt(what));
         }
         let n = self.numbers.len();
         self.starts.push(i32::try_from(n).map_err(|_| ends())?);
+        let Some(item) = item_of(data_type) else { return Ok(None) };
+        if let DataType::FixedSizeList(_, size) = data_type
+            && self.starts.windows(2).any(|pair| !matches!(pair, [a, b] if b - a == *size))
+        {
+            return Ok(None);
+        }
         let numbers = ArrayDataBuilder::new(item.data_type().clone())
             .len(n)
             .add_buffer(Buffer::from(Bytes::from_owner(self.numbers.into_buffer())))
             .build()
             .map(make_array);
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.starts));
-        numbers
-            .and_then(|numbers| ListArray::try_new(Arc::clone(item), offsets, numbers, None))
-            .map_err(|e| Error::corrupt(format!("lists of numbers: {e}")))
+        let (item, starts) = (Arc::clone(item), self.starts);
+        let lists = numbers.and_then(|numbers| {
+            Ok(match data_type {
+                DataType::FixedSizeList(_, size) => {
+                    Arc::new(FixedSizeListArray::try_new(item, *size, numbers, None)?) as ArrayRef
+                }
+                DataType::LargeList(_) => {
+                    let starts: Vec<i64> = starts.into_iter().map(i64::from).collect();
+                    let offsets = OffsetBuffer::new(ScalarBuffer::from(starts));
+                    Arc::new(LargeListArray::try_new(item, offsets, numbers, None)?)
+                }
+                _ => {
+                    let offsets = OffsetBuffer::new(ScalarBuffer::from(starts));
+                    Arc::new(ListArray::try_new(item, offsets, numbers, None)?)
+                }
+            })
+        });
+        lists.map(Some).map_err(|e| Error::corrupt(format!("lists of numbers: {e}")))
     }
 }
 
