@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
-from probes import n_descriptors, n_threads
+import probes
 from signals import RATE
 
 AUDIO = gm.Audio(sample_rate=RATE, crop=gm.RandomCrop(0.01))
@@ -31,10 +31,14 @@ def test_types(numbered: list[Path]) -> None:
     assert "ArrowIterDataset" in str(ds)
 
 
-@pytest.mark.parametrize("paths", ["/nowhere/a.arrow", "/nowhere/*.arrow", "/nowhere"])
-def test_nothing_is_touched_before_the_first_element(paths: str) -> None:
-    threads, descriptors = n_threads(), n_descriptors()
-    ds = source(paths, batch_size=4)
+def test_nothing_is_touched_before_the_first_element() -> None:
+    # In a process of its own: here, threads and files of earlier tests may still go.
+    assert_in_a_new_process(
+        """
+threads, descriptors = probes.n_threads(), probes.n_descriptors()
+iterators = []
+for path in paths:
+    ds = source(path, batch_size=4)
     ds.set_slice(slice(0, None, 2))
     it = iter(ds)
     state = it.get_state()
@@ -42,19 +46,42 @@ def test_nothing_is_touched_before_the_first_element(paths: str) -> None:
     assert it.get_state() == state
     copy.deepcopy(ds)
     cloudpickle.dumps(ds)
-    assert (n_threads(), n_descriptors()) == (threads, descriptors)
-    with pytest.raises(FileNotFoundError, match="/nowhere"):
+    iterators.append(it)
+assert (probes.n_threads(), probes.n_descriptors()) == (threads, descriptors)
+for it in iterators:
+    try:
         next(it)
+    except FileNotFoundError as error:
+        assert "/nowhere" in str(error)
+    else:
+        raise AssertionError("a shard that is not there")
     it.close()
+print("ended")
+""",
+        *("/nowhere/a.arrow", "/nowhere/*.arrow", "/nowhere"),
+    )
 
 
 def test_no_thread_before_the_first_element(numbered: list[Path]) -> None:
-    before = n_threads()
-    iterators = [iter(source(numbered)) for _ in range(8)]
-    states = [it.get_state() for it in iterators]
-    for it, state in zip(iterators, states, strict=True):
-        it.set_state(state)
-    assert n_threads() == before
+    assert_in_a_new_process(
+        """
+before = probes.n_threads()
+iterators = [iter(source(paths)) for _ in range(8)]
+states = [it.get_state() for it in iterators]
+for it, state in zip(iterators, states, strict=True):
+    it.set_state(state)
+assert probes.n_threads() == before
+next(iterators[0])
+assert probes.n_threads() > before
+print("ended")
+""",
+        *numbered,
+    )
+
+
+def assert_in_a_new_process(code: str, *paths: object) -> None:
+    head = "import copy, cloudpickle, probes\nfrom test_grain import source\npaths = sys.argv[1:]\n"
+    assert probes.run(head + code, *paths) == "ended\n"
 
 
 @pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
