@@ -52,7 +52,7 @@ rust-tests:
 .PHONY: test
 test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## Run every test, the Python ones against the installed wheel
 	$(CARGO_TEST)
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --benchmark-disable $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder --benchmark-disable $(ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.stamp-wheel $(VENV)/.stamp-test $(VENV)/.stamp-lint ## Check formatting, lints, types, the stub, licences and file lengths

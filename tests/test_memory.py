@@ -204,6 +204,19 @@ def test_a_small_budget_holds_where_rows_of_some_shards_are_read_alone(tmp_path:
     assert counted <= 64 * MIB + 20_000_000, f"{counted / MIB:.0f} MiB counted of 64 MiB"
 
 
+def test_no_table_waits_for_more_than_the_budget(tmp_path: Path) -> None:
+    """Of two that do not shrink, and so take 12 MB each, before and after."""
+    path, rng = tmp_path / "shard.arrow", np.random.default_rng(0)
+    made = (
+        pa.record_batch({"label": np.arange(60), "x": [rng.bytes(100_000) for _ in range(60)]})
+        for _ in range(2)
+    )
+    lz4 = pa.ipc.IpcWriteOptions(compression="lz4")
+    write(path, made, lz4)
+    _, counted = many_tables(path, few_rows(path, lz4), 20 * MIB, 1)
+    assert counted <= 20 * MIB, f"{counted / MIB:.0f} MiB counted of 20 MiB"
+
+
 LIVES = """
 import gc
 import gristmill as gm

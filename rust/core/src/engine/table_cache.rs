@@ -30,6 +30,8 @@ const FIRST_GROWTH: usize = 4;
 pub(super) struct TableCache {
     cache: LoadCache<BatchId, Table>,
     account: Arc<Account>,
+    /// Loads that would take more are refused.
+    budget: usize,
     /// The size of the largest table so far; 0 before the first.
     largest: AtomicUsize,
     /// The highest ratio so far of a compressed table's size to its bytes in the file, in sixteenths;
@@ -47,6 +49,7 @@ impl TableCache {
         Self {
             cache: LoadCache::new(budget / SHARE),
             account: Arc::clone(account),
+            budget,
             largest: AtomicUsize::new(0),
             growth: AtomicUsize::new(0),
             peak_load: AtomicUsize::new(0),
@@ -83,14 +86,15 @@ impl TableCache {
     /// compressed one, the growth of the worst so far. The first is expected to fill the cache, so that
     /// it is loaded alone: several that grow more than expected would pass the budget together.
     pub(super) fn expected_bytes(&self, known: Option<TableSize>) -> usize {
-        match known {
+        let expected = match known {
             None => self.largest.load(Relaxed),
             Some(TableSize { stored, is_compressed: false }) => stored,
             Some(TableSize { stored, is_compressed: true }) => match self.growth.load(Relaxed) {
                 0 => self.cache.limit().max(stored.saturating_mul(FIRST_GROWTH)),
                 sixteenths => stored.saturating_mul(sixteenths) / 16,
             },
-        }
+        };
+        expected.min(self.budget)
     }
 
     /// Loads a table, for which `permit` is. `None` where it is cached or being loaded by now, or must
