@@ -105,17 +105,17 @@ def test_thread_time_is_accounted_for(ended: gm.Stats) -> None:
 def test_the_consumers_time_is_its_own(numbered: list[Path]) -> None:
     audio = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(0.01))
     it = iter(dataset(numbered, audio=audio, epochs=None))
-    next(it)
     began = time.monotonic()
+    next(it)
     for _ in range(10):
         time.sleep(0.02)
         next(it)
-    loop = time.monotonic() - began
     stats = it.stats()
+    at_most = time.monotonic() - began
     it.close()
     assert stats.stages.consumer.busy_seconds >= 0.2
-    assert stats.loop_seconds == pytest.approx(loop, rel=0.2)
-    assert stats.rows_per_second == pytest.approx(50 / loop, rel=0.2)
+    assert 0.2 <= stats.loop_seconds <= at_most
+    assert 50 / at_most <= stats.rows_per_second <= 50 / 0.2
     assert 0 <= stats.waiting_share < 1
     assert stats.first_element_seconds is not None
     assert 0 < (stats.opening_seconds or 0) <= stats.first_element_seconds + 0.1
