@@ -44,7 +44,7 @@ def script(code: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", head + code, *map(str, arguments)]
 
 
-def run(code: str, *arguments: object, timeout_s: float = 120.0) -> str:
+def run(code: str, *arguments: object, timeout_s: float = 240.0) -> str:
     """Runs `code` to its end and returns what it printed; any word on stderr is a failure."""
     done = subprocess.run(
         script(code, *arguments), capture_output=True, text=True, timeout=timeout_s, check=False

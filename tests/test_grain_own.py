@@ -72,7 +72,7 @@ def run(tmp_path: Path, files: list[Path], wanted: str, without: dict[str, str])
     command += ["-c", os.devnull, "--rootdir", str(tmp_path), "--import-mode=importlib"]
     # Worker processes import the tests' modules by their names.
     command += ["-o", "consider_namespace_packages=true"]
-    command += ["--tb=short", "--timeout=120", "-k", wanted, *map(str, files)]
+    command += ["--tb=short", "--timeout=300", "-k", wanted, *map(str, files)]
     environment = {
         **os.environ,
         "PYTHONPATH": str(HERE),
@@ -85,7 +85,7 @@ def run(tmp_path: Path, files: list[Path], wanted: str, without: dict[str, str])
         env=environment,
         capture_output=True,
         text=True,
-        timeout=380,
+        timeout=1150,
         check=False,
     )
     ended = f"exit status {done.returncode}\n{done.stderr[-2000:]}\n{done.stdout[-4000:]}"
@@ -103,7 +103,7 @@ def files_of(modules: list[str]) -> list[Path]:
     return [folder / f"{module}_test.py" for module in modules]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_grains_own_tests(tmp_path: Path) -> None:
     files = [HERE / "grain_interleave.py", *files_of(MODULES)]
     wanted = "(Iter or Interleave) and not _mp and not mp_ and not Process and not Base and not Map"
@@ -112,14 +112,14 @@ def test_grains_own_tests(tmp_path: Path) -> None:
     assert replaced >= 300
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_grains_own_tests_with_worker_processes(tmp_path: Path) -> None:
     passed, replaced = run(tmp_path, files_of(["process_prefetch"]), WORKERS, WORKER_EXCEPTIONS)
     assert passed >= 20
     assert replaced >= 20
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_grains_own_tests_over_worker_processes_and_threads(tmp_path: Path) -> None:
     """Transformations above `mp_prefetch`, and `multithread_prefetch`."""
     files = files_of(["cache", "repeat", "prefetch"])

@@ -160,7 +160,7 @@ if sys.argv[1] == "True":
         it.close()
 print("leaving")
 """
-    assert probes.run(code, closed, *same_rate, timeout_s=30) == "leaving\n"
+    assert probes.run(code, closed, *same_rate, timeout_s=120) == "leaving\n"
 
 
 def test_exit_from_inside_a_loop(same_rate: list[Path]) -> None:
@@ -171,7 +171,7 @@ for i, element in enumerate(gm.ArrowIterDataset(sys.argv[1:], epochs=None)):
         print("leaving")
         raise SystemExit(0)
 """
-    assert probes.run(code, *same_rate, timeout_s=30) == "leaving\n"
+    assert probes.run(code, *same_rate, timeout_s=120) == "leaving\n"
 
 
 def test_exit_while_other_threads_read(numbered: list[Path]) -> None:
@@ -194,7 +194,7 @@ taken.wait()
 print("leaving")
 """
     for _ in range(3):
-        assert probes.run(code, *numbered, timeout_s=30) == "leaving\n"
+        assert probes.run(code, *numbered, timeout_s=120) == "leaving\n"
 
 
 def test_a_forked_child_makes_its_own_threads(same_rate: list[Path]) -> None:
@@ -214,7 +214,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 assert len(list(it)) == 24
 print("both")
 """
-    assert probes.run(code, *same_rate, timeout_s=60) == "both\n"
+    assert probes.run(code, *same_rate, timeout_s=120) == "both\n"
 
 
 def test_a_child_may_collect_the_iterator_of_its_parent(same_rate: list[Path]) -> None:
@@ -234,7 +234,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 next(it)
 print("parent goes on")
 """
-    assert probes.run(code, *same_rate, timeout_s=60) == "parent goes on\n"
+    assert probes.run(code, *same_rate, timeout_s=120) == "parent goes on\n"
 
 
 @pytest.mark.skipif(os.cpu_count() == 1, reason="needs two cores to show anything")

@@ -19,7 +19,7 @@ import shards
 from range_server import RangeServer, serving
 from signals import encode, synthetic
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

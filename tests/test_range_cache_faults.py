@@ -18,7 +18,7 @@ import pytest
 
 import cached
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 LOOP = Path(__file__).parent / "cache_kill_loop.py"
 

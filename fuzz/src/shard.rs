@@ -93,24 +93,27 @@ fn read(data: &[u8], limit: usize) -> Result<Option<Vec<RecordBatch>>, String> {
     let rowwise = Projection::new(&schema, None, &blobs).map_err(|e| e.to_string())?;
     let mut batches = Some(Vec::new());
     for batch in 0..shard.n_batches() {
-        let columns = match shard.load_table_within(batch, &whole, limit, &|_| ()) {
-            Ok(table) => Some(table.columns),
-            Err(error) => names_shard(&error).map(|()| None)?,
+        let table_of = |projection: &Projection| match shard.load_table_within(
+            batch,
+            projection,
+            limit,
+            &|_| (),
+        ) {
+            Ok(table) => Ok(Some(table)),
+            Err(error) => names_shard(&error).map(|()| None),
         };
-        let table = match shard.load_table_within(batch, &rowwise, limit, &|_| ()) {
-            Ok(table) => Some(table),
-            Err(error) => names_shard(&error).map(|()| None)?,
-        };
-        if let Some(table) = &table {
-            check_blobs(&shard, table, columns.as_ref(), &blobs)?;
+        let (table, by_row) = (table_of(&whole)?, table_of(&rowwise)?);
+        let columns = table.as_ref().map(|table| &table.columns);
+        if let Some(by_row) = &by_row {
+            check_blobs(&shard, by_row, columns, &blobs)?;
         }
-        check_slices(&shard, batch, &whole, columns.as_ref(), limit)?;
-        check_slices_with_blobs(&shard, batch, &rowwise, table.as_ref(), limit)?;
-        if let Some(columns) = &columns {
+        check_slices(&shard, batch, &whole, table.as_ref(), limit)?;
+        check_slices(&shard, batch, &rowwise, by_row.as_ref(), limit)?;
+        if let Some(columns) = columns {
             crate::columns::check(columns)?;
         }
-        if let (Some(batches), Some(columns)) = (&mut batches, columns) {
-            batches.push(columns);
+        if let (Some(batches), Some(table)) = (&mut batches, table) {
+            batches.push(table.columns);
         } else {
             batches = None;
         }
@@ -144,30 +147,8 @@ fn check_rows(shard: &Shard) -> Result<(), String> {
     Ok(())
 }
 
-/// The first rows alone, against the columns of the record batch.
+/// The first rows alone, against the table of the record batch.
 fn check_slices(
-    shard: &Shard,
-    batch: usize,
-    projection: &Projection,
-    columns: Option<&RecordBatch>,
-    limit: usize,
-) -> Result<(), String> {
-    for row in 0..8 {
-        match (shard.load_slice(batch, &(row..row + 1), projection, limit), columns) {
-            (Ok(Some(slice)), Some(columns)) => {
-                ensure!(row < columns.num_rows(), "row {row} of {}", columns.num_rows());
-                let expected = columns.slice(row, 1);
-                ensure!(slice.columns.columns() == expected.columns(), "row {row} alone differs");
-            }
-            (Ok(_), _) => {}
-            (Err(error), _) => names_shard(&error)?,
-        }
-    }
-    Ok(())
-}
-
-/// The blobs of the first rows alone, against those of the table.
-fn check_slices_with_blobs(
     shard: &Shard,
     batch: usize,
     projection: &Projection,
@@ -177,6 +158,9 @@ fn check_slices_with_blobs(
     for row in 0..8 {
         match (shard.load_slice(batch, &(row..row + 1), projection, limit), table) {
             (Ok(Some(slice)), Some(table)) => {
+                ensure!(row < table.n_rows(), "row {row} of {}", table.n_rows());
+                let expected = table.columns.slice(row, 1);
+                ensure!(slice.columns.columns() == expected.columns(), "row {row} alone differs");
                 for blob in 0..projection.n_blobs() {
                     let (found, expected) = (slice.blob(blob, 0), table.blob(blob, row));
                     ensure!(found == expected, "row {row}: blob {found:?}, not {expected:?}");
