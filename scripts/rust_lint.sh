@@ -4,6 +4,17 @@ set -euo pipefail
 
 deny_version=0.20.2
 
+# Built once, beside clippy, which keeps one core busy; optimized, it would take several times as long.
+# crates.io has no binaries.
+deny=.tools/bin/cargo-deny
+build=
+if [ "$("$deny" --version 2>/dev/null)" != "cargo-deny $deny_version" ]; then
+    echo "building cargo-deny $deny_version, once"
+    cargo install --quiet --debug --locked --root .tools "cargo-deny@$deny_version" &
+    build=$!
+    trap 'kill "$build" 2>/dev/null || true' EXIT
+fi
+
 if cargo fmt --version >/dev/null 2>&1; then
     cargo fmt --all --check
 else
@@ -19,11 +30,6 @@ else
     echo "skipped: clippy is not part of this toolchain (rustup component add clippy)"
 fi
 
-# Built once, in about a minute; optimized, it would take four. crates.io has no binaries. Advisories
-# are left out: their database lives in a git repository that a build machine may not reach.
-deny=.tools/bin/cargo-deny
-if [ "$("$deny" --version 2>/dev/null)" != "cargo-deny $deny_version" ]; then
-    echo "building cargo-deny $deny_version, once"
-    cargo install --quiet --debug --locked --root .tools "cargo-deny@$deny_version"
-fi
+if [ -n "$build" ]; then wait "$build"; fi
+# Advisories are left out: their database lives in a git repository that a build machine may not reach.
 "$deny" --log-level error --locked check licenses bans sources
