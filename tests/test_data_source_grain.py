@@ -87,7 +87,6 @@ def test_each_epoch_has_its_own_crops(source: gm.ArrowDataSource) -> None:
     assert all(np.array_equal(repeated[k]["audio"], repeated[k + 25]["audio"]) for k in range(25))
 
 
-@pytest.mark.timeout(240)
 def test_in_worker_processes(source: gm.ArrowDataSource) -> None:
     flags.FLAGS.mark_as_parsed()
     dataset = grain.MapDataset.source(source).shuffle(seed=1).batch(5).to_iter_dataset()
@@ -100,7 +99,6 @@ def test_in_worker_processes(source: gm.ArrowDataSource) -> None:
             assert np.array_equal(audio, expected[k])
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_in_a_data_loader(source: gm.ArrowDataSource, workers: int) -> None:
     flags.FLAGS.mark_as_parsed()
@@ -207,7 +205,6 @@ EXCEPTIONS = {
 }
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("name", "wanted", "at_least"),
     [

@@ -140,7 +140,6 @@ def test_it_pickles_and_reads_well() -> None:
     )
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_in_a_data_loader(workers: int) -> None:
     flags.FLAGS.mark_as_parsed()

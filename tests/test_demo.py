@@ -70,7 +70,6 @@ def demo(tmp_path_factory):
     return data, json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.timeout(300)
 def test_demo_trains_and_resumes(demo):
     _, summary, progress = demo
     assert summary["train"]["steps"] == 12
@@ -85,7 +84,6 @@ def test_demo_trains_and_resumes(demo):
     assert "\r" not in progress
 
 
-@pytest.mark.timeout(300)
 def test_the_progress_and_the_report(demo, tmp_path):
     from gristmill.tools.demo.training import Job, train_and_resume
 
@@ -113,7 +111,6 @@ def test_the_progress_and_the_report(demo, tmp_path):
     assert said["train"]["loss"] == pytest.approx(told["train"]["loss"])
 
 
-@pytest.mark.timeout(300)
 def test_a_resumed_run_that_differs_is_an_error(demo, tmp_path, monkeypatch):
     from gristmill.tools.demo import training
 
@@ -129,7 +126,6 @@ def test_a_resumed_run_that_differs_is_an_error(demo, tmp_path, monkeypatch):
         training.train_and_resume(training.Job(data, rows=24, steps=12, batch_size=8))
 
 
-@pytest.mark.timeout(300)
 def test_demo_finds_its_shards_again(demo):
     data, summary, _ = demo
     before = {path.name: path.stat().st_mtime_ns for path in data.glob("*.arrow")}
@@ -145,7 +141,6 @@ def test_demo_finds_its_shards_again(demo):
     assert json.loads(again.stdout)["train"]["loss"] == pytest.approx(summary["train"]["loss"])
 
 
-@pytest.mark.timeout(300)
 def test_a_damaged_shard_is_status_3_and_a_sentence(demo, tmp_path):
     data = tmp_path / "damaged"
     shutil.copytree(demo[0], data)

@@ -15,8 +15,6 @@ import probes
 import shards
 from signals import RATE, encode
 
-pytestmark = pytest.mark.timeout(300)
-
 N_SHARDS = 300
 ROWS = 2
 

@@ -257,7 +257,6 @@ def test_restored_at_every_position(path: Path, pick: Any) -> None:
         next(it, None)
 
 
-@pytest.mark.timeout(300)
 @settings(max_examples=40, deadline=None)
 @given(
     events=st.lists(

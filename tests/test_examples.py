@@ -20,7 +20,6 @@ def run(example, *args, cwd):
     return done.stdout
 
 
-@pytest.mark.timeout(240)
 def test_train_jax_resumes(tmp_path):
     pytest.importorskip("jax")
     one_run = run("train_jax.py", "--checkpoint", "whole", "--steps", 10, cwd=tmp_path)
@@ -33,7 +32,6 @@ def test_train_jax_resumes(tmp_path):
     assert in_parts == steps
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_single_shard_grain(tmp_path, workers):
     output = run("single_shard_grain.py", "--workers", workers, cwd=tmp_path)
@@ -51,7 +49,6 @@ def test_pack_folder(tmp_path):
     assert again.partition("(8, 32000)")[2] == output.partition("(8, 32000)")[2]
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_random_access(tmp_path, workers):
     output = run("random_access.py", "--workers", workers, cwd=tmp_path).splitlines()
@@ -61,7 +58,6 @@ def test_random_access(tmp_path, workers):
     assert shapes == ["(8, 160000)"] * 12
 
 
-@pytest.mark.timeout(240)
 def test_rows_with_paths(tmp_path):
     output = run("rows_with_paths.py", cwd=tmp_path).splitlines()
     assert [line.partition(": ")[2][:11] for line in output[:4]] == ["(4, 160000)"] * 4
@@ -70,7 +66,6 @@ def test_rows_with_paths(tmp_path):
     )
 
 
-@pytest.mark.timeout(240)
 def test_train_events(tmp_path):
     pytest.importorskip("jax")
     output = run("train_events.py", "--steps", 150, cwd=tmp_path).splitlines()

@@ -61,11 +61,13 @@ def interrupted(*_: object) -> None:
 def test_next_index_starts_nothing_after_close(
     numbered: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No thread is counted: those of earlier tests may go meanwhile.
+    def starts(*_: object) -> None:
+        pytest.fail("a closed iterator starts threads")
+
     it = iter(source(numbered, epochs=2))
     it.set_state(LATER)
     it.close()
-    monkeypatch.setattr(_core, "Pipeline", interrupted)
+    monkeypatch.setattr(_core, "Pipeline", starts)
     with pytest.raises(ValueError, match="closed"):
         grain.experimental.get_next_index(it)
 

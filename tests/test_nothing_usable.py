@@ -16,8 +16,6 @@ from signals import RATE, encode
 
 GOOD = encode(np.zeros((640, 1), np.float32), RATE, "wav16")
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def dataset(path: Path, **options: Any) -> gm.ArrowIterDataset:
     options = {"batch_size": 8, "shuffle": gm.Shuffle(seed=1), **options}

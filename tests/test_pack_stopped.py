@@ -92,7 +92,6 @@ def test_killed_at_any_instant(tmp_path: Path) -> None:
     assert files_in(out) == files_in(tmp_path / "whole")
 
 
-@pytest.mark.timeout(200)
 def test_killed_from_outside(tmp_path: Path) -> None:
     source = many(tmp_path)
     gm.pack(source, tmp_path / "whole", shard_size="40kB")

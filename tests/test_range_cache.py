@@ -19,8 +19,6 @@ import shards
 from range_server import RangeServer, serving
 from signals import encode, synthetic
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
@@ -180,7 +178,6 @@ def test_random_access_goes_through_it(server: RangeServer, cache: Path) -> None
         source.close()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("size", ["1GB", "500KB"])
 def test_eight_processes_share_a_folder(server: RangeServer, cache: Path, size: str) -> None:
     context = multiprocessing.get_context("forkserver")

@@ -18,8 +18,6 @@ import pytest
 
 import cached
 
-pytestmark = pytest.mark.timeout(300)
-
 LOOP = Path(__file__).parent / "cache_kill_loop.py"
 
 

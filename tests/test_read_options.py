@@ -188,4 +188,5 @@ def test_elements_and_states_are_those_of_the_plainest_reading(
                     rest = taken(ds, N_ELEMENTS - at - 1, state=expected[at][1])
                     assert rest == expected[at + 1 :]
             except gm.LimitError:
+                # A batch, or a compressed table, takes more than a small budget.
                 assert given_read["memory_budget"] < ENOUGH

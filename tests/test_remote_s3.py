@@ -165,7 +165,6 @@ def test_keys_that_are_no_paths(moto: MotoServer, bucket: str, tmp_path: Path) -
             counts(f"s3://{bucket}/{path}", options(moto))
 
 
-@pytest.mark.timeout(300)
 def test_listings_of_many_pages(moto: MotoServer, tmp_path: Path) -> None:
     # Of the first page, of the sixth and of the last.
     for k, name in enumerate(("00000a", "05000a", f"{N_MANY - 1:05}a")):

@@ -171,7 +171,6 @@ class Lives:
         return json.loads(self.server.stdout.readline())
 
 
-@pytest.mark.timeout(300)
 def test_ten_kills_and_every_bad_row_once(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()

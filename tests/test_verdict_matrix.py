@@ -19,8 +19,6 @@ from slow_storage import why_not
 
 HERE = Path(__file__).parent
 
-pytestmark = pytest.mark.timeout(300)  # one fixture measures all cases
-
 
 def run_cases(folder: Path, *names: str) -> dict[str, Any]:
     done = subprocess.run(

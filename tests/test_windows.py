@@ -313,7 +313,6 @@ def test_wrong_options(make: Any, told: str) -> None:
         make()
 
 
-@pytest.mark.timeout(300)
 @settings(max_examples=30, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 3_000), min_size=1, max_size=6),
