@@ -1,7 +1,8 @@
 """Rows that are read without the rest of their record batch, beside what pyarrow reads.
 
 That is so in a global shuffle, in draws and in random access, where the columns take much more
-than a quarter of `memory_budget`.
+than a quarter of `memory_budget`; and in file order, of the rows of a batch together, where these
+take 256 KiB and more, and their record batch four times as much.
 """
 
 from __future__ import annotations
@@ -42,13 +43,15 @@ def table(seed: int) -> pa.Table:
     )
 
 
-def write(path: Path, rows: pa.Table, codec: str | None = None) -> Path:
+def write(
+    path: Path, rows: pa.Table, codec: str | None = None, batch_rows: int = BATCH_ROWS
+) -> Path:
     options = pa.ipc.IpcWriteOptions(compression=codec)
     with (
         pa.OSFile(str(path), "wb") as sink,
         pa.ipc.new_stream(sink, rows.schema, options=options) as out,
     ):
-        out.write_table(rows, max_chunksize=BATCH_ROWS)
+        out.write_table(rows, max_chunksize=batch_rows)
     return path
 
 
@@ -72,10 +75,10 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def assert_rows(rows: list[dict[str, Any]], tables: list[pa.Table]) -> None:
-    """Each row is that of its shard's table."""
+def assert_rows(rows: list[dict[str, Any]], tables: list[pa.Table], *without: str) -> None:
+    """Each row is that of its shard's table, without these columns."""
     tokens = [one["tokens"].combine_chunks() for one in tables]
-    others = [one.drop_columns("tokens").to_pylist() for one in tables]
+    others = [one.drop_columns(["tokens", *without]).to_pylist() for one in tables]
     for row in rows:
         shard, at = int(row.pop("shard")), int(row.pop("row"))
         expected, ours = tokens[shard][at], row.pop("tokens")
@@ -252,17 +255,22 @@ def audio(rows: pa.Table) -> list[dict[str, bytes | None]]:
     return [value or {"bytes": None} for value in rows["audio"].to_pylist()]
 
 
-def test_a_damaged_row_is_named(paths: list[Path], tmp_path: Path) -> None:
-    """And rows beside it are delivered."""
-    written = bytearray(paths[0].read_bytes())
+def damaged(path: Path, at_row: int, to: Path) -> Path:
+    """A copy, in whose first record batch the tokens of this row begin at a negative offset."""
+    written = bytearray(path.read_bytes())
     offsets = np.frombuffer(written, "<i4")[: 1 << 18]
     # The first record batch's offsets begin with 0 and two that differ by about a row.
     first, second = abs(offsets[1:-1] - TOKENS), abs(offsets[2:] - 2 * TOKENS)
     begins = (offsets[:-2] == 0) & (first < 9) & (second < 18)
-    at = int(np.flatnonzero(begins)[0]) + 31
+    at = int(np.flatnonzero(begins)[0]) + at_row
     written[4 * at : 4 * at + 4] = np.int32(-5).tobytes()
-    path = tmp_path / "damaged.arrow"
-    path.write_bytes(written)
+    to.write_bytes(written)
+    return to
+
+
+def test_a_damaged_row_is_named(paths: list[Path], tmp_path: Path) -> None:
+    """And rows beside it are delivered."""
+    path = damaged(paths[0], 31, tmp_path / "damaged.arrow")
     options: dict[str, Any] = {"audio": None, "read": READ, "with_row_id": True}
     source = gm.ArrowDataSource(path, **options)
     for row in (29, 32, 600):
@@ -276,3 +284,100 @@ def test_a_damaged_row_is_named(paths: list[Path], tmp_path: Path) -> None:
         assert int(source[row]["row"]) == row
     with pytest.raises(gm.CorruptShardError):
         list(gm.ArrowIterDataset(path, shuffle=gm.Shuffle(0), **options))
+
+
+LONG, BATCH = 400, 40
+"""Rows of a record batch, and those of a batch, which take 330 kB."""
+
+
+@pytest.fixture(scope="module")
+def long_paths(tables: list[pa.Table], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("long")
+    return [write(folder / f"{k}.arrow", rows, None, LONG) for k, rows in enumerate(tables)]
+
+
+def unbatched(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of batches."""
+
+    def row(column: Any, k: int) -> Any:
+        if isinstance(column, dict):
+            return {name: row(of_field, k) for name, of_field in column.items()}
+        return column[k]
+
+    n_rows = [len(batch["row"]) for batch in batches]
+    return [row(batch, k) for batch, n in zip(batches, n_rows, strict=True) for k in range(n)]
+
+
+IN_FILE_ORDER: dict[str, Any] = {
+    "columns": ["tokens", "name", "box", "inner", "place"],
+    "batch_size": BATCH,
+    "drop_remainder": False,
+}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"epochs": 2}, {"exclude": [(0, 3), (0, 700)]}, {"rows": range(30, 900)}],
+    ids=["all", "two epochs", "rows left out", "a range"],
+)
+def test_batches_in_file_order(
+    long_paths: list[Path], tables: list[pa.Table], options: dict[str, Any]
+) -> None:
+    """Batches across record batches, shards and epochs too."""
+    rows = unbatched(rows_of(long_paths, **IN_FILE_ORDER, **options))
+    places = [(int(row["shard"]), int(row["row"])) for row in rows]
+    wanted = [(shard, row) for shard in range(2) for row in range(N_ROWS)]
+    if "rows" in options:
+        wanted = [wanted[k] for k in options["rows"]]
+    wanted = [place for place in wanted if place not in options.get("exclude", [])]
+    assert places == wanted * options.get("epochs", 1)
+    assert_rows(rows, tables, "flag")
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_in_file_order_memory_and_threads_make_no_difference(
+    long_paths: list[Path], n_threads: int
+) -> None:
+    plenty = gm.ReadOptions(memory_budget=2 << 30, num_threads=1)  # record batches are kept
+    options = {**IN_FILE_ORDER, "columns": None, "fill_value": 0}
+    expected = rows_of(long_paths, **options, read=plenty)
+    read = gm.ReadOptions(memory_budget=8 << 20, num_threads=n_threads, index_dir=None)
+    assert_same(rows_of(long_paths, **options, read=read), expected)
+
+
+def test_in_file_order_a_state_goes_on_in_the_middle(long_paths: list[Path]) -> None:
+    ds = gm.ArrowIterDataset(long_paths, audio=None, read=READ, **IN_FILE_ORDER)
+    it = iter(ds)
+    for _ in range(11):
+        next(it)
+    state, expected = it.get_state(), [next(it) for _ in range(3)]
+    again = iter(ds)
+    again.set_state(state)
+    assert_same([next(again) for _ in range(3)], expected)
+
+
+def test_in_file_order_each_byte_is_read_once(long_paths: list[Path]) -> None:
+    options: dict[str, Any] = {"columns": ["tokens"], "batch_size": BATCH, "read": READ}
+    it = iter(gm.ArrowIterDataset(long_paths[0], audio=None, **options))
+    n_bytes = sum(row.nbytes for batch in it for row in batch["tokens"] if row is not None)
+    assert n_bytes < it.stats().storage.bytes < 1.1 * n_bytes + (1 << 20)
+
+
+def test_in_file_order_a_damaged_row_fails_its_own_batch(
+    long_paths: list[Path], tables: list[pa.Table], tmp_path: Path
+) -> None:
+    path = damaged(long_paths[0], 5 * BATCH + 7, tmp_path / "damaged.arrow")
+    it = iter(gm.ArrowIterDataset(path, audio=None, with_row_id=True, read=READ, **IN_FILE_ORDER))
+    assert_rows(unbatched([next(it) for _ in range(5)]), tables, "flag")
+    with pytest.raises(gm.CorruptShardError, match="offsets"):
+        next(it)
+
+
+def test_in_file_order_beside_a_compressed_shard(
+    long_paths: list[Path], tables: list[pa.Table], tmp_path: Path
+) -> None:
+    """That is read by whole record batches."""
+    both = [long_paths[0], write(tmp_path / "small.arrow", tables[1].slice(0, 150), "zstd")]
+    rows = unbatched(rows_of(both, **IN_FILE_ORDER))
+    assert len(rows) == N_ROWS + 150
+    assert_rows(rows, tables, "flag")

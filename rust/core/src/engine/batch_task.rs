@@ -212,11 +212,11 @@ impl RowReader {
         if let Some(row) = rows.first().filter(|_| is_needed)
             && let Some(shard) = dataset.shards.get(row.id.shard as usize)
         {
-            let filled = match self.table(dataset, shard, row.batch_id(), permit) {
-                Ok(TableLookup::Wait(wait)) => return Some(wait),
-                Ok(TableLookup::Loaded(table)) => {
+            let filled = match self.table_of(dataset, shard, rows, permit) {
+                Ok((TableLookup::Wait(wait), _)) => return Some(wait),
+                Ok((TableLookup::Loaded(table), is_alone)) => {
                     let copied = &mut task.copied_bytes;
-                    self.fill(table, rows, task.first, &mut task.rows, copied)
+                    self.fill((table, is_alone), rows, task.first, &mut task.rows, copied)
                 }
                 Err(error) => Err(error),
             };
@@ -226,6 +226,30 @@ impl RowReader {
         }
         task.groups.remove(group);
         None
+    }
+
+    /// A table with the rows of one group, and whether it has them alone.
+    fn table_of(
+        &self,
+        dataset: &Dataset,
+        shard: &Shard,
+        group: &[WantedRow],
+        mut permit: Option<Permit>,
+    ) -> Result<(TableLookup, bool)> {
+        let first = group.first().ok_or_else(|| Error::internal("a group has no rows"))?;
+        let follow = |(row, number): (&WantedRow, u64)| row.table_row == number;
+        if let Some(row_bytes) = dataset.source(first.id.shard).batch_row_bytes
+            && group.iter().zip(first.table_row..).all(follow)
+        {
+            let start = first.table_row as usize;
+            let n_bytes = row_bytes.saturating_mul(group.len());
+            let rows = start..start + group.len();
+            let alone = self.rows_alone(dataset, first.batch_id(), &rows, n_bytes, &mut permit)?;
+            if let Some(found) = alone {
+                return Ok((found, true));
+            }
+        }
+        Ok((self.table(dataset, shard, first.batch_id(), permit)?, false))
     }
 
     /// Refuses a batch whose copied rows take more than its columns may, before all of them are there:
@@ -242,16 +266,17 @@ impl RowReader {
         )))
     }
 
-    /// Puts the rows of one record batch into the batch that begins at `first`.
+    /// Puts the rows of one record batch, whose table may have them alone, into the batch that begins at
+    /// `first`.
     fn fill(
         &self,
-        table: Arc<Table>,
+        (table, is_alone): (Arc<Table>, bool),
         group: &[WantedRow],
         first: u64,
         rows: &mut [Option<Row>],
         copied_bytes: &mut usize,
     ) -> Result<()> {
-        let is_copied = self.tables.is_heavy(&table);
+        let is_copied = !is_alone && self.tables.is_heavy(&table);
         let table = if is_copied {
             let wanted: Vec<u64> = group.iter().map(|row| row.table_row).collect();
             let mut copy = table.take(&wanted)?;
@@ -269,7 +294,7 @@ impl RowReader {
             table
         };
         for (k, row) in group.iter().enumerate() {
-            let table_row = if is_copied { k } else { row.table_row as usize };
+            let table_row = if is_copied || is_alone { k } else { row.table_row as usize };
             if let Some(slot) = rows.get_mut((row.index - first) as usize) {
                 *slot = Some(Row {
                     id: row.id,

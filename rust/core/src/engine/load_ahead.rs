@@ -5,7 +5,14 @@
 //! slower than the readers, these would be idle until it comes to the next record batch, and then have
 //! it wait for a whole load.
 
-use super::{dataset::Dataset, row_reader::RowReader, table_cache::BatchId};
+use super::{dataset::Dataset, options::Options, row_reader::RowReader, table_cache::BatchId};
+
+impl Dataset {
+    /// Whether tables are loaded ahead: in file order, where rows are not read without them.
+    pub(super) fn loads_ahead(&self, options: &Options) -> bool {
+        options.is_file_order() && self.source(0).batch_row_bytes.is_none()
+    }
+}
 
 impl RowReader {
     /// In file order, loads the first table from this row of the stream on that nobody loads yet: of its
@@ -14,7 +21,7 @@ impl RowReader {
     ///
     /// Blocks for requests to the storage only. Errors are left to the batch that needs the table.
     pub(super) fn load_ahead(&self, dataset: &Dataset, index: u64, n_ahead: usize) {
-        if !self.context.options.is_file_order() || self.tables.expected_bytes(None) == 0 {
+        if !dataset.loads_ahead(&self.context.options) || self.tables.expected_bytes(None) == 0 {
             return;
         }
         let Some((own, mut n_rows)) = table_at(dataset, index) else { return };

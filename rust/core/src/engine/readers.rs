@@ -20,6 +20,7 @@ use super::{
     pool::Work,
     queue::{CompleteBatch, Grant, Limits, Queue, WaitFor},
     resume::Start,
+    row_alone::KEPT_SHARE,
     row_loop::RowLoop,
     row_reader::RowReader,
     row_task::{Attempt, EncodedRow, ReadStage, ReadTask, RowTask, StreamItems},
@@ -39,10 +40,6 @@ const MAX_FIRST_SHARDS: usize = 128;
 /// How many tables idle readers load ahead in file order: with one alone, a round trip of the storage
 /// would be waited for between two loads.
 const IDLE_TABLES: usize = 2;
-
-/// The part of the budget that tables whose rows were all delivered may take in file order, as a
-/// divisor: enough to keep a small data set for the next epoch.
-const DELIVERED_SHARE: usize = 64;
 
 /// The readers of one stream.
 #[derive(Debug)]
@@ -123,8 +120,9 @@ impl Work for Readers {
             // A reader claims a whole batch, so that no more of them than open batches have work. Others
             // load ahead meanwhile, so that no batch whose rows are there waits for such a load.
             Some(dataset) if dataset.has_whole_batches => {
-                let n_idle = if options.is_file_order() { IDLE_TABLES } else { 0 };
-                options.n_readers().min(options.max_open_batches().saturating_add(n_idle))
+                let n_idle = if dataset.loads_ahead(options) { IDLE_TABLES } else { 0 };
+                let most = options.max_open_batches().saturating_add(n_idle);
+                options.n_readers().min(most)
             }
             _ => self.context.reader_count.get(),
         }
@@ -377,7 +375,7 @@ impl Readers {
             && let Ok(shard) = dataset.shard(step)
             && let Some((batch, _)) = shard.locate(step.row.row)
         {
-            let kept = options.memory_budget / DELIVERED_SHARE;
+            let kept = options.memory_budget / KEPT_SHARE;
             self.reader.tables.remove_before((step.row.shard, batch), kept);
         }
     }

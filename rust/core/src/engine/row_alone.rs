@@ -1,11 +1,16 @@
 //! Rows that are read alone, and not with the small columns of the rest of their record batch.
 //!
 //! Where any row may follow any other, and all of them take more than the table cache, a record batch
-//! would be loaded for each of its rows, and evicted before the next is wanted.
+//! would be loaded for each of its rows, and evicted before the next is wanted. In file order, large
+//! rows of one batch are read together, so that they are copied while they are in the processor's
+//! cache, and no reader waits for another one's record batch.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use super::{
@@ -26,28 +31,65 @@ use crate::{
 /// more, in the time of a request.
 const MIN_LOADED: usize = 1 << 18;
 
+/// The part of the budget that a data set must exceed for its rows to be read by the batch in file
+/// order, as a divisor. The tables of a smaller one are kept for the next epoch.
+pub(super) const KEPT_SHARE: usize = 64;
+
+/// A record batch must have this many times the bytes of a batch, or the requests for its tables are about
+/// as small.
+const MIN_BATCHES: usize = 4;
+
 /// Bits of a row's number in its shard, in [`LastRow`].
 const ROW_BITS: u32 = 40;
 
+/// The sizes of tables and rows, on average. The first record batch tells for all.
+#[derive(Clone, Copy)]
+struct Sizes {
+    table: usize,
+    row: usize,
+    all_rows: u64,
+}
+
+impl Sizes {
+    /// Those of these columns; `None` where they cannot be read without the rest of their record batch.
+    fn of(shards: &[Shard], projection: &Projection) -> Option<Self> {
+        let first = shards.iter().find(|shard| shard.n_rows() > 0)?;
+        let (batch, _) = first.locate(0)?;
+        let size = first.table_size(batch, projection).ok().flatten()?;
+        let row = size.stored as u64 / first.n_rows_of(batch).max(1);
+        let n_rows: u64 = shards.iter().map(Shard::n_rows).sum();
+        let is_alone = !size.is_compressed && first.has_slices(projection);
+        let all_rows = row.saturating_mul(n_rows);
+        is_alone.then_some(Self { table: size.stored, row: row as usize, all_rows })
+    }
+}
+
 /// The bytes that a row of these columns takes on average, where rows in a scattered order are read alone;
-/// `None` where they are not. The first record batch tells for all.
+/// `None` where they are not.
 pub(super) fn row_bytes(
     options: &Options,
     shards: &[Shard],
     projection: &Projection,
 ) -> Option<usize> {
-    let first = shards.iter().find(|shard| shard.n_rows() > 0)?;
-    let (batch, _) = first.locate(0)?;
-    let size = first.table_size(batch, projection).ok().flatten()?;
-    let row_bytes = size.stored as u64 / first.n_rows_of(batch).max(1);
-    let n_rows: u64 = shards.iter().map(Shard::n_rows).sum();
-    let all_bytes = row_bytes.saturating_mul(n_rows);
+    let Sizes { table, row, all_rows } = Sizes::of(shards, projection)?;
     // Of the tables that rows need, those that are not cached are loaded.
-    let missing = all_bytes.saturating_sub((options.memory_budget / SHARE) as u64);
-    let loaded = size.stored as f64 * missing as f64 / all_bytes.max(1) as f64;
-    let is_alone =
-        !size.is_compressed && loaded >= MIN_LOADED as f64 && first.has_slices(projection);
-    is_alone.then_some(row_bytes as usize)
+    let missing = all_rows.saturating_sub((options.memory_budget / SHARE) as u64);
+    let loaded = table as f64 * missing as f64 / all_rows.max(1) as f64;
+    (loaded >= MIN_LOADED as f64).then_some(row)
+}
+
+/// The same where the rows of a batch in file order are read without the others.
+pub(super) fn batch_row_bytes(
+    options: &Options,
+    shards: &[Shard],
+    projection: &Projection,
+) -> Option<usize> {
+    let Sizes { table, row, all_rows } = Sizes::of(shards, projection)?;
+    let batch = row.saturating_mul(options.rows_per_batch());
+    let is_by_batch = batch >= MIN_LOADED
+        && table / MIN_BATCHES >= batch
+        && all_rows > (options.memory_budget / KEPT_SHARE) as u64;
+    is_by_batch.then_some(row)
 }
 
 /// The row that was wanted last.
@@ -77,28 +119,42 @@ impl RowReader {
     pub(super) fn row_alone(
         &self,
         dataset: &Dataset,
-        ((shard, batch), table_row): (BatchId, usize),
-        permit: Option<Permit>,
+        (batch, table_row): (BatchId, usize),
+        mut permit: Option<Permit>,
     ) -> Result<Option<TableLookup>> {
-        let source = dataset.source(shard);
-        let (Some(n_bytes), Some(shard)) =
-            (source.row_alone_bytes, dataset.shards.get(shard as usize))
-        else {
-            return Ok(None);
-        };
-        let Some(mut permit) = permit.or_else(|| self.context.account.try_take(n_bytes)) else {
+        let Some(n_bytes) = dataset.source(batch.0).row_alone_bytes else { return Ok(None) };
+        self.rows_alone(dataset, batch, &(table_row..table_row + 1), n_bytes, &mut permit)
+    }
+
+    /// A table of these rows of a record batch alone, which take about `n_bytes` bytes; `None` where only
+    /// the whole record batch can be read. `permit` is what they waited for, and stays where it is then.
+    ///
+    /// Blocks for requests to the storage only.
+    pub(super) fn rows_alone(
+        &self,
+        dataset: &Dataset,
+        (number, batch): BatchId,
+        rows: &Range<usize>,
+        n_bytes: usize,
+        permit: &mut Option<Permit>,
+    ) -> Result<Option<TableLookup>> {
+        let Some(shard) = dataset.shards.get(number as usize) else { return Ok(None) };
+        let own = if permit.is_some() { None } else { self.context.account.try_take(n_bytes) };
+        if permit.is_none() && own.is_none() {
             let wait = WaitFor::Bytes { n_bytes, from_reserve: false };
             return Ok(Some(TableLookup::Wait(wait)));
-        };
+        }
+        let source = dataset.source(number);
         let budget = self.context.options.memory_budget;
-        let rows = table_row..table_row + 1;
         let slice = self.context.metrics.tables.time(|| {
-            let slice = shard.load_slice(batch, &rows, &source.projection, budget)?;
+            let slice = shard.load_slice(batch, rows, &source.projection, budget)?;
             slice.map(|slice| source.class_ids.apply(slice)).transpose()
         })?;
         Ok(slice.map(|mut slice| {
-            permit.set(slice.n_bytes);
-            slice.permit = Some(Arc::new(permit));
+            slice.permit = own.or_else(|| permit.take()).map(|mut permit| {
+                permit.set(slice.n_bytes);
+                Arc::new(permit)
+            });
             TableLookup::Loaded(Arc::new(slice))
         }))
     }

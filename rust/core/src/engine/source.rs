@@ -9,7 +9,7 @@ use crate::{
     order::{Draws, Order, OrderSpec, Sampling},
     select::Selector,
     shard::{ClassIds, ClassNames, Projection, Shard, open_all},
-    store::Store,
+    store::{Store, is_remote},
 };
 use gristmill_audio::{AudioSpec, Crop, Windows};
 
@@ -46,6 +46,8 @@ pub(super) struct Source {
     pub(super) projection: Projection,
     /// The bytes that a row takes on average, where rows are read without the rest of their record batch, besides blobs.
     pub(super) row_alone_bytes: Option<usize>,
+    /// The same where the rows of a batch in file order are read so together.
+    pub(super) batch_row_bytes: Option<usize>,
     /// The index of the blob that is decoded, and how.
     pub(super) audio: Option<(usize, AudioSpec)>,
     /// The seed of random crops.
@@ -142,16 +144,20 @@ impl Source {
         let audio = opened.audio.as_ref().and_then(|(name, spec)| {
             blobs.iter().position(|blob| blob == name).map(|k| (k, spec.clone()))
         });
-        let row_alone_bytes = if source.order.is_scattered() {
-            row_alone::row_bytes(options, &opened.shards, &projection)
-        } else {
-            None
-        };
+        let order = &source.order;
+        let (mut row_alone_bytes, mut batch_row_bytes) = (None, None);
+        if order.is_scattered() {
+            row_alone_bytes = row_alone::row_bytes(options, &opened.shards, &projection);
+        // Behind URLs a round trip is so long that larger requests are better.
+        } else if order.is_file_order() && !source.paths.iter().any(|path| is_remote(path)) {
+            batch_row_bytes = row_alone::batch_row_bytes(options, &opened.shards, &projection);
+        }
         Ok(Self {
             first_shard,
             order: source.order.clone(),
             class_ids: class_ids(&projection).map_err(named)?,
             row_alone_bytes,
+            batch_row_bytes,
             projection,
             audio,
             crop_seed: source.crop_seed,
