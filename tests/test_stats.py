@@ -139,6 +139,37 @@ def test_settings_and_memory(same_rate: list[Path]) -> None:
     assert 0 < stats.memory.used_bytes <= stats.memory.peak_bytes <= 64_000_000
 
 
+def answers_at_once(path: Path) -> bool:
+    """Whether the file system tells what is in the page cache."""
+    with path.open("rb", buffering=0) as f:
+        try:
+            return os.preadv(f.fileno(), [bytearray(8)], 0, os.RWF_NOWAIT) == 8
+        except OSError:
+            return False
+
+
+@pytest.mark.parametrize(("num_requests", "expected"), [(None, 1), (5, 5)])
+def test_out_of_the_page_cache_few_threads_read(
+    numbered: list[Path], num_requests: int | None, expected: int
+) -> None:
+    numbered[0].read_bytes()
+    if not answers_at_once(numbered[0]):
+        pytest.skip("this file system does not tell what is in the page cache")
+    read = {"num_threads": 1, "num_requests": num_requests}
+    ds = gm.ArrowIterDataset(
+        numbered, audio=None, shuffle=gm.Shuffle(0), epochs=None, read=gm.ReadOptions(**read)
+    )
+    it = iter(ds)
+    assert next(it)
+    assert it.stats().readers.count in (num_requests or 8, expected)
+    begin = time.monotonic()
+    while it.stats().readers.count != expected or time.monotonic() - begin < 0.05:
+        next(it)
+    stats = it.stats()
+    assert 0 < stats.readers.alive_seconds < stats.elapsed_seconds * (num_requests or 8)
+    it.close()
+
+
 def test_before_after_and_in_between(numbered: list[Path]) -> None:
     audio = gm.Audio(sample_rate=RATE, crop=gm.StartCrop(0.01))
     it = iter(dataset(numbered, audio=audio))

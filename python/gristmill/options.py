@@ -202,7 +202,8 @@ class ReadOptions:
         num_requests: Requests to the storage at a time, 1 to 256; `None` begins with two for each
             thread that decodes, at least 8 and at most 32, or with 32 where shards are behind
             URLs, and takes up to 128 where rows are waited for and more requests bring more bytes:
-            where round trips are long.
+            where round trips are long. While the page cache has the rows, it takes one for each
+            thread that decodes.
         index_dir: Where sidecars are kept, which save reading the shards' headers again: a
             folder; `"beside"` for each shard's own folder; `"auto"` for `index` in
             `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder

@@ -252,7 +252,11 @@ impl Options {
 
     /// Threads that read at any time.
     pub(super) fn reader_count(&self) -> ReaderCount {
-        ReaderCount::new(self.n_readers(), self.n_requests.is_none())
+        let first = self.n_readers();
+        match self.n_requests {
+            Some(_) => ReaderCount::fixed(first),
+            None => ReaderCount::adaptive(first, self.n_threads()),
+        }
     }
 
     /// Whether rows are decoded.

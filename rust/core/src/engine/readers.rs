@@ -122,7 +122,7 @@ impl Work for Readers {
             Some(dataset) if dataset.has_whole_batches => {
                 let n_idle = if dataset.loads_ahead(options) { IDLE_TABLES } else { 0 };
                 let most = options.max_open_batches().saturating_add(n_idle);
-                options.n_readers().min(most)
+                self.context.reader_count.get().min(most)
             }
             _ => self.context.reader_count.get(),
         }
@@ -336,7 +336,7 @@ impl Readers {
             }
         }
         let Context { reader_count, store, .. } = &**self.context;
-        reader_count.row_read(store.metrics());
+        reader_count.rows_read(1, store.metrics());
         Some(match RowReader::finish(*row) {
             Ok(read) if dataset.is_decoding() => ReadOutcome::Read(index, Box::new(read)),
             // Handing a row over that is not decoded would take longer than finishing it here.
@@ -362,6 +362,8 @@ impl Readers {
                 Some((ReadTask::Row(_), _)) | None => return,
             }
         }
+        let Context { reader_count, store, .. } = &**self.context;
+        reader_count.rows_read(self.context.options.rows_per_batch() as u64, store.metrics());
         let reserved = batch.reserved.take();
         let (batch, other_bytes) =
             self.context.join(dataset, batch.into_rows(), Lease::default(), reserved);

@@ -23,6 +23,7 @@ pub(crate) struct RequestMetrics {
     /// Bytes that pending requests have asked for.
     in_flight: AtomicU64,
     timer: Timer,
+    page_cache_hits: AtomicU64,
     latency: Mutex<LatencyFit>,
     cache_hits: AtomicU64,
     cached_bytes: AtomicU64,
@@ -112,6 +113,17 @@ impl RequestMetrics {
     /// Thread time in which requests that failed were not repeated yet.
     pub(crate) fn pauses(&self) -> Duration {
         Duration::from_nanos(self.paused_ns.load(Relaxed))
+    }
+
+    /// Counts a request, timed already, that the page cache answered at once.
+    pub(crate) fn page_cache_hit(&self) {
+        self.page_cache_hits.fetch_add(1, Relaxed);
+    }
+
+    /// Requests so far that waited for the storage, and those that the page cache answered.
+    pub(crate) fn waited_and_cached(&self) -> (u64, u64) {
+        let cached = self.page_cache_hits.load(Relaxed);
+        (self.timer.count().saturating_sub(cached), cached)
     }
 
     /// Counts bytes that the range cache had: no request.

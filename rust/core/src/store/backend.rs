@@ -51,6 +51,12 @@ pub(super) trait ReadAt: Debug + Send + Sync {
     /// The file's version now.
     fn version(&self) -> io::Result<FileVersion>;
 
+    /// As [`Self::read_at`], out of the operating system's page cache and without waiting; `None` where the
+    /// bytes are not in there, or nothing tells.
+    fn read_cached(&self, _buf: &mut [u8], _offset: u64) -> Option<usize> {
+        None
+    }
+
     /// As `pread`: may return less than asked for, and 0 at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 

@@ -53,14 +53,15 @@ impl ReadAt for File {
         version_of(&fstat(self)?)
     }
 
+    fn read_cached(&self, buf: &mut [u8], offset: u64) -> Option<usize> {
+        let read = preadv2(self, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT);
+        // Some kernels return 0 here where they should fail with `EAGAIN`, so 0 does not mean the end of
+        // the file.
+        read.ok().filter(|n| *n > 0)
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         if buf.len() > READAHEAD_WINDOW {
-            // Cached bytes need no readahead. Some kernels return 0 here where they should fail
-            // with `EAGAIN`, so 0 does not mean the end of the file.
-            let cached = preadv2(self, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT);
-            if let Ok(n @ 1..) = cached {
-                return Ok(n);
-            }
             self.readahead(offset, buf.len());
         }
         FileExt::read_at(self, buf, offset)

@@ -248,7 +248,19 @@ impl RangeReader {
         let metrics = self.store.metrics();
         while let Some(rest) = block.get_mut(*done..).filter(|rest| !rest.is_empty()) {
             let (at, wanted) = (offset + *done as u64, rest.len());
-            match metrics.time(&self.metrics, wanted, || file.read_at(rest, at)) {
+            let mut is_cached = false;
+            let read = || match file.read_cached(rest, at) {
+                Some(n) => {
+                    is_cached = true;
+                    Ok(n)
+                }
+                None => file.read_at(rest, at),
+            };
+            let read = metrics.time(&self.metrics, wanted, read);
+            if is_cached {
+                metrics.page_cache_hit();
+            }
+            match read {
                 Ok(0) => {
                     self.check_version(file)?;
                     let what = "the storage ends the file before its length";

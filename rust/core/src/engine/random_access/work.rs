@@ -78,6 +78,7 @@ impl Shared {
             Ok(Some(wait)) => return self.jobs.park(task, ticket, wait),
             Ok(None) => {
                 let index = task.index;
+                self.context.reader_count.rows_read(1, self.context.store.metrics());
                 RowReader::finish(*task).map(|row| (index, row))
             }
             Err(_) if self.context.is_closed() => return drop(ticket),
