@@ -32,7 +32,7 @@ JOBS = {
     "slots": {"audio": gm.Audio(crop=gm.RandomCrop(60)), "batch_size": 64},
     "whole recording": {"audio": gm.Audio(crop=None), "batch_size": None},
     "encoded row": {"audio": None, "binary": "numpy", "batch_size": None},
-    "record batch": {"audio": None, "batch_size": 4},
+    "record batch": {"audio": None, "batch_size": 100},  # of fewer rows, it would not be read
     "zstd": {"audio": None, "batch_size": 4},
     "lz4": {"audio": None, "batch_size": 4},
     "strings": {"audio": None, "batch_size": 200},
