@@ -192,7 +192,7 @@ impl OnError {
 ///
 /// Storage with round trips of 5 ms needs eight for rows of 0.5 MB. More than the CPUs need take
 /// memory on local files: 16 on two cores took 1.21 of a budget of 128 MiB. The measurements are
-/// in `docs/decisions/reading.md`.
+/// in `docs/decisions/requests.md`.
 pub fn default_requests(n_threads: usize) -> usize {
     (2 * n_threads).clamp(8, 32)
 }
