@@ -4,13 +4,13 @@ set -euo pipefail
 
 deny_version=0.20.2
 
-# Built once, beside clippy, which keeps one core busy; optimized, it would take several times as long.
-# crates.io has no binaries.
+# Built once, beside clippy, which keeps one core busy; optimized, it would take several times as long,
+# and nobody debugs it. crates.io has no binaries.
 deny=.tools/bin/cargo-deny
 build=
 if [ "$("$deny" --version 2>/dev/null)" != "cargo-deny $deny_version" ]; then
     echo "building cargo-deny $deny_version, once"
-    cargo install --quiet --debug --locked --root .tools "cargo-deny@$deny_version" &
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root .tools "cargo-deny@$deny_version" &
     build=$!
     trap 'kill "$build" 2>/dev/null || true' EXIT
 fi
@@ -23,9 +23,8 @@ fi
 
 if cargo clippy --version >/dev/null 2>&1; then
     cargo clippy --locked --workspace --all-targets -- -D warnings
-    cargo clippy --locked --package gristmill-core --all-targets --features shuttle -- -D warnings
     cargo clippy --locked --package gristmill-audio --package gristmill-core --all-targets \
-        --features gristmill-audio/counts,gristmill-core/counts -- -D warnings
+        --features gristmill-core/shuttle,gristmill-audio/counts,gristmill-core/counts -- -D warnings
 else
     echo "skipped: clippy is not part of this toolchain (rustup component add clippy)"
 fi

@@ -43,7 +43,6 @@ const MIN_BATCHES: usize = 4;
 const ROW_BITS: u32 = 40;
 
 /// The sizes of tables and rows, on average. The first record batch tells for all.
-#[derive(Clone, Copy)]
 struct Sizes {
     table: usize,
     row: usize,

@@ -90,16 +90,22 @@ impl AliasTable {
             )));
         }
         let total: f64 = weights.iter().sum();
-        if !(total > 0.0 && total.is_finite()) {
+        if total <= 0.0 {
             return Err(Error::config(format!(
-                "the weights of sampling= add up to {total} over {n} rows; give at least one row a \
-                 weight above 0, and none that is beyond all bounds"
+                "the weights of sampling= add up to 0 over {n} rows; give at least one row a weight \
+                 above 0"
+            )));
+        }
+        if !total.is_finite() {
+            return Err(Error::config(format!(
+                "the weights of sampling= over {n} rows add up to more than a float64 holds; give \
+                 smaller ones"
             )));
         }
         let hash = weights.iter().fold(0, |h, weight| extend(h, weight.to_bits()));
         let mut thresholds = weights;
         let scale = f64::from(n) / total;
-        // A scale beyond all bounds would give NaN where a weight is 0.
+        // An infinite scale would give NaN where a weight is 0.
         if !scale.is_finite() {
             return Err(Error::config(format!(
                 "the weights of sampling= add up to {total}, which is too little to tell them apart; \
