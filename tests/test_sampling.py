@@ -228,3 +228,19 @@ def test_null_weights_are_located(tmp_path: Path) -> None:
         next(iter(gm.ArrowIterDataset(path, sampling=gm.Weighted("w"))))
     got = values(path, "w", sampling=gm.Weighted("w"), filters=[("w", ">=", 0)])
     assert got == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([0.0, 0.0], "add up to 0 over 2 rows; give at least one row a weight above 0"),
+        ([1e308, 1e308], "over 2 rows add up to more than a float64 holds; give smaller ones"),
+        ([5e-324, 0.0], "too little to tell them apart; give larger ones"),
+    ],
+)
+def test_sums_of_weights_that_draw_nothing(
+    tmp_path: Path, weights: list[float], message: str
+) -> None:
+    path = write(tmp_path / "w.arrow", {"w": weights})
+    with pytest.raises(ValueError, match=message):
+        next(iter(gm.ArrowIterDataset(path, sampling=gm.Weighted("w"))))
