@@ -3,12 +3,129 @@
 Docstrings refer to pages such as `docs/formats.md`, which are in the folder `docs` of this package.
 """
 
-import lazy_loader
-
-from gristmill._core import __version__ as __version__
-
-# Most names need Grain, which imports JAX and Orbax: seconds that `gristmill --help` does without.
-# The names and their modules are those of `__init__.pyi`.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(  # pyright: ignore[reportUnknownVariableType]
-    __name__, __file__
+from gristmill import _grain  # noqa: F401 # pyright: ignore[reportUnusedImport] - imports Grain
+from gristmill._core import __version__
+from gristmill.audio import decode, decode_with_report, probe
+from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
+from gristmill.bad_rows.rows import BadRow, DamagedRow
+from gristmill.crops import CenterCrop, EventCrop, RandomCrop, StartCrop, Windows
+from gristmill.dataset import ArrowIterDataset
+from gristmill.decode_audio import DecodeAudio
+from gristmill.errors import (
+    CorruptShardError,
+    DecodeError,
+    GristmillError,
+    InternalError,
+    LimitError,
+    NoUsableRowsError,
+    SchemaError,
+    SourceNotFoundError,
+    UnsupportedCodecError,
 )
+from gristmill.events import events_in
+from gristmill.iterator import ArrowIterator
+from gristmill.metrics.stats import Stats
+from gristmill.metrics.verdict import Advice, Case, Verdict
+from gristmill.mixture import Mixture
+from gristmill.options import (
+    Audio,
+    Limits,
+    ReadOptions,
+    Shuffle,
+)
+from gristmill.order import GlobalOrder, MixtureOrder, global_order
+from gristmill.pipelines import PerSource, stats, verdict
+from gristmill.report import AudioInfo, DecodeReport
+from gristmill.sampling import Balanced, Weighted
+from gristmill.selection import Split
+from gristmill.source import ArrowDataSource
+from gristmill.tools.audio_index import AudioCoverage
+from gristmill.tools.bench import BenchReport, bench
+from gristmill.tools.doctor.conclude import Conclusion
+from gristmill.tools.doctor.report import Diagnosis
+from gristmill.tools.doctor.run import diagnose
+from gristmill.tools.index import IndexReport, build_indexes
+from gristmill.tools.inspect import inspect
+from gristmill.tools.inspection import Inspection
+from gristmill.tools.pack.api import pack
+from gristmill.tools.pack.report import BadFile, PackedShard, PackReport
+from gristmill.tools.quality import ShuffleQuality, shuffle_quality
+from gristmill.tools.sample import AudioSample
+from gristmill.tools.scan.merge import merge_scans
+from gristmill.tools.scan.report import Finding, ScanReport
+from gristmill.tools.scan.run import Scan, scan
+from gristmill.tools.shards import ShardHeader, UnreadableShard
+
+__all__ = [
+    "Advice",
+    "ArrowDataSource",
+    "ArrowIterDataset",
+    "ArrowIterator",
+    "Audio",
+    "AudioCoverage",
+    "AudioInfo",
+    "AudioSample",
+    "BadFile",
+    "BadRow",
+    "Balanced",
+    "BenchReport",
+    "Case",
+    "CenterCrop",
+    "Conclusion",
+    "CorruptShardError",
+    "DamagedRow",
+    "DecodeAudio",
+    "DecodeError",
+    "DecodeReport",
+    "Diagnosis",
+    "EventCrop",
+    "Finding",
+    "GlobalOrder",
+    "GristmillError",
+    "IndexReport",
+    "Inspection",
+    "InternalError",
+    "LimitError",
+    "Limits",
+    "Mixture",
+    "MixtureOrder",
+    "NoUsableRowsError",
+    "PackReport",
+    "PackedShard",
+    "PerSource",
+    "QuarantineFile",
+    "RandomCrop",
+    "ReadOptions",
+    "Scan",
+    "ScanReport",
+    "SchemaError",
+    "ShardHeader",
+    "Shuffle",
+    "ShuffleQuality",
+    "SourceNotFoundError",
+    "Split",
+    "StartCrop",
+    "Stats",
+    "UnreadableShard",
+    "UnsupportedCodecError",
+    "Verdict",
+    "Weighted",
+    "Windows",
+    "__version__",
+    "bench",
+    "build_indexes",
+    "decode",
+    "decode_with_report",
+    "diagnose",
+    "events_in",
+    "global_order",
+    "inspect",
+    "merge_scans",
+    "pack",
+    "probe",
+    "read_quarantine",
+    "scan",
+    "shuffle_quality",
+    "stats",
+    "verdict",
+]

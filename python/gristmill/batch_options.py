@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+import grain
+
 from gristmill import checks
-from gristmill._grain import grain
 from gristmill.bad_rows.exclude import Item
 from gristmill.bad_rows.policy import BadRowPolicy, OnError, quarantine_path
 from gristmill.columns import (

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import grain
 import numpy as np
 
 from gristmill import _core, checks
 from gristmill import paths as _paths
-from gristmill._grain import ElementSpec, grain
+from gristmill._grain import ElementSpec
 from gristmill.bad_rows import exclude as _exclude
 from gristmill.bad_rows.policy import OnError
 from gristmill.batch_options import checked_batches

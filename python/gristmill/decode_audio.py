@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self, cast
 
+import grain
 import numpy as np
 
 from gristmill import _core, checks
-from gristmill._grain import grain
 from gristmill.audio import as_bytes
 from gristmill.crops import EventCrop, RandomCrop, Windows
 from gristmill.errors import SchemaError

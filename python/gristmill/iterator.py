@@ -6,8 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import grain
+
 from gristmill import _core
-from gristmill._grain import RECORDING_STATS, grain, recorded
+from gristmill._grain import RECORDING_STATS, recorded
 from gristmill.bad_rows.rows import BadRow, DamagedRow
 from gristmill.bad_rows.tracker import BadRowTracker, keep_latest
 from gristmill.checks import shown

@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
+import grain
+
 from gristmill import _core, checks
-from gristmill._grain import grain
 from gristmill.bad_rows.policy import OnError
 from gristmill.batch_options import checked_batches
 from gristmill.columns import (

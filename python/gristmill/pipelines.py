@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from gristmill._grain import grain, is_of_another_process
+import grain
+
+from gristmill._grain import is_of_another_process
 from gristmill.checks import shown
 from gristmill.errors import SourceNotFoundError
 from gristmill.iterator import ArrowIterator

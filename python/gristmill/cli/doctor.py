@@ -19,6 +19,8 @@ from gristmill.cli.common import (
 )
 from gristmill.cli.console import Console
 from gristmill.options import MAX_REQUESTS, ReadOptions
+from gristmill.tools import bench as benching
+from gristmill.tools.doctor import report, run
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -70,8 +72,6 @@ def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
     It reads, decodes and runs workers as training would, on the shards in PATHS, and ends with
     settings to paste.
     """
-    from gristmill.tools.doctor import report, run
-
     with console.progress("measure", 0, "runs") as progress:
 
         def on_step(what: str, number: int, total: int) -> None:
@@ -112,8 +112,6 @@ def bench(
     **options: Any,
 ) -> None:
     """Takes shuffled batches of random crops from PATHS as fast as they come."""
-    from gristmill.tools import bench as benching
-
     read = ReadOptions(
         num_threads=threads,
         num_requests=requests,

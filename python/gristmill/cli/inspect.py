@@ -22,6 +22,9 @@ from gristmill.cli.common import (
 )
 from gristmill.cli.console import Console, Progress
 from gristmill.options import ReadOptions
+from gristmill.tools import index as indexing
+from gristmill.tools import inspection
+from gristmill.tools.inspect import inspect as inspect_shards
 
 
 @click.command()
@@ -39,9 +42,6 @@ def inspect(console: Console, paths: tuple[str, ...], **options: Any) -> None:
     PATHS are shards, directories or patterns, also as URLs. Exit status 1 says that a shard is
     broken.
     """
-    from gristmill.tools import inspection
-    from gristmill.tools.inspect import inspect as inspect_shards
-
     with console.progress("headers", 0, "shards") as progress:
         found = inspect_shards(
             paths, **options, on_shards=progress.expect, on_shard=progress.advance
@@ -88,8 +88,6 @@ def index(
 
     Exit status 1 says that a shard is broken.
     """
-    from gristmill.tools import index as indexing
-
     read = ReadOptions(
         index_dir=index_dir or "auto",
         num_threads=threads,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -21,10 +21,9 @@ from gristmill.cli.common import (
 from gristmill.cli.console import Console, Progress
 from gristmill.options import ReadOptions
 from gristmill.tools.page import MOST_LISTED
-
-if TYPE_CHECKING:
-    from gristmill.tools.scan.report import ScanReport
-    from gristmill.tools.scan.run import Scan
+from gristmill.tools.scan.merge import merge_scans
+from gristmill.tools.scan.report import ScanReport, finding_line, page_of
+from gristmill.tools.scan.run import Scan
 
 
 @click.command()
@@ -75,10 +74,6 @@ def scan(
         raise click.UsageError("Missing argument 'PATHS...'.")
     if quarantine is None and (merge or part[1] > 1):
         raise click.UsageError("--part and --merge need --quarantine")
-    from gristmill.tools.scan.merge import merge_scans
-    from gristmill.tools.scan.report import page_of
-    from gristmill.tools.scan.run import Scan
-
     if merge and quarantine is not None:
         report, written = merge_scans(quarantine), quarantine
     else:
@@ -122,7 +117,5 @@ def _report_so_far(one: Scan, console: Console) -> None:
     if one.quarantine is not None:
         console.warn(f"Start it again in the same way to go on; found so far: {one.quarantine}")
     else:
-        from gristmill.tools.scan.report import finding_line
-
         for finding in report.findings[:MOST_LISTED]:
             console.warn(finding_line(finding))
