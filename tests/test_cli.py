@@ -120,6 +120,16 @@ def test_help_fits_the_terminal(command: str) -> None:
         assert option in done.output
 
 
+def test_no_command_waits_for_jax() -> None:
+    """Grain would import it, and Orbax, which takes more than a second."""
+    command = [sys.executable, "-X", "importtime", GRISTMILL, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    assert "grain" in imported
+    # What is refused is listed too, what it consists of is not.
+    assert not imported & {"jax._src", "orbax.checkpoint.args"}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_in_the_documentation(command: str) -> None:
     page = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text()

@@ -1,0 +1,18 @@
+"""Where the command `gristmill` begins.
+
+Grain imports JAX and Orbax where they are installed, which takes a second. No command uses them but
+`demo`, which trains. They can only be left out before `gristmill` is imported, hence this package.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Runs the command line."""
+    if sys.argv[1:2] != ["demo"]:
+        # An import of what is `None` here fails as if it were not installed.
+        for name in ("jax", "orbax"):
+            sys.modules.setdefault(name, None)  # pyright: ignore[reportArgumentType]
+    from gristmill.cli import main as run
+
+    run(prog_name="gristmill")
