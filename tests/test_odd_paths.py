@@ -45,6 +45,18 @@ def test_a_name_that_is_no_utf8_is_excluded(latin: Path) -> None:
     assert counts(str(latin.parent / "*.arrow"), exclude=[(str(latin), 2)]) == [-3, -2, 0]
 
 
+def test_two_stars_stand_for_any_number_of_folders(tmp_path: Path) -> None:
+    for k, folder in enumerate(("", "a/", "a/b/", ".hidden/")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        made = shards.write_audio(tmp_path / "made", [GOOD] * (k + 1))
+        made.rename(tmp_path / folder / f"{k}.arrow")
+    assert len(counts(f"{tmp_path}/**/*.arrow")) == 6
+    assert len(counts(f"{tmp_path}/**/**/*.arrow")) == 6
+    assert len(counts(f"{tmp_path}/a/**")) == 5
+    assert len(counts(f"{tmp_path}/**/b/*.arrow")) == 3
+    assert len(counts(f"{tmp_path}/*/*.arrow")) == 2
+
+
 def test_a_name_that_is_no_utf8_is_inspected_and_indexed(latin: Path) -> None:
     (header,) = gm.inspect(latin).shards
     assert header.path == str(latin)

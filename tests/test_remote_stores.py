@@ -98,6 +98,10 @@ def test_files_folders_and_patterns_are_read(server: StoreServer, scheme: str) -
     assert counts(f"{root}/data/*.arrow", server, scheme) == TRAIN
     assert counts(f"{root}/*/train-[13].arrow", server, scheme) == [10, 11, 12, 30, 31, 32]
     assert counts(f"{root}/*/*/*", server, scheme) == [99]
+    assert counts(f"{root}/data/**/*.arrow", server, scheme) == [99, *TRAIN]
+    assert counts(f"{root}/**/data/**/**/more/*.arrow", server, scheme) == [99]
+    assert counts(f"{root}/**/train-[13].arrow", server, scheme) == [10, 11, 12, 30, 31, 32]
+    assert counts(f"{root}/data/**", server, scheme) == [99, *TRAIN]
     mixed = [server.folder / "data" / "train-0.arrow", f"{root}/data/train-4.arrow"]
     assert counts(mixed, server, scheme) == [0, 1, 2, 40, 41, 42]
 

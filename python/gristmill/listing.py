@@ -11,6 +11,8 @@ from gristmill.storage import StorageOptions
 
 EXTENSIONS = (".arrow", ".parquet")
 """Of the files that a folder stands for."""
+_ANY_FOLDERS = "**"
+"""This part of a pattern stands for any number of folders."""
 
 
 class Folder:
@@ -47,13 +49,14 @@ class Folder:
 
 
 def matches(pattern: str, options: StorageOptions, retries: int) -> list[str]:
-    """The files that a pattern stands for, sorted; as `glob`, it crosses no slash.
+    """The files that a pattern stands for, sorted; as `glob`, it crosses a slash by `**` alone.
 
     Names that begin with a dot are matched by a dot alone.
     """
     place, parts = _fixed(pattern)
+    deep = len(parts) > 1 or parts == [_ANY_FOLDERS]
     files, _ = _core.list_url(
-        f"{place}/", options.native([pattern]), recursive=len(parts) > 1, retries=retries
+        f"{place}/", options.native([pattern]), recursive=deep, retries=retries
     )
     root, inside = _root_and_rest(place)
     found: list[str] = []
@@ -63,9 +66,28 @@ def matches(pattern: str, options: StorageOptions, retries: int) -> list[str]:
         if path == inside:
             continue  # an object for the folder itself
         names = (path.removeprefix(f"{inside}/") if inside else path).split("/")
-        if len(names) == len(parts) and all(map(_fits, names, parts)):
+        if _path_fits(names, parts):
             found.append(f"{root}/{path}")
     return sorted(found)
+
+
+def _path_fits(names: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether a path is one of a pattern's, without trying each folder for each `**`."""
+    places = _after_any_folders({0}, parts)
+    for name in names:
+        fitting = [k for k in places if k < len(parts) and _fits(name, parts[k])]
+        following = {k + (parts[k] != _ANY_FOLDERS) for k in fitting}
+        places = _after_any_folders(following, parts)
+    return len(parts) in places
+
+
+def _after_any_folders(places: set[int], parts: Sequence[str]) -> set[int]:
+    """These places in a pattern, and those behind a `**` there, which may stand for no folder."""
+    reached = set(places)
+    for k, part in enumerate(parts):
+        if k in reached and part == _ANY_FOLDERS:
+            reached.add(k + 1)
+    return reached
 
 
 def _fits(name: str, pattern: str) -> bool:

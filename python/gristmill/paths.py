@@ -88,11 +88,11 @@ def resolve(
     """The shards that the paths stand for.
 
     A directory stands for the `*.arrow` and `*.parquet` files in it and a glob pattern for its
-    matches, both sorted by name; a URL stands for itself, and so does a file, also if its name
-    looks like a pattern. A directory that Hugging Face `datasets` has written stands for the data
-    set alone: cached results of `map` are left out. Folders and patterns of object stores and the
-    Hub are listed likewise. Anything but a file with such a name in a
-    directory, or one that matches a pattern, is left out and logged once.
+    matches (`**` for any number of folders), both sorted by name; a URL stands for itself, and so
+    does a file, also if its name looks like a pattern. A directory that Hugging Face `datasets` has
+    written stands for the data set alone: cached results of `map` are left out. Folders and
+    patterns of object stores and the Hub are listed likewise. Anything but a file with such a name
+    in a directory, or one that matches a pattern, is left out and logged once.
 
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or a directory has no
@@ -119,7 +119,7 @@ def resolve(
                 raise FileNotFoundError(2, what, path)
             shards += [os.path.join(path, name) for name in names]
         elif glob.has_magic(path) and not os.path.exists(path):
-            found = sorted(glob.glob(path))
+            found = sorted(set(glob.glob(path, recursive=True)))
             kinds = path_kinds(found)
             matches = [match for match, kind in zip(found, kinds, strict=True) if kind == "file"]
             _left_out(match for match, kind in zip(found, kinds, strict=True) if kind is None)

@@ -98,7 +98,8 @@ def _matches(sources: Sequence[str]) -> list[str]:
     paths: list[str] = []
     for source in sources:
         if glob.has_magic(source) and not Path(source).exists():
-            matches = glob.glob(source)  # noqa: PTH207 - paths stay as they are given
+            # pathlib would change the paths, which stay as they are given.
+            matches = sorted(set(glob.glob(source, recursive=True)))  # noqa: PTH207
             if not matches:
                 raise FileNotFoundError(2, "Nothing matches this pattern", source)
             paths += matches
