@@ -2,7 +2,7 @@
 //!
 //! See <https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format>.
 
-use arrow_ipc::{Block, Footer, root_as_footer_with_opts};
+use arrow_ipc::{Block, Footer, root_as_footer_with_opts, root_as_schema_with_opts};
 use arrow_schema::Schema;
 
 use super::{
@@ -28,13 +28,15 @@ const TAIL: u64 = 10;
 /// Reads the footer, then the header of each message that it lists.
 pub(super) fn read(window: &mut WindowReader<'_>) -> Result<MessageIndex> {
     let reader = window.reader();
-    // The schema message comes first: the window has it already.
-    let first = first_message(window, reader.len())?;
-    let first_schema = framing::parse_message(window.bytes(first.metadata.clone())?)
-        .and_then(|message| schema::read(&message))
-        .map_err(|e| first.locate(e))?;
-
-    let (footer_at, bytes) = footer_bytes(reader)?;
+    // The schema comes first: the window has it already.
+    let first_schema = first_schema(window, reader.len());
+    let (first_schema, (footer_at, bytes)) = match (first_schema, footer_bytes(reader)) {
+        (Err(e), Err(_)) => return Err(e),
+        (first_schema, footer) => (first_schema, footer?),
+    };
+    // The footer has the schema too, so it takes no more bytes than the footer.
+    let end = footer_at.min(HEAD + bytes.len() as u64 + HEAD);
+    let first_schema = first_schema.or_else(|e| bare_schema(window, end).map_err(|_| e))?;
     let at_footer = |e: Error| e.at_byte(footer_at);
     let footer = parse_footer(&bytes).map_err(at_footer)?;
     let footer_schema = footer_schema(&bytes).map_err(at_footer)?;
@@ -67,6 +69,22 @@ fn parse_footer(bytes: &[u8]) -> Result<Footer<'_>> {
 pub(super) fn footer_schema(bytes: &[u8]) -> Result<Schema> {
     let schema = parse_footer(bytes)?.schema();
     schema::convert(schema.ok_or_else(|| Error::corrupt("a footer without a schema"))?)
+}
+
+/// The schema in the first message.
+fn first_schema(window: &mut WindowReader<'_>, end: u64) -> Result<Schema> {
+    let first = first_message(window, end)?;
+    framing::parse_message(window.bytes(first.metadata.clone())?)
+        .and_then(|message| schema::read(&message))
+        .map_err(|e| first.locate(e))
+}
+
+/// The schema with no message around it, as polars writes it.
+fn bare_schema(window: &mut WindowReader<'_>, end: u64) -> Result<Schema> {
+    let bytes = window.bytes(HEAD..end)?;
+    let options = framing::verifier_options(bytes.len());
+    let schema = root_as_schema_with_opts(&options, bytes);
+    schema::convert(schema.map_err(|e| framing::invalid_flatbuffer(&e))?)
 }
 
 /// The schema message, which follows the magic and its padding: to 8 bytes by the specification,

@@ -73,7 +73,7 @@ pub(super) fn message_at(
     // Without the marker, the first four bytes of any file could be a length.
     if number == 0 && prefix == 4 && metadata.end > end {
         return Err(located(Error::corrupt(
-            "not an Arrow IPC file or stream; give the paths of .arrow files",
+            "not an Arrow IPC file or stream; give the paths of .arrow or .parquet files",
         )));
     }
     if metadata.end > end {
