@@ -127,6 +127,18 @@ def test_fields_of_structs(tmp_path: Path) -> None:
         assert rows == [k for k, keep in enumerate(expected) if keep]
 
 
+def test_nulls_in_a_dictionary_below_a_null_struct(tmp_path: Path) -> None:
+    """pyarrow's statistics do not count them."""
+    site = pa.array(["wren", "crow", "wren", "owl"]).dictionary_encode()
+    is_null = pa.array([False, True, False, False])
+    place = pa.StructArray.from_arrays([site], names=["site"], mask=is_null)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"row": pa.array(range(4), pa.int64()), "place": place}), path)
+    assert pq.ParquetFile(path).metadata.row_group(0).column(1).statistics.null_count == 0
+    assert kept(path, [("place.site", "==", None)])[0] == [1]
+    assert kept(path, [("place.site", "!=", None)])[0] == [0, 2, 3]
+
+
 def test_row_groups_without_matches_are_not_read(tmp_path: Path) -> None:
     """Names of 1 kB in 50 row groups, of which the filters can find theirs in one or two."""
     n = 5_000

@@ -4,6 +4,7 @@
 //!
 //! See <https://parquet.apache.org/docs/file-format/data-pages/encodings/#DELTAENC>.
 
+use super::hybrid::{MAX_WIDTH, unpack};
 use crate::{Error, Result};
 
 /// Checks that the first `n_sequences` sequences of lengths in these bytes have at most `n_values`
@@ -18,6 +19,40 @@ pub(super) fn check_counts(bytes: &[u8], n_values: u64, n_sequences: usize) -> R
         }
     }
     Ok(())
+}
+
+/// The sum of the first sequence of lengths in these bytes, of which there are `n`.
+pub(super) fn sum(bytes: &[u8], n: u64) -> Result<u64> {
+    let mut rest = bytes;
+    let (block, n_mini_blocks) = (varint(&mut rest)?, varint(&mut rest)?);
+    let count = varint(&mut rest)?.min(n);
+    let per_mini_block = block.checked_div(n_mini_blocks).unwrap_or(0);
+    let n_mini_blocks = usize::try_from(n_mini_blocks).map_err(|_| ends())?;
+    let mut last = zigzag(varint(&mut rest)?);
+    let mut sum = last.max(0) as u64;
+    let mut left = count.saturating_sub(1);
+    while left > 0 {
+        let least = zigzag(varint(&mut rest)?);
+        let (widths, behind) = rest.split_at_checked(n_mini_blocks).ok_or_else(ends)?;
+        rest = behind;
+        for width in widths.iter().map(|width| u32::from(*width)) {
+            let n = left.min(per_mini_block);
+            if width > MAX_WIDTH || n == 0 && left > 0 {
+                return Err(Error::corrupt("lengths of more than 32 bits"));
+            }
+            unpack(rest, width, n, |block| {
+                for difference in block {
+                    last = last.wrapping_add(least).wrapping_add(i64::from(*difference));
+                    sum = sum.saturating_add(last.max(0) as u64);
+                }
+            });
+            let n_bytes = u64::from(width).saturating_mul(per_mini_block) / 8;
+            let n_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
+            rest = rest.get(n_bytes..).unwrap_or_default();
+            left -= n;
+        }
+    }
+    Ok(sum)
 }
 
 /// Skips a sequence of numbers, and returns how many there are.
@@ -61,6 +96,10 @@ fn varint(rest: &mut &[u8]) -> Result<u64> {
     Err(ends())
 }
 
+fn zigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
 fn ends() -> Error {
     Error::corrupt("the lengths of values end early")
 }
@@ -80,5 +119,19 @@ mod tests {
         assert!(check_counts(&[0x80, 1, 4, 0xff, 0xff, 0xff, 0xff, 0xf, 2], 5, 1).is_err());
         assert!(check_counts(&[0x80, 1, 0, 5, 2], 5, 1).is_err());
         assert!(check_counts(&bytes[..4], 5, 1).is_err());
+    }
+
+    #[test]
+    fn lengths_are_added_up() {
+        // 3, then by 1 more and 0 to 3 beside: 3 4 7 8 12.
+        let mut bytes = vec![0x80, 1, 4, 5, 6, 2, 2, 9, 9, 9, 0b1100_1000];
+        bytes.resize(200, 0);
+        assert_eq!(sum(&bytes, 5).unwrap(), 3 + 4 + 7 + 8 + 12);
+        assert_eq!(sum(&bytes, 2).unwrap(), 3 + 4);
+        assert_eq!(sum(&[0x80, 1, 4, 1, 5], 9).unwrap(), 0, "a negative one");
+        assert!(sum(&bytes[..7], 5).is_err());
+        assert!(sum(&[0x80, 1, 0, 5, 2, 2], 5).is_err(), "no mini blocks");
+        assert!(sum(&[3, 4, 5, 2, 2, 1, 1, 1, 1], 5).is_err(), "mini blocks of none");
+        assert!(sum(&[0x80, 1, 4, 5, 2, 2, 33, 0, 0, 0], 5).is_err(), "33 bits");
     }
 }

@@ -12,6 +12,7 @@ mod delta;
 mod dictionaries;
 mod fetch;
 mod footer;
+mod growth;
 mod hybrid;
 mod levels;
 mod located;

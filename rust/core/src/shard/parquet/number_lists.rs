@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ::parquet::{
     basic::{Encoding, Type},
     column::page::Page,
-    file::metadata::ColumnChunkMetaData,
+    schema::types::ColumnDescriptor,
 };
 use arrow_array::{ArrayRef, FixedSizeListArray, LargeListArray, ListArray, make_array};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
@@ -16,7 +16,7 @@ use arrow_data::ArrayDataBuilder;
 use arrow_schema::{DataType, FieldRef};
 use bytes::Bytes;
 
-use super::{fetch::Fetched, levels, numbers::Numbers, size::ChunkPart};
+use super::{fetch::Fetched, levels, numbers::Numbers, pages::Sections, size::ChunkPart};
 use crate::{
     Error, Result,
     memory::{self, BufferPool},
@@ -63,7 +63,7 @@ fn lists<const N: usize>(
     let rows = part.rows_of_pages();
     let n_bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(N)).ok_or_else(ends)?;
     let buffer = pool.take(n_bytes, None)?;
-    let mut lists = Lists::<N>::new(part.chunk, rows.end - rows.start, buffer);
+    let mut lists = Lists::<N>::new(part.chunk.column_descr(), rows.end - rows.start, buffer);
     let mut is_known = true;
     part.for_each_page(fetched, |page| {
         is_known = is_known && lists.add(&page)?;
@@ -79,7 +79,8 @@ fn lists<const N: usize>(
 }
 
 /// The lists so far.
-struct Lists<const N: usize> {
+struct Lists<'a, const N: usize> {
+    column: &'a ColumnDescriptor,
     numbers: Numbers<N>,
     /// Where each list begins among the numbers.
     starts: Vec<i32>,
@@ -87,47 +88,38 @@ struct Lists<const N: usize> {
     max_level: u8,
 }
 
-impl<const N: usize> Lists<N> {
-    fn new(chunk: &ColumnChunkMetaData, n_rows: u64, buffer: memory::Buffer) -> Self {
-        let max_level = u8::try_from(chunk.column_descr().max_def_level()).unwrap_or(0);
-        Self { numbers: Numbers::new(buffer), starts: Vec::new(), n_rows, max_level }
+impl<'a, const N: usize> Lists<'a, N> {
+    fn new(column: &'a ColumnDescriptor, n_rows: u64, buffer: memory::Buffer) -> Self {
+        let max_level = u8::try_from(column.max_def_level()).unwrap_or(0);
+        Self { column, numbers: Numbers::new(buffer), starts: Vec::new(), n_rows, max_level }
     }
 
     /// Adds a page; `false` where it has nulls, empty lists or another encoding.
     fn add(&mut self, page: &Page) -> Result<bool> {
         let (n, encoding) = (page.num_values() as usize, page.encoding());
-        let buffer = page.buffer().as_ref();
-        let (continuing, defined, numbers) = match page {
-            Page::DictionaryPage { .. } => {
-                self.numbers.set_dictionary(buffer, n)?;
+        match page {
+            Page::DictionaryPage { buf, .. } => {
+                self.numbers.set_dictionary(buf, n)?;
                 return Ok(true);
             }
-            Page::DataPage { def_level_encoding, rep_level_encoding, .. } => {
-                if *def_level_encoding != Encoding::RLE || *rep_level_encoding != Encoding::RLE {
-                    return Ok(false);
-                }
-                let (continuing, rest) = with_length(buffer)?;
-                let (defined, rest) = with_length(rest)?;
-                (continuing, defined, rest)
+            Page::DataPage { def_level_encoding, rep_level_encoding, .. }
+                if *def_level_encoding != Encoding::RLE || *rep_level_encoding != Encoding::RLE =>
+            {
+                return Ok(false);
             }
-            Page::DataPageV2 { rep_levels_byte_len, def_levels_byte_len, .. } => {
-                let split =
-                    |bytes, at: u32| <[u8]>::split_at_checked(bytes, at as usize).ok_or_else(ends);
-                let (continuing, rest) = split(buffer, *rep_levels_byte_len)?;
-                let (defined, rest) = split(rest, *def_levels_byte_len)?;
-                (continuing, defined, rest)
-            }
-        };
+            Page::DataPage { .. } | Page::DataPageV2 { .. } => {}
+        }
+        let Sections { repetition, definition, values } = Sections::of(page, self.column)?;
         let mut has_all = true;
-        levels::for_each_run(defined, self.max_level, n as u64, |is_number, _| {
+        levels::for_each_run(definition, self.max_level, n as u64, |is_number, _| {
             has_all &= is_number;
             Ok(())
         })?;
         if !has_all {
             return Ok(false);
         }
-        self.add_starts(continuing, n as u64)?;
-        self.numbers.add(numbers, n, encoding)
+        self.add_starts(repetition, n as u64)?;
+        self.numbers.add(values, n, encoding)
     }
 
     /// Adds where lists begin among the `n` numbers of a page.
@@ -188,12 +180,6 @@ impl<const N: usize> Lists<N> {
         });
         lists.map(Some).map_err(|e| Error::corrupt(format!("lists of numbers: {e}")))
     }
-}
-
-/// Splits off what has its length of four bytes before it.
-fn with_length(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk().ok_or_else(ends)?;
-    rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(ends)
 }
 
 fn ends() -> Error {

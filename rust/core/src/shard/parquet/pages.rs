@@ -3,12 +3,67 @@
 use std::{ops::Range, sync::Arc};
 
 use ::parquet::{
+    basic::Encoding,
     column::page::{Page as CratePage, PageReader},
     file::serialized_reader::SerializedPageReader,
+    schema::types::ColumnDescriptor,
 };
 
 use super::{super::guard, fetch::Fetched, footer::refused, page_index::Page, size::ChunkPart};
-use crate::Result;
+use crate::{Error, Result};
+
+/// The sections of a data page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sections<'a> {
+    /// The repetition levels, as runs.
+    pub(super) repetition: &'a [u8],
+    /// The definition levels, as runs.
+    pub(super) definition: &'a [u8],
+    pub(super) values: &'a [u8],
+}
+
+impl<'a> Sections<'a> {
+    /// Those of a page of this column. A dictionary is values alone.
+    pub(super) fn of(page: &'a CratePage, column: &ColumnDescriptor) -> Result<Self> {
+        let buffer = page.buffer().as_ref();
+        let (repetition, definition, values) = match page {
+            CratePage::DictionaryPage { .. } => (&[][..], &[][..], buffer),
+            CratePage::DataPage { rep_level_encoding, def_level_encoding, .. } => {
+                let split = |bytes, max_level, encoding| match (max_level, encoding) {
+                    (0, _) => Ok((&[][..], bytes)),
+                    (_, Encoding::RLE) => with_length(bytes),
+                    // No writer of the last ten years has these.
+                    _ => Err(Error::corrupt(
+                        "levels in another encoding than runs; write the shard again",
+                    )),
+                };
+                let (repetition, rest) =
+                    split(buffer, column.max_rep_level(), *rep_level_encoding)?;
+                let (definition, values) =
+                    split(rest, column.max_def_level(), *def_level_encoding)?;
+                (repetition, definition, values)
+            }
+            CratePage::DataPageV2 { rep_levels_byte_len, def_levels_byte_len, .. } => {
+                let split =
+                    |bytes, at: u32| <[u8]>::split_at_checked(bytes, at as usize).ok_or_else(ends);
+                let (repetition, rest) = split(buffer, *rep_levels_byte_len)?;
+                let (definition, values) = split(rest, *def_levels_byte_len)?;
+                (repetition, definition, values)
+            }
+        };
+        Ok(Self { repetition, definition, values })
+    }
+}
+
+/// Splits off what has its length of four bytes before it.
+fn with_length(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk().ok_or_else(ends)?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(ends)
+}
+
+fn ends() -> Error {
+    Error::corrupt("a page ends before its values")
+}
 
 impl ChunkPart<'_> {
     /// The rows of the row group that are in the pages of the part.

@@ -4,7 +4,6 @@ use std::{cmp::min, ops::Range};
 
 use ::parquet::{
     basic::{Compression, ConvertedType, Encoding, LogicalType, Type},
-    column::page::Page as CratePage,
     file::metadata::ColumnChunkMetaData,
 };
 
@@ -14,10 +13,11 @@ use super::{
     footer::chunk_range,
     page::{PageHeader, PageKind, encoding},
     page_index::Page,
+    pages::Sections,
 };
 use crate::{Error, Result};
 
-/// Dictionaries are decompressed to know their longest value where their rows could take more.
+/// Where values could grow to more by references, these are decompressed and added up.
 const MUCH: u64 = 16 << 20;
 
 /// Bytes of an array for one value of a type that is not fixed: its offset and its length.
@@ -26,13 +26,8 @@ const OFFSETS: u64 = 16;
 /// The size of a decoded column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DecodedSize {
-    /// The most bytes of memory that decoding takes, besides `growth`.
+    /// The most bytes of memory that decoding takes.
     pub(super) bytes: u64,
-    /// The most bytes of values that pages do not have in full: references to a dictionary, or to the
-    /// value before.
-    pub(super) growth: u64,
-    /// The most bytes of one row among them.
-    pub(super) row_growth: u64,
     /// Values in the pages, null ones and empty lists included.
     pub(super) n_values: u64,
 }
@@ -191,36 +186,12 @@ impl ChunkPart<'_> {
         };
         let n_bytes = header.header_bytes + header.stored_bytes;
         let page = self.page(file, &(bytes.start..bytes.start + n_bytes))?;
-        let column = self.chunk.column_descr();
-        let (buffer, n_values, levels) = match page {
-            Some(CratePage::DataPage { buf, num_values, .. }) => {
-                let mut at = 0;
-                for level in [column.max_rep_level(), column.max_def_level()] {
-                    if level > 0 {
-                        let length = buf.get(at..).and_then(|rest| rest.first_chunk());
-                        let length = length.map_or(0, |length| u32::from_le_bytes(*length));
-                        at += 4 + length as usize;
-                    }
-                }
-                (buf, num_values, at)
-            }
-            Some(CratePage::DataPageV2 {
-                buf,
-                num_values,
-                def_levels_byte_len,
-                rep_levels_byte_len,
-                ..
-            }) => {
-                let levels = def_levels_byte_len as usize + rep_levels_byte_len as usize;
-                (buf, num_values, levels)
-            }
-            _ => return Ok(()),
-        };
-        let values = buffer.get(levels..).unwrap_or_default();
+        let Some(page) = page else { return Ok(()) };
+        let values = Sections::of(&page, self.chunk.column_descr())?.values;
         if values.is_empty() {
             return Ok(()); // of a page of nulls
         }
-        delta::check_counts(values, u64::from(n_values), n_sequences)
+        delta::check_counts(values, page.num_values().into(), n_sequences)
     }
 
     fn size(
@@ -249,33 +220,11 @@ impl ChunkPart<'_> {
         let bytes = sum.decoded_bytes.saturating_add(n_padded.saturating_mul(width + levels));
         let n_referring = min(n, sum.n_referring);
         if self.chunk.column_type() != Type::BYTE_ARRAY || n_referring == 0 {
-            return Ok(DecodedSize { bytes, n_values, ..DecodedSize::default() });
+            return Ok(DecodedSize { bytes, n_values });
         }
-        let dictionary = match sum.dictionary_bytes {
-            size if size.saturating_mul(n_referring) <= MUCH => size,
-            _ => self.longest_in_dictionary(fetched)?,
-        };
-        let longest = dictionary.max(sum.delta_bytes);
-        let growth = longest.saturating_mul(n_referring);
-        let row_growth = if is_flat { longest } else { growth };
-        Ok(DecodedSize { bytes, growth, row_growth, n_values })
-    }
-
-    /// The length of the longest value in the dictionary.
-    fn longest_in_dictionary(&self, fetched: &Fetched) -> Result<u64> {
-        let mut page = None;
-        self.for_each_page(fetched, |first| {
-            page = Some(first);
-            Ok(false)
-        })?;
-        let Some(CratePage::DictionaryPage { buf, .. }) = page else { return Ok(0) };
-        let (mut rest, mut longest) = (&*buf, 0);
-        while let Some((length, behind)) = rest.split_first_chunk() {
-            let length = u32::from_le_bytes(*length);
-            longest = longest.max(u64::from(length));
-            rest = behind.get(length as usize..).unwrap_or_default();
-        }
-        Ok(longest)
+        let most = sum.dictionary_bytes.max(sum.delta_bytes).saturating_mul(n_referring);
+        let growth = if most <= MUCH { most } else { self.growth(fetched)? };
+        Ok(DecodedSize { bytes: bytes.saturating_add(growth), n_values })
     }
 }
 

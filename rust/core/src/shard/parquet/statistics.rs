@@ -84,9 +84,11 @@ fn of_group(
     let written = group.columns().get(leaf)?.statistics()?;
     let n_rows = u64::try_from(group.num_rows()).ok()?;
     let n_nulls = written.null_count_opt().filter(|n| *n <= n_rows);
+    // Where a struct is null, so are its fields. pyarrow does not count these in a dictionary.
+    let is_field = group.schema_descr().column(leaf).path().parts().len() > 1;
     Some(Statistics {
         bounds: bounds(written, order, data_type),
-        may_have_nulls: n_nulls != Some(0),
+        may_have_nulls: is_field || n_nulls != Some(0),
         may_have_values: n_nulls != Some(n_rows),
     })
 }

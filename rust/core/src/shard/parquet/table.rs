@@ -14,7 +14,6 @@ use ::parquet::arrow::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, cast::AsArray};
 use arrow_schema::{ArrowError, DataType, Schema};
-use arrow_select::concat::concat_batches;
 
 use super::{
     super::{Projection, Table, blob::BlobColumn, guard},
@@ -23,16 +22,13 @@ use super::{
     footer::{Footer, refused},
     number_lists,
     runs::Run,
-    size::{ChunkPart, DecodedSize},
+    size::ChunkPart,
     values,
 };
 use crate::{Error, Result, memory::BufferPool, store::RangeReader};
 
 /// The most that the columns of one run may grow to.
 const MAX_DECODED: u64 = 1 << 30;
-
-/// Rows that may grow beyond their pages are decoded in parts of about this size.
-const PART_BYTES: u64 = 64 << 20;
 
 /// Decoded columns, by their numbers in the schema.
 type Columns = BTreeMap<usize, ArrayRef>;
@@ -134,18 +130,14 @@ impl<'a> Plan<'a> {
         let stored = self.stored_bytes(is_known)?;
         check_limit(stored, limit)?;
         let fetched = self.fetch(reader)?;
-        let (mut size, mut n_values) = (DecodedSize::default(), BTreeMap::new());
+        let (mut size, mut n_values) = (stored, BTreeMap::new());
         for leaf in &self.decoded {
             let part = self.part(*leaf)?.decoded_size(&fetched)?;
-            size.bytes = size.bytes.saturating_add(part.bytes);
-            size.growth = size.growth.saturating_add(part.growth);
-            size.row_growth = size.row_growth.saturating_add(part.row_growth);
+            size = size.saturating_add(part.bytes);
             n_values.insert(*leaf, part.n_values);
         }
-        let growth = size.growth.min(PART_BYTES.max(size.row_growth));
-        let at_once = size.bytes.saturating_add(growth);
-        check_limit(at_once.saturating_add(stored), limit)?;
-        on_size(at_once.saturating_add(stored) as usize);
+        check_limit(size, limit)?;
+        on_size(size as usize);
         let mut own_bytes = 0;
         let mut blobs: Vec<Option<Arc<BlobColumn>>> = Vec::with_capacity(self.blobs.len());
         for leaf in self.by_value() {
@@ -157,14 +149,7 @@ impl<'a> Plan<'a> {
             Columns::new()
         } else {
             let mut columns = self.lists(&fetched, &n_values, reader.store().buffers())?;
-            let (n, most) = if size.growth <= PART_BYTES {
-                (n_rows as u64, u64::MAX)
-            } else {
-                let n = (PART_BYTES / size.row_growth.max(1)).clamp(1, n_rows as u64);
-                // Joining the parts takes the same again.
-                (n, (limit as u64).min(MAX_DECODED).saturating_sub(size.bytes) / 2)
-            };
-            self.decode(&fetched, &mut columns, n as usize, most)?;
+            self.decode(&fetched, &mut columns)?;
             columns
         };
         let (small, decoded) = self.assemble(&columns, n_rows)?;
@@ -199,15 +184,8 @@ impl<'a> Plan<'a> {
         Ok(columns)
     }
 
-    /// Adds the columns that are not there yet, decoded by the crate `n_at_once` rows at a time, of no
-    /// more than `limit` bytes.
-    fn decode(
-        &self,
-        fetched: &Fetched,
-        columns: &mut Columns,
-        n_at_once: usize,
-        limit: u64,
-    ) -> Result<()> {
+    /// Adds the columns that are not there yet, decoded by the crate.
+    fn decode(&self, fetched: &Fetched, columns: &mut Columns) -> Result<()> {
         let mut leaves = self.decoded.clone();
         for leaf in columns.keys().filter_map(|number| self.leaves.only(*number)) {
             leaves.remove(&leaf);
@@ -223,29 +201,17 @@ impl<'a> Plan<'a> {
                 RowSelector::skip(rows.start as usize),
                 RowSelector::select((rows.end - rows.start) as usize),
             ]);
-            let reader =
+            let mut reader =
                 ParquetRecordBatchReaderBuilder::new_with_metadata(fetched.clone(), arrow.clone())
                     .with_row_groups(vec![*group])
                     .with_projection(mask)
                     .with_row_selection_policy(RowSelectionPolicy::Selectors)
                     .with_row_selection(selection)
-                    .with_batch_size(n_at_once)
+                    .with_batch_size((rows.end - rows.start) as usize)
                     .build()
                     .map_err(|e| refused(&e, "a row group does not decode"))?;
-            let (mut parts, mut n_bytes) = (Vec::new(), 0_u64);
-            for part in reader {
-                let part = part.map_err(|e| undecodable(&e))?;
-                n_bytes = n_bytes.saturating_add(part.get_array_memory_size() as u64);
-                check_decoded(n_bytes, limit)?;
-                parts.push(part);
-            }
-            let whole = match parts.as_slice() {
-                [] => return Err(Error::corrupt("a row group without its rows")),
-                [one] => one.clone(),
-                [first, ..] => {
-                    concat_batches(&first.schema(), &parts).map_err(|e| undecodable(&e))?
-                }
-            };
+            let whole = reader.next().transpose().map_err(|e| undecodable(&e))?;
+            let whole = whole.ok_or_else(|| Error::corrupt("a row group without its rows"))?;
             if whole.num_rows() as u64 != rows.end - rows.start {
                 let (n, of) = (whole.num_rows(), rows.end - rows.start);
                 return Err(Error::corrupt(format!("{n} rows of {of} in a row group")));
@@ -321,10 +287,7 @@ fn has_views(schema: &Schema) -> bool {
 }
 
 fn check_limit(n_bytes: u64, limit: usize) -> Result<()> {
-    check_decoded(n_bytes, (limit as u64).min(MAX_DECODED))
-}
-
-fn check_decoded(n_bytes: u64, limit: u64) -> Result<()> {
+    let limit = (limit as u64).min(MAX_DECODED);
     if n_bytes <= limit {
         return Ok(());
     }
