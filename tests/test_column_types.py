@@ -184,6 +184,8 @@ def test_a_null_list_of_fixed_size_is_not_a_list_of_nulls(tmp_path: Path) -> Non
         pa.FixedSizeListArray.from_arrays(pairs, 2),
         pa.DictionaryArray.from_arrays(keys, pairs),
         pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3, 4], pa.int32()), pairs),
+        pa.ListArray.from_arrays(pa.array([0, 1, 1, 4], pa.int32()), pairs),
+        pa.LargeListArray.from_arrays(pa.array([0, 0, 4]), pairs),
     ]
     for number, column in enumerate(items):
         offsets = pa.array([0, 1, len(column)], pa.int32())

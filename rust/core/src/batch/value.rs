@@ -136,19 +136,33 @@ fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &SizeLimit) ->
     Ok(Value::Array(Box::new(Column::Objects { cells, shape: vec![len] })))
 }
 
+/// Whether lists of fixed size are what this type refers to, or are in its lists.
+fn has_lists_of_fixed_size(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeList(..) => true,
+        DataType::Dictionary(_, values) => has_lists_of_fixed_size(values),
+        DataType::RunEndEncoded(_, values) => has_lists_of_fixed_size(values.data_type()),
+        other => list_item(other).is_some_and(|item| has_lists_of_fixed_size(item.data_type())),
+    }
+}
+
 /// Whether one of the items is a null list of fixed size, or has one in it. In an array it would look
 /// like a list of nulls.
 fn has_null_list(items: &ArrayRef, mut range: Range<usize>) -> Result<bool> {
-    let of = match items.data_type() {
-        DataType::Dictionary(_, values) => values,
-        DataType::RunEndEncoded(_, values) => values.data_type(),
-        plain => plain,
-    };
-    if !matches!(of, DataType::FixedSizeList(..)) {
+    if !has_lists_of_fixed_size(items.data_type()) {
         return Ok(false);
     }
     if !range.is_empty() && range.end > items.len() {
         return Err(Error::corrupt("a nested column is shorter than what refers to it"));
+    }
+    if list_item(items.data_type()).is_some() {
+        return range.try_fold(false, |found, k| {
+            if found || items.is_null(k) {
+                return Ok(found);
+            }
+            let (items, start, len) = items_of(items, k)?;
+            has_null_list(&items, start..start + len)
+        });
     }
     if matches!(items.data_type(), DataType::FixedSizeList(..)) {
         let lists = items.as_fixed_size_list();
