@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -266,3 +267,34 @@ def test_filters_that_do_not_fit(
     with pytest.raises(gm.SchemaError, match=message) as raised:
         next(iter(gm.ArrowIterDataset(paths, audio=None, filters=filters)))
     assert raised.value.column == filters[0][0]
+
+
+def test_times_beyond_64_bits_of_nanoseconds_and_below_microseconds(tmp_path: Path) -> None:
+    days = np.array(["1970-01-01", "2026-01-01", "3000-01-01"], "datetime64[s]")
+    table = pa.table(
+        {
+            "ordinal": [0, 1, 2],
+            "day": days,
+            "ns": pa.array([1_000, 1_001, 2_000], pa.timestamp("ns")),
+            "took": pa.array([1_000, 1_001, 2_000], pa.duration("ns")),
+        }
+    )
+    path = tmp_path / "times.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+    def rows(*condition: Any) -> list[int]:
+        ds = gm.ArrowIterDataset(path, columns=["ordinal"], audio=None, filters=[condition])
+        return [int(row["ordinal"]) for row in ds]
+
+    for unit in ("Y", "M", "D", "s", "2W"):
+        assert rows("day", ">=", np.datetime64("2600-01-01").astype(f"datetime64[{unit}]")) == [2]
+        assert rows("day", "<", np.datetime64("2600-01-01").astype(f"datetime64[{unit}]")) == [0, 1]
+    assert rows("day", "==", np.datetime64("3000-01-01")) == [2]
+    for time in (pd.Timestamp(1_001), np.datetime64(1_001, "ns")):
+        assert (rows("ns", "==", time), rows("ns", ">", time)) == ([1], [2])
+    for time in (pd.Timedelta(1_001), np.timedelta64(1_001, "ns")):
+        assert (rows("took", "==", time), rows("took", ">", time)) == ([1], [2])
+    for time in (np.timedelta64(4), np.timedelta64(4, "Y"), np.timedelta64(4, "ps")):
+        with pytest.raises(ValueError, match="has no length in nanoseconds"):
+            rows("took", "==", time)

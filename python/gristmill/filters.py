@@ -21,6 +21,17 @@ _OPERATORS: Final = ("==", "=", "!=", "<", "<=", ">", ">=", "in", "not in")
 _WRITE: Final = 'write filters=[("quality", "in", ["A", "B"]), ("length", ">", 3)]'
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
+_NANOSECONDS: Final = {
+    "W": 604_800 * 10**9,
+    "D": 86_400 * 10**9,
+    "h": 3_600 * 10**9,
+    "m": 60 * 10**9,
+    "s": 10**9,
+    "ms": 10**6,
+    "us": 10**3,
+    "ns": 1,
+}
+"""Of NumPy's units of one length each."""
 
 
 class Condition(NamedTuple):
@@ -121,18 +132,33 @@ def _time(value: Any) -> tuple[str, int | None] | None:
         kind = "naive" if isinstance(value, np.datetime64) else "duration"
         if np.isnat(cast("np.datetime64", value)):
             return kind, None
-        unit = "datetime64[ns]" if kind == "naive" else "timedelta64[ns]"
-        return kind, int(value.astype(unit).astype(np.int64))
+        return kind, _numpy_nanoseconds(cast("np.datetime64 | np.timedelta64", value))
     if isinstance(value, dt.datetime):
         if value != value:  # noqa: PLR0124 - pandas' NaT is a datetime that differs from itself
             return "naive", None
         aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-        return "aware" if value.tzinfo else "naive", (aware - _EPOCH) // _MICROSECOND * 1000
+        # pandas' times have nanoseconds beside.
+        beside = int(getattr(value, "nanosecond", 0))
+        since = (aware - _EPOCH) // _MICROSECOND * 1000 + beside
+        return "aware" if value.tzinfo else "naive", since
     if isinstance(value, dt.date):
         return "naive", (value.toordinal() - _EPOCH.toordinal()) * 86_400 * 10**9
     if isinstance(value, dt.timedelta):
-        return "duration", value // _MICROSECOND * 1000
+        return "duration", value // _MICROSECOND * 1000 + int(getattr(value, "nanoseconds", 0))
     if isinstance(value, dt.time) and value.tzinfo is None:
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
         return "of_day", (seconds * 10**6 + value.microsecond) * 1000
     return None
+
+
+def _numpy_nanoseconds(value: np.datetime64 | np.timedelta64) -> int:
+    """Those of a time that is no NaT, in Python's integers: NumPy's own would overflow."""
+    if isinstance(value, np.datetime64) and np.datetime_data(value)[0] in {"Y", "M"}:
+        value = value.astype("datetime64[D]")  # months differ in length
+    unit, count = np.datetime_data(value)
+    if unit not in _NANOSECONDS:
+        raise ValueError(
+            f"a time of NumPy's unit {unit!r} has no length in nanoseconds: {shown(value)}; write "
+            'it in days or shorter units down to nanoseconds, as np.timedelta64(4, "h")'
+        )
+    return int(value.astype(np.int64)) * count * _NANOSECONDS[unit]
