@@ -71,6 +71,25 @@ def test_a_host_whose_part_is_all_bad(tmp_path: Path) -> None:
         it.close()
 
 
+def test_a_part_of_few_rows_may_be_bad_by_chance(tmp_path: Path) -> None:
+    """One row of ten is bad, and it is all that one of eight workers has."""
+    path = shards.write_audio(
+        tmp_path / "few.arrow", [b"no recording" if i == 3 else GOOD for i in range(10)]
+    )
+    part = dataset(path, shuffle=None, batch_size=None)
+    part.set_slice(slice(3, None, 8))
+    assert list(part) == []
+    # More workers than rows: others come in the epochs after.
+    for worker in (3, 7):
+        endless = dataset(path, shuffle=None, batch_size=None, epochs=None)
+        endless.set_slice(slice(worker, None, 16))
+        it = iter(endless)
+        for _ in range(20):
+            next(it)
+        assert {(row.row, row.reason) for row in it.bad_rows()} == {(3, "unknown_format")}
+        it.close()
+
+
 @pytest.mark.parametrize("shuffle", [None, gm.Shuffle(seed=3)])
 def test_one_usable_row_is_enough(tmp_path: Path, shuffle: gm.Shuffle | None) -> None:
     data = [GOOD if i == 17 else None for i in range(100)]

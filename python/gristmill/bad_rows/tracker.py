@@ -59,15 +59,20 @@ class BadRowTracker:
             self._unusable = UnusableRows()
             self._unusable.is_whole = True
 
-    def delivered(self, element: _core.Element, rows_per_epoch: int) -> tuple[int, int]:
+    def delivered(self, element: _core.Element, own_rows: int, n_different: int) -> tuple[int, int]:
         """An element is about to be handed over.
+
+        Args:
+            element: What was taken.
+            own_rows: Rows that come here in an epoch.
+            n_different: Rows after which the same ones come again.
 
         Returns:
             The value of `counts` once it has been.
 
         Raises:
             LimitError: More rows are bad than `max_bad_rows` allows. The element does not count.
-            NoUsableRowsError: No row of a whole epoch could be used.
+            NoUsableRowsError: None of the rows that come here could be used.
         """
         bad = element.bad_rows
         n_rows, n_bad = self.counts[0] + element.n_rows, self.counts[1] + element.n_bad
@@ -75,20 +80,20 @@ class BadRowTracker:
             self._remember(row)
         if bad:
             self._write()
-            self._check(bad[-1], n_rows, n_bad, min(_FIRST_ROWS, rows_per_epoch))
+            self._check(bad[-1], n_rows, n_bad, min(_FIRST_ROWS, own_rows))
         if element.columns is None:
-            self._unusable.left_out(element.n_rows, bad, rows_per_epoch)
+            self._unusable.left_out(element.n_rows, bad, n_different)
         else:
             self._unusable.delivered()
         return n_rows, n_bad
 
-    def ended(self) -> None:
-        """The stream has ended.
+    def ended(self, *, is_part: bool) -> None:
+        """The stream has ended, which `is_part` of one that others share.
 
         Raises:
             NoUsableRowsError: Not one of its rows could be used.
         """
-        self._unusable.ended()
+        self._unusable.ended(is_part=is_part)
 
     def rows(self) -> list[BadRow]:
         """One record a row, the latest last."""

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from gristmill.bad_rows.rows import BadRow
 from gristmill.errors import NoUsableRowsError
 
+_BY_CHANCE = 16
+"""A part of fewer rows may have none that can be used while the other parts have many."""
+
 
 class UnusableRows:
     """Counts the rows that were left out since the last one that was delivered."""
@@ -27,29 +30,38 @@ class UnusableRows:
             self._n_rows, self._first = 0, None
             self._reasons.clear()
 
-    def left_out(self, n_rows: int, found: Iterable[BadRow], rows_per_epoch: int) -> None:
+    def left_out(self, n_rows: int, found: Iterable[BadRow], n_different: int) -> None:
         """The next `n_rows` rows were left out, since none of them could be used.
 
+        Args:
+            n_rows: How many.
+            found: What is known of them.
+            n_different: Rows after which the same ones come again.
+
         Raises:
-            NoUsableRowsError: Nor could any of the whole epoch before them.
+            NoUsableRowsError: Nor could any of the others.
         """
         for row in found:
             self._first = self._first or row
             self._reasons[row.reason] += 1
         self._n_rows += n_rows
-        # Twice as many contain a whole epoch wherever they begin. Fewer may miss the usable row, as
+        # Twice as many contain all of them wherever they begin. Fewer may miss the usable row, as
         # the first of one epoch and the last of the next.
-        if self._n_rows >= 2 * rows_per_epoch:
+        if self._n_rows >= 2 * n_different:
             raise self._error("a whole epoch and more")
 
-    def ended(self) -> None:
-        """The stream has ended.
+    def ended(self, *, is_part: bool) -> None:
+        """The stream has ended; `is_part` says whether other hosts or workers have the other rows.
 
         Raises:
             NoUsableRowsError: It was seen from its start, and none of its rows could be used.
         """
-        if self.is_whole and self._n_rows and not self._delivered_any:
+        if not self.is_whole or not self._n_rows or self._delivered_any:
+            return
+        if not is_part:
             raise self._error("all that there are")
+        if self._n_rows >= _BY_CHANCE:
+            raise self._error("all of this host's or worker's part")
 
     def _error(self, which: str) -> NoUsableRowsError:
         first = self._first
