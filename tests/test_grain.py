@@ -153,6 +153,20 @@ def test_next_index_both_ways(numbered: list[Path], batch_size: int | None) -> N
         np.testing.assert_equal(next(it), elements[k])
 
 
+def test_next_index_of_hosts_that_are_padded(numbered: list[Path]) -> None:
+    """All hosts end in step, also one whose last batch has no row of the data."""
+    for host in range(2):
+        options = grain.sharding.ShardOptions(host, 2)
+        ds = source(numbered[2], batch_size=1, remainder="pad", shard_options=options)
+        it = iter(ds)
+        n = len(list(it))
+        assert n == 5  # of 9 rows
+        assert grain.experimental.get_next_index(it) == n
+        again = iter(ds)
+        grain.experimental.set_next_index(again, n)
+        assert list(again) == []
+
+
 def test_element_spec(numbered: list[Path]) -> None:
     spec = grain.experimental.get_element_spec(source(numbered))
     assert set(spec) == {"audio", "count"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +89,26 @@ def test_states_of_numpy_integers(numbered: list[Path]) -> None:
     expected = counts([next(it) for _ in range(5)])
     state = {"version": 1, "epoch": np.int64(0), "next_index": np.int64(4), "hosts": 1}
     it.set_state({**state, "stride": np.int32(1), "fingerprint": it.get_state()["fingerprint"]})
+    assert all(type(value) in (int, str) for value in it.get_state().values())
     assert counts([next(it)]) == expected[4:]
     assert all(type(value) in (int, str) for value in it.get_state().values())
+
+
+def pickled(it: Any) -> Any:
+    return pickle.loads(pickle.dumps(it))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
+def test_a_copy_goes_on_by_itself(numbered: list[Path], copied: Any) -> None:
+    it = iter(source(numbered))
+    expected = counts(list(iter(source(numbered))))
+    assert counts([next(it) for _ in range(3)]) == expected[:3]
+    other = copied(it)
+    assert other.get_state() == it.get_state()
+    assert counts([next(other) for _ in range(4)]) == expected[3:7]
+    other.close()
+    assert counts(list(it)) == expected[3:]
+    assert list(copied(it)) == []
 
 
 @pytest.mark.parametrize("count", [2**64, -1, 1.0, None])

@@ -66,6 +66,11 @@ class DatasetOptions:
         """Whether rows may be left over at the end."""
         return self.remainder == "drop" and self.batch_size is not None
 
+    @property
+    def pads(self) -> bool:
+        """Whether all hosts have as many batches, the last ones filled up."""
+        return self.remainder == "pad"
+
     def native(self) -> _core.Options:
         """The options as the core takes them. Looks at the file system for the shards."""
         shards = paths.resolve(self.paths, self.storage_options, self.read.retries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -12,7 +13,7 @@ from gristmill import _core
 from gristmill._grain import RECORDING_STATS, recorded
 from gristmill.bad_rows.rows import BadRow, DamagedRow
 from gristmill.bad_rows.tracker import BadRowTracker, keep_latest
-from gristmill.checks import shown
+from gristmill.checks import as_int, shown
 from gristmill.dataset_options import Columns
 from gristmill.elastic import from_shard_states, to_shard_states
 from gristmill.errors import InternalError
@@ -30,9 +31,9 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     """Iterates over an `ArrowIterDataset` or a `Mixture`. Made by `iter(dataset)`.
 
     Native threads start with the first `next` or `start_prefetch`, and have ended when `close`
-    returns, when the iterator is collected, at the end of the data, and when `next` raises; the
-    decode threads, which all iterators share, end a fifth of a second after the last of them. After
-    an error, the next call tries the same element again.
+    returns, when the iterator is collected, at the end of the data, and when `next` raises; those
+    that read and decode, which all iterators share, end a fifth of a second after the last of them.
+    After an error, the next call tries the same element again.
 
     One thread at a time may use it, and it need not be the same one; `close` may be called from
     any thread at any time.
@@ -95,7 +96,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                 self._position, self._given = self._next_position, None
                 self._bad.counts = self._next_counts
             opened = self._learn(pipeline)
-            self._bad.ended()
+            self._bad.ended(is_part=self._partition.stream_stride > 1)
         except BaseException:
             self._stop()
             self._assert_not_closed()
@@ -114,8 +115,10 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         """Accounts for an element that was taken from the pipeline."""
         for row in element.damaged_rows:
             keep_latest(self._damaged, (row.shard, row.row), row)
-        own_rows = opened.rows_per_epoch // self._partition.stream_stride
-        self._next_counts = self._bad.delivered(element, own_rows)
+        n_rows, stride = opened.rows_per_epoch, self._partition.stream_stride
+        # Where the stride does not divide the epoch, other rows come here in the next one.
+        n_different = n_rows // math.gcd(n_rows, stride)
+        self._next_counts = self._bad.delivered(element, n_rows // stride, n_different)
         if element.n_rows < self._options.rows_per_element:
             self._next_position = self._position.ended(opened)
         else:
@@ -192,7 +195,11 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             raise ValueError(
                 f"a state is a dictionary, as get_state() gives it, not {shown(state)}"
             )
-        given = dict(state)
+        # Checkpoint libraries bring integers back as NumPy's, which are not safe for JSON.
+        given = {
+            key: value if (whole := as_int(value)) is None else whole
+            for key, value in state.items()
+        }
         self._stop()
         self._bad.restart()
         self._given, self._ended, self._opened = given, False, None
@@ -233,7 +240,10 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             self._running()
 
     def close(self) -> None:
-        """Ends all threads and frees all memory. Safe to call again, and from any thread."""
+        """Ends all work and frees all memory. Safe to call again, and from any thread.
+
+        The threads that read and decode end soon after, if no other iterator needs them.
+        """
         super().close()
         self._stop()
 
@@ -266,7 +276,11 @@ class ArrowIterator(grain.DatasetIterator[Element]):
                     "shards could not be opened; the next `next` says why"
                 )
             rows += state["epoch"] * opened.rows_per_epoch
-        return -(-self._partition.n_before(rows) // self._options.rows_per_element)
+        own_rows = self._partition.n_before(rows)
+        if self._options.pads:
+            # At the end all hosts have as many batches as the one with the most rows.
+            own_rows = -(-rows // self._partition.stream_stride)
+        return -(-own_rows // self._options.rows_per_element)
 
     def _set_next_index(self, index: int) -> None:
         rows = index * self._options.rows_per_element * self._partition.stream_stride
@@ -275,11 +289,22 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         position = start._replace(next_index=rows, fingerprint=ANY_DATA) if rows else start
         self.set_state(position.to_state())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy has threads of its own, and goes on from the same position.
+        return _restored, (self._options, self._dataset, self.get_state())
+
     def __str__(self) -> str:
         return f"ArrowIterator({self._dataset})"
 
     def __repr__(self) -> str:
         return f"ArrowIterator({self._dataset!r})"
+
+
+def _restored(options: IteratorOptions, dataset: object, state: dict[str, Any]) -> ArrowIterator:
+    """An iterator at the position of `state`."""
+    iterator = ArrowIterator(options, dataset)
+    iterator.set_state(state)
+    return iterator
 
 
 def pipeline_of(iterator: ArrowIterator) -> _core.Pipeline | None:

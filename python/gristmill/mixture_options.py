@@ -62,6 +62,11 @@ class MixtureOptions:
         """Whether rows may be left over at the end."""
         return self.parts[0].may_leave_rows
 
+    @property
+    def pads(self) -> bool:
+        """Whether all hosts have as many batches, the last ones filled up."""
+        return self.parts[0].pads
+
     def with_partition(self, partition: Partition) -> MixtureOptions:
         """The same of another part of the stream."""
         return replace(self, parts=tuple(replace(part, partition=partition) for part in self.parts))
