@@ -201,3 +201,8 @@ def test_changed_files_are_refused(saved: Path, tmp_path: Path) -> None:
     (tmp_path / "s" / name).write_bytes((tmp_path / "t" / name).read_bytes())
     with pytest.raises(ValueError, match="they have changed since it was loaded; load it again"):
         next(iter(source))
+
+
+def test_a_format_of_some_columns(saved: Path) -> None:
+    ds = load(saved).with_format("numpy", columns=["species", "id"])
+    assert [set(row) for row in rows(ds)] == [set(row) for row in ds] == [{"id", "species"}] * 50

@@ -93,7 +93,11 @@ def _table(given: Any) -> DatasetsTable:
         raise ValueError(
             "this datasets object has no rows, and nothing is left to deliver: give one with rows"
         )
-    columns = tuple(str(name) for name in given.column_names)
+    # A format may have fewer columns than the table.
+    formatted = getattr(given, "_format_columns", None)
+    columns = tuple(
+        str(name) for name in given.column_names if formatted is None or name in formatted
+    )
     paths: dict[str, int] = {}
     runs: list[tuple[int, int, int]] = []
     for block in _blocks(given.data):
