@@ -491,11 +491,24 @@ def read_header(
     retries: int,
     complete: bool,
     storage_options: list[tuple[str, str]],
+    cancel: Cancel,
 ) -> ShardHeader:
     """The headers of one shard; its sidecar is written if it had none.
 
     With `complete`, the sidecar gets all that it can have: of Parquet, where large values are.
+    `cancel` ends it, also while it waits for storage.
     """
+
+@final
+class Cancel:
+    """Ends calls that were given it, from any thread."""
+
+    def __new__(cls) -> Cancel: ...
+    def cancel(self) -> None:
+        """Ends them, and those to come."""
+
+    def is_cancelled(self) -> bool:
+        """Whether they are ended."""
 
 def read_joint_header(
     paths: list[str],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -56,10 +55,10 @@ def read_headers(
         on_shards(len(found))
     headers: dict[int, ShardHeader] = {}
     broken: dict[int, UnreadableShard] = {}
-    stop = threading.Event()
+    cancel = _core.Cancel()
 
     def read_one(number: int, shard: str) -> None:
-        if stop.is_set():
+        if cancel.is_cancelled():
             return
         try:
             headers[number] = _core.read_header(
@@ -68,6 +67,7 @@ def read_headers(
                 retries=options.retries,
                 complete=complete,
                 storage_options=reached,
+                cancel=cancel,
             )
         except (CorruptShardError, LimitError, SchemaError) as error:
             broken[number] = UnreadableShard(shown_path(shard), 0, str(error))
@@ -80,6 +80,6 @@ def read_headers(
                 if on_shard:
                     on_shard()
         except BaseException:
-            stop.set()
+            cancel.cancel()
             raise
     return [headers[k] for k in sorted(headers)], [broken[k] for k in sorted(broken)]

@@ -12,6 +12,7 @@ mod defaults;
 mod detach;
 mod errors;
 mod folders;
+mod interruptible;
 mod measured;
 mod mixture;
 mod opening;
@@ -40,6 +41,8 @@ mod _core {
     use super::convert::ColumnSpec;
     #[pymodule_export]
     use super::defaults::{default_requests, max_open_rows, single_rows_of_a_batch, usable_cpus};
+    #[pymodule_export]
+    use super::interruptible::Cancel;
     #[pymodule_export]
     use super::measured::MeasuredFile;
     #[pymodule_export]

@@ -1,27 +1,17 @@
 //! The log of the pass over all rows that counting windows or events may take.
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{RecvTimeoutError, sync_channel},
-    },
-    thread,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use gristmill_core::{
-    Error, Result,
     engine::{Options, Progress, Runtime, open_order},
     order::Order,
 };
 use pyo3::prelude::*;
 
-use crate::errors::into_py_err;
-
-/// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
-/// be answered.
-pub(crate) const SIGNAL_CHECK: Duration = Duration::from_millis(25);
+use crate::interruptible;
 
 /// Between two lines of the log.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -77,36 +67,13 @@ fn log(py: Python<'_>, line: String) -> PyResult<()> {
 
 /// The order of a data set. Waits without the GIL, answers signals, and says in the log how far it is.
 pub(crate) fn order(py: Python<'_>, options: Options, runtime: Runtime) -> PyResult<Order> {
-    let (progress, cancel) = (Arc::<Progress>::default(), Arc::<AtomicBool>::default());
-    let (send, receive) = sync_channel::<Result<Order>>(1);
-    let (of_thread, cancelled) = (Arc::clone(&progress), Arc::clone(&cancel));
-    let run = move || {
-        // Nobody waits for it after a signal.
-        let _ = send.send(open_order(&options, &runtime, &of_thread, &cancelled));
-    };
-    let failed = |e: std::io::Error| into_py_err(py, &Error::from(e));
-    thread::Builder::new().name("gristmill-order".to_owned()).spawn(run).map_err(failed)?;
-    let lines = ProgressLog::new();
-    let receive = Mutex::new(receive);
-    loop {
-        let received = py.detach(|| {
-            receive.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SIGNAL_CHECK)
-        });
-        let order = match received {
-            Ok(order) => order,
-            Err(RecvTimeoutError::Timeout) => {
-                let ticked = py.check_signals().and_then(|()| lines.tick(py, &progress));
-                if let Err(signal) = ticked {
-                    cancel.store(true, Ordering::Release);
-                    return Err(signal);
-                }
-                continue;
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                Err(Error::internal("the thread that counts rows ended without a word"))
-            }
-        };
-        lines.end(py, &progress)?;
-        return order.map_err(|error| into_py_err(py, &error));
-    }
+    let progress = Arc::<Progress>::default();
+    let (of_thread, lines) = (Arc::clone(&progress), ProgressLog::new());
+    let order = interruptible::run(
+        py,
+        move |cancel| open_order(&options, &runtime, &of_thread, cancel),
+        || lines.tick(py, &progress),
+    );
+    lines.end(py, &progress)?;
+    order
 }

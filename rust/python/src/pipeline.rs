@@ -16,8 +16,9 @@ use crate::{
     classes::{self, make},
     convert::{Conversion, batch_to_dict, element_spec_to_py},
     detach::Detach,
+    interruptible::{self, SIGNAL_CHECK},
     mixture::StreamOptions,
-    opening::{ProgressLog, SIGNAL_CHECK},
+    opening::ProgressLog,
     options::Start,
     runtime, stats,
     text::text,
@@ -230,6 +231,7 @@ pub(crate) fn element_spec<'py>(
         && options.on_error != OnError::Skip;
     let batch: Option<Option<usize>> = options.batch_size.map(|n| is_full.then_some(n));
     let runtime = runtime::of_this_process(py);
-    let spec = py.detach_core(move || engine::element_spec(&options, &runtime))?;
+    let open = move |cancel: &_| engine::element_spec(&options, &runtime, cancel);
+    let spec = interruptible::run(py, open, || Ok(()))?;
     element_spec_to_py(py, &spec, batch.as_slice())
 }

@@ -8,8 +8,13 @@ use gristmill_core::{
 use pyo3::prelude::*;
 
 use crate::{
-    classes, convert::Conversion, detach::Detach, opening::SIGNAL_CHECK, options::Options,
-    pipeline::Element, runtime,
+    classes,
+    convert::Conversion,
+    detach::Detach,
+    interruptible::{self, SIGNAL_CHECK},
+    options::Options,
+    pipeline::Element,
+    runtime,
 };
 
 /// The rows of a data set by their index: see the core's `RandomAccess`.
@@ -30,7 +35,8 @@ impl RandomAccess {
         let runtime = runtime::of_this_process(py);
         let n_threads = options.n_threads.unwrap_or_else(usable_cpus);
         let conversion = Conversion { binary: options.binary, n_threads };
-        let inner = py.detach_core(move || engine::RandomAccess::open(options, &runtime))?;
+        let open = move |cancel: &_| engine::RandomAccess::open(options, &runtime, cancel);
+        let inner = interruptible::run(py, open, || Ok(()))?;
         Ok(Self { inner, conversion })
     }
 

@@ -16,7 +16,14 @@ use pyo3::{
     types::{PyBytes, PyDict, PyString, PyTuple},
 };
 
-use crate::{classes::make, detach::Detach, folders, options, runtime, text::text};
+use crate::{
+    classes::make,
+    detach::Detach,
+    folders,
+    interruptible::{self, Cancel},
+    options, runtime,
+    text::text,
+};
 
 /// What lies at each path: `"folder"`, `"file"` or `None`.
 #[pyfunction]
@@ -100,28 +107,32 @@ pub(crate) fn read_url<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let runtime = runtime::of_this_process(py);
     let options = StorageOptions::new(storage_options);
-    let read = py.detach_core(|| store::read(runtime.descriptors(), url, &options, retries))?;
+    let url = url.to_owned();
+    let read = move |_: &_| store::read(runtime.descriptors(), &url, &options, retries);
+    let read = interruptible::run(py, read, || Ok(()))?;
     Ok(PyBytes::new(py, &read))
 }
 
 /// What the headers of a shard say, as `gristmill.ShardHeader`.
 #[pyfunction]
-#[pyo3(signature = (path, *, index_dir, retries, complete, storage_options))]
-pub(crate) fn read_header(
-    py: Python<'_>,
+#[pyo3(signature = (path, *, index_dir, retries, complete, storage_options, cancel))]
+pub(crate) fn read_header<'py>(
+    py: Python<'py>,
     path: PathBuf,
     index_dir: Option<PathBuf>,
     retries: u32,
     complete: bool,
     storage_options: Vec<(String, String)>,
-) -> PyResult<Bound<'_, PyAny>> {
+    cancel: &Cancel,
+) -> PyResult<Bound<'py, PyAny>> {
     let runtime = runtime::of_this_process(py);
     // As it was given: it is opened again by it.
     let given = path.as_os_str().to_owned();
     let index_dir = folders::index_dir(index_dir);
+    let cancel = cancel.flag();
     let (shard, compression) = py.detach_core(move || {
         let options = (path.clone(), StorageOptions::new(storage_options));
-        let store = Store::new(runtime.descriptors()).with_retries(retries);
+        let store = Store::new(runtime.descriptors()).with_retries(retries).with_cancel(cancel);
         let store = Arc::new(store.with_storage_options([options]));
         let shard = Shard::open(&store, &index_dir, &path)?;
         if complete {
@@ -179,11 +190,12 @@ pub(crate) fn read_joint_header(
     let runtime = runtime::of_this_process(py);
     let index_dir = folders::index_dir(index_dir);
     let labels = options::named("labels", &Labels::ALL, labels)?;
-    py.detach_core(move || {
+    let read = move |cancel: &_| {
         let options = StorageOptions::new(storage_options);
         let options = paths.iter().map(|path| (path.clone(), options.clone()));
         let store = Store::new(runtime.descriptors()).with_retries(retries);
-        let store = Arc::new(store.with_storage_options(options));
+        let store = store.with_storage_options(options).with_cancel(Arc::clone(cancel));
+        let store = Arc::new(store);
         let shards = open_all(&store, &index_dir, &paths, N_OPENERS, labels)?;
         let Some(first) = shards.first() else { return Ok(JointHeader::default()) };
         if let Some(column) = column {
@@ -197,5 +209,6 @@ pub(crate) fn read_joint_header(
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let class_names = first.class_names(&names);
         Ok((features, columns, class_names))
-    })
+    };
+    interruptible::run(py, read, || Ok(()))
 }

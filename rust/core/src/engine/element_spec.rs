@@ -1,6 +1,6 @@
 //! The shapes and types of elements, from the shards' metadata.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use arrow_schema::DataType;
 
@@ -18,7 +18,11 @@ use gristmill_audio::Channels;
 /// # Errors
 ///
 /// Those of opening a pipeline.
-pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String, ColumnSpec)>> {
+pub fn element_spec(
+    options: &Options,
+    runtime: &Runtime,
+    cancel: &Arc<AtomicBool>,
+) -> Result<Vec<(String, ColumnSpec)>> {
     options.check()?;
     let mut all_rows = options.clone();
     for source in &mut all_rows.sources {
@@ -27,7 +31,8 @@ pub fn element_spec(options: &Options, runtime: &Runtime) -> Result<Vec<(String,
         // What elements look like does not depend on which rows there are.
         (source.rows, source.weights, source.order.draws) = (RowSpec::default(), None, None);
     }
-    let store = Arc::new(all_rows.store(&runtime.descriptors));
+    let store = all_rows.store(&runtime.descriptors).with_cancel(Arc::clone(cancel));
+    let store = Arc::new(store);
     let dataset = Dataset::open(&all_rows, &store, None)?;
     let small = dataset.first_source().projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));

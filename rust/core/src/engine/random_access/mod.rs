@@ -78,7 +78,7 @@ impl RandomAccess {
     ///
     /// Those of a stream's options and of opening its shards;
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) for crops that make several elements of a row.
-    pub fn open(options: Options, runtime: &Runtime) -> Result<Self> {
+    pub fn open(options: Options, runtime: &Runtime, cancel: &Arc<AtomicBool>) -> Result<Self> {
         options.check()?;
         options.sources.iter().try_for_each(refuse_parts)?;
         let mut options = Options { batch_size: None, mixture: None, ..options }.resolved();
@@ -89,7 +89,7 @@ impl RandomAccess {
             warm_up();
         }
         let budget = options.memory_budget;
-        let closed = Arc::<AtomicBool>::default();
+        let closed = Arc::clone(cancel);
         let store = options
             .store(&runtime.descriptors)
             .with_cancel(Arc::clone(&closed))
