@@ -149,6 +149,9 @@ def test_broken_shards_are_findings(damaged: Path, tmp_path: Path) -> None:
         done = run(command, tmp_path, "--quiet")
         assert done.exit_code == 3
         assert "gristmill inspect says what is wrong" in done.stderr
+        done = run(command, tmp_path, damaged / "train-0.arrow", "--quiet", "--seconds", "1")
+        assert done.exit_code == 1, done.output
+        assert "  broken.arrow (byte 0): " in done.stdout
 
 
 def test_nothing_is_counted_where_nothing_was_done(tmp_path: Path) -> None:

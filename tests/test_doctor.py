@@ -263,6 +263,16 @@ def test_bench_counts_what_came(same_rate: list[Path]) -> None:
     assert json.loads(json.dumps(report.to_dict()))["verdict"]["case"] == report.verdict.case
 
 
+def test_broken_shards_are_named(same_rate: list[Path], tmp_path: Path) -> None:
+    broken = tmp_path / "broken.arrow"
+    broken.write_bytes(same_rate[0].read_bytes()[:-9000])
+    paths = [broken, *same_rate]
+    for found in (gm.bench(paths, batch_size=2, seconds=0.2), gm.diagnose(paths, seconds=1.0)):
+        assert [shard.shard for shard in found.unreadable] == [str(broken)]
+        assert "broken.arrow: " in str(found)
+        assert json.loads(json.dumps(found.to_dict()))["unreadable"][0]["shard"] == str(broken)
+
+
 def test_nothing_to_decode_is_an_error(tmp_path: Path) -> None:
     path = shards.write_audio(tmp_path / "bad.arrow", [b"garbage", None])
     for measure in (gm.diagnose, gm.bench):

@@ -49,7 +49,7 @@ def test_a_damaged_shard_is_told_with_its_figures_and_what_to_do() -> None:
     assert found.text == (
         "One shard is damaged: 50% of the rows of s.arrow cannot be used (123 of 246 that came), "
         "where 0.2% are usual, and they take 50% of the decode threads' time. Find them all with "
-        '"gristmill scan s.arrow --quarantine bad.jsonl" and leave them out with '
+        '"gristmill scan /data/s.arrow --quarantine bad.jsonl" and leave them out with '
         'exclude="bad.jsonl", or write the shard again.'
     )
     assert found.figures["shard"] == "/data/s.arrow"

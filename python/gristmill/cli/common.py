@@ -29,7 +29,7 @@ paths_argument = click.argument("paths", nargs=-1, required=True)
 column_option = click.option(
     "--column",
     metavar="NAME",
-    show_default="the one that the Hugging Face features call audio",
+    show_default="the one that a data set finds",
     help="The audio column.",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ import click
 
 from gristmill import _core
 from gristmill.cli.common import (
+    FINDINGS,
     cache_options,
     column_option,
     paths_argument,
@@ -70,7 +72,7 @@ def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
     """Measures storage and decoding before training, and says what will limit it.
 
     It reads, decodes and runs workers as training would, on the shards in PATHS, and ends with
-    settings to paste.
+    settings to paste. Exit status 1 says that a shard is broken.
     """
     with console.progress("measure", 0, "runs") as progress:
 
@@ -81,6 +83,8 @@ def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
 
         found = run.diagnose(paths, **options, on_step=on_step)
     console.show(report.page_of(found), found.to_dict())
+    if found.unreadable:
+        sys.exit(FINDINGS)
 
 
 @click.command(short_help="Takes batches of crops as fast as they come.")
@@ -111,7 +115,10 @@ def bench(
     cache_size: str | None,
     **options: Any,
 ) -> None:
-    """Takes shuffled batches of random crops from PATHS as fast as they come."""
+    """Takes shuffled batches of random crops from PATHS as fast as they come.
+
+    Exit status 1 says that a shard is broken.
+    """
     read = ReadOptions(
         num_threads=threads,
         num_requests=requests,
@@ -126,3 +133,5 @@ def bench(
 
         found = benching.bench(paths, **options, seconds=seconds, read=read, on_batch=on_batch)
     console.show(benching.page_of(found), found.to_dict())
+    if found.unreadable:
+        sys.exit(FINDINGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -57,16 +58,19 @@ def _percent(share: float) -> str:
 
 
 def _remedy(bad: ShardStats) -> str:
-    name = PurePath(bad.path).name
     return (
-        f'Find them all with "gristmill scan {name} --quarantine {_FILE}" and leave them out with '
+        f'Find them all with "{_scan(bad)}" and leave them out with '
         f'exclude="{_FILE}", or write the shard again.'
     )
 
 
+def _scan(bad: ShardStats) -> str:
+    return f"gristmill scan {shlex.quote(bad.path)} --quarantine {_FILE}"
+
+
 def _advice(bad: ShardStats) -> tuple[Advice, ...]:
     why = (
-        f"what gristmill scan {bad.path} --quarantine {_FILE} finds costs nothing once it is left "
+        f"what {_scan(bad)} finds costs nothing once it is left "
         "out; it begins a new order, which states of this run do not fit"
     )
     again = "a copy of it that is whole, or the shard written again"

@@ -22,9 +22,10 @@ from gristmill.report import AudioInfo
 from gristmill.storage import Given, checked_storage_options
 from gristmill.tools.crops import CropJob, OnBatch, decode_crop, take
 from gristmill.tools.headers import read_headers
+from gristmill.tools.inspection import list_unreadable
 from gristmill.tools.page import Page
 from gristmill.tools.sample import draw
-from gristmill.tools.shards import audio_column
+from gristmill.tools.shards import UnreadableShard, audio_column
 
 _SAMPLE_ROWS = 64
 SAMPLE_SHARE = 0.25
@@ -50,6 +51,7 @@ class BenchReport:
         bad_rows: Rows that could not be decoded, each time that one was delivered.
         verdict: What limits it.
         stats: Everything that was measured.
+        unreadable: Shards that are not valid Arrow IPC or Parquet, and were left out.
     """
 
     batches: int
@@ -65,6 +67,7 @@ class BenchReport:
     bad_rows: int
     verdict: Verdict
     stats: Stats
+    unreadable: tuple[UnreadableShard, ...] = ()
 
     @property
     def rows_per_second(self) -> float:
@@ -109,6 +112,7 @@ def page_of(report: BenchReport) -> Page:
     if report.bad_rows:
         share = report.bad_rows / max(report.stats.rows, 1)
         page.say(f"  {share:.1%} of the rows cannot be decoded; gristmill scan names them")
+    list_unreadable(report.unreadable, page)
     page.say()
     page.paragraph(str(report.verdict))
     return page
@@ -134,7 +138,7 @@ def bench(
         batch_size: Rows in a batch.
         crop_seconds: Length of the crops.
         sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
-        column: The audio column; `None` takes the one that the Hugging Face features call audio.
+        column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
         root: The folder of the recordings of rows that hold a path, as in `Audio`.
         seconds: How long to measure, about.
         read: Threads, memory, readahead and the cache of ranges.
@@ -150,7 +154,7 @@ def bench(
     checks.function("on_batch", on_batch)
     options = read_options(read)
     storage = checked_storage_options(storage_options)
-    headers, _ = read_headers(paths, options, storage=storage)
+    headers, unreadable = read_headers(paths, options, storage=storage)
     name = audio_column(headers, job.column)
     sample, rows = draw(headers, name, _SAMPLE_ROWS, options, job.root, storage)
     if not rows:
@@ -173,6 +177,7 @@ def bench(
         rows=crops.rows,
         bad_rows=crops.stats.bad_rows,
         verdict=decide(crops.stats),
+        unreadable=tuple(unreadable),
         stats=crops.stats,
     )
 

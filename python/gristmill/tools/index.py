@@ -123,7 +123,7 @@ def build_indexes(
         on_shard: Is called after each of them.
         audio: Whether to make audio indexes too: each recording that they do not know is read once.
             It goes on where it was stopped.
-        column: The audio column; `None` takes the one that the Hugging Face features call audio.
+        column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
         part: `(i, n)`: of the shards, each n-th from the i-th on, counted from 1, as a job of an
             array does. Parts need not know of each other.
         on_rows: Is called with the rows done and all rows, while recordings are read.

@@ -39,7 +39,7 @@ def inspect(
 
     Args:
         paths: As in `ArrowIterDataset`.
-        column: The audio column; `None` takes the one that the Hugging Face features call audio.
+        column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
         sample: Rows that are read, drawn from all of them; the same ones each time.
         root: The folder of the recordings of rows that hold a path, as in `Audio`.
         read: Where sidecars are, and how often a request is retried.

@@ -10,8 +10,10 @@ from gristmill.tools.doctor.conclude import Conclusion
 from gristmill.tools.doctor.loops import ReadTrial
 from gristmill.tools.doctor.measured import Measured
 from gristmill.tools.doctor.store import StoreTrials
+from gristmill.tools.inspection import list_unreadable
 from gristmill.tools.page import Page
 from gristmill.tools.sample import AudioSample
+from gristmill.tools.shards import UnreadableShard
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Diagnosis:
         measured: The figures.
         conclusion: What follows.
         seconds: Time that measuring took.
+        unreadable: Shards that are not valid Arrow IPC or Parquet, and were left out.
     """
 
     rows: int
@@ -37,6 +40,7 @@ class Diagnosis:
     measured: Measured
     conclusion: Conclusion
     seconds: float
+    unreadable: tuple[UnreadableShard, ...] = ()
 
     def __str__(self) -> str:
         return str(page_of(self))
@@ -91,6 +95,7 @@ def page_of(found: Diagnosis) -> Page:
     for trial in measured.decodes:
         rate, threads = trial.rows_per_second, count_text(trial.threads, "thread")
         page.say(f"  {threads:<10}  {rate:>8,.0f} rows/s, {rate / trial.threads:,.0f} a thread")
+    list_unreadable(found.unreadable, page)
     page.section("Diagnosis")
     for sentence in found.conclusion.sentences:
         page.paragraph(sentence, "- ", "  ")

@@ -76,7 +76,7 @@ def diagnose(
             can be supplied.
         crop_seconds: Length of its random crops.
         sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
-        column: The audio column; `None` takes the one that the Hugging Face features call audio.
+        column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
         root: The folder of the recordings of rows that hold a path, as in `Audio`.
         seconds: Time for all measurements together, about.
         on_step: Is told what is measured.
@@ -101,7 +101,7 @@ def diagnose(
             "some of these shards are local and others behind URLs, which are measured in another "
             "way: run doctor for each kind by itself"
         )
-    headers, _ = read_headers(given, storage=storage)
+    headers, unreadable = read_headers(given, storage=storage)
     name = audio_column(headers, job.column)
     sample, rows = draw(headers, name, _SAMPLE_ROWS, ReadOptions(), job.root, storage)
     if not rows:
@@ -166,6 +166,7 @@ def diagnose(
         measured=measured,
         conclusion=conclude(measured, job.batch_size, step_seconds),
         seconds=time.monotonic() - began,
+        unreadable=tuple(unreadable),
     )
 
 

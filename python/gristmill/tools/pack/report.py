@@ -122,7 +122,7 @@ def page_of(report: PackReport) -> Page:
         f"{report.rows:,} recordings in {count_text(len(report.shards), 'shard')}, "
         f"{bytes_text(n_bytes)}, {hours:,.1f} hours of audio"
     )
-    there = f", {report.reused:,} shards were there" if report.reused else ""
+    there = f", {count_text(report.reused, 'shard')} from an earlier run" if report.reused else ""
     page.say(f"in {time_text(report.seconds)}{there}; they are in {report.folder}")
     if len(report.splits) > 1:
         page.table("Splits", [(name, f"{rows:,} rows") for name, rows in report.splits.items()])

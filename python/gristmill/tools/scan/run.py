@@ -50,7 +50,7 @@ class Scan:
         paths: As in `ArrowIterDataset`.
         quarantine: The file that bad rows are written to, as `exclude=` reads it; next to it is
             kept what an interrupted scan resumes from. `None` keeps nothing.
-        column: The audio column; `None` takes the one that the Hugging Face features call audio.
+        column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
         part: `(i, n)`: the i-th of n equal runs of rows in file order, counted from 1. Each part
             writes files of its own; `merge_scans` joins them.
         fast: Checks headers, framing and checksums, and decodes nothing.
