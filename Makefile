@@ -27,7 +27,7 @@ endif
 # A directory is newer than the wheel when a file in it was added or removed.
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
   $(shell find rust \( -name '*.rs' -o -name Cargo.toml -o -type d \) -not -path '*/target*') \
-  $(shell find docs -type f) $(shell find python -name __pycache__ -prune -o \( -type f -o -type d \) -not -name '*.so' -print)
+  $(shell find docs examples -type f -not -name "*.pyc") $(shell find python -name __pycache__ -prune -o \( -type f -o -type d \) -not -name '*.so' -print)
 
 ##@ Use
 

@@ -93,18 +93,29 @@ def test_the_wheel_runs_where_its_tag_says():
 def test_the_wheel_has_the_documentation():
     import gristmill
 
-    docs = Path(gristmill.__file__).parent / "docs"
+    package = Path(gristmill.__file__).parent
+    docs = package / "docs"
     cited = set()
     for module in Path(gristmill.__file__).parent.rglob("*.py*"):
         if module.suffix in {".py", ".pyi"}:
             cited |= set(re.findall(r"docs/([\w/-]+\.md)", module.read_text()))
     assert cited
     assert [page for page in cited if not (docs / page).is_file()] == []
-    # Pages are links in `python/gristmill/docs`: a new one takes a new link.
+    # Pages and examples are links in `python/gristmill`: a new one takes a new link.
     pages = sorted(path for path in (ROOT / "docs").rglob("*") if path.is_file())
-    shipped = [docs / page.relative_to(ROOT / "docs") for page in pages]
+    pages += sorted((ROOT / "examples").glob("*.py"))
+    shipped = [package / page.relative_to(ROOT) for page in pages]
     assert [page.name for page in shipped if not page.is_file()] == []
     assert [page.read_bytes() for page in shipped] == [page.read_bytes() for page in pages]
+    assert list(_dead_links(docs)) == []
+
+
+def _dead_links(docs):
+    """The links of the shipped pages that lead to no file beside them."""
+    for page in docs.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+            if "://" not in target and not (page.parent / target).exists():
+                yield page.name, target
 
 
 def test_project_urls_are_those_of_the_repository():

@@ -1,0 +1,1 @@
+../../../examples/pack_folder.py

@@ -1,0 +1,1 @@
+../../../examples/rows_with_paths.py

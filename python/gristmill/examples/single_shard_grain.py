@@ -1,0 +1,1 @@
+../../../examples/single_shard_grain.py
