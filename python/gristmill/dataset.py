@@ -43,11 +43,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     """Rows of Arrow IPC or Parquet shards, with their audio decoded, in a reproducible order.
 
     Each element is a dictionary by column name. In batches, numbers, booleans and times are
-    arrays `(batch,)` of the column's dtype; audio is float32 `(batch, frames)`, or `(batch,
-    channels, frames)`; fixed-size lists are `(batch, width)`; strings and binary are object arrays
-    `(batch,)`, lists what `ragged` says; structs are nested dictionaries. Single rows hold the
-    values themselves: NumPy scalars, `str`, `bytes`, arrays, dictionaries, and `None` for null. A
-    batch cannot hold a null number: it raises `SchemaError` unless there is a `fill_value`.
+    arrays `(batch,)` of the column's dtype; audio is `(batch, frames)`, or `(batch, channels,
+    frames)`, of `Audio.dtype`; fixed-size lists are `(batch, width)`; strings and binary are object
+    arrays `(batch,)`, lists what `ragged` says; structs are nested dictionaries. Single rows hold
+    the values themselves: NumPy scalars, `str`, `bytes`, arrays, dictionaries, and `None` for null.
+    A batch cannot hold a null number: it raises `SchemaError` unless there is a `fill_value`.
     `docs/columns.md` has the table of all types.
 
     Nothing is opened and no thread starts before the first `next` of an iterator (or its
@@ -66,8 +66,9 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         columns: The columns wanted, which all shards have; `None` for all. Elements have them in
             the first shard's order.
         audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
-            in the schema call audio, if there is one: whole recordings, mono, at their own rate.
-            `None` leaves audio encoded, as `{"bytes": ..., "path": ...}`.
+            in the schema call audio, or without features the one `struct<bytes, path>`, if there is
+            one: whole recordings, mono, at their own rate. `None` leaves audio encoded, as
+            `{"bytes": ..., "path": ...}`.
         filters: Conditions on the rows that take part, over any small columns, as pyarrow, pandas
             and `datasets` take them: `[("quality", "in", ["A", "B"]), ("length", ">", 3)]` must
             all hold; of a list of such lists, one must. Operators are `==`, `!=`, `<`, `<=`, `>`,

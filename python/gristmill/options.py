@@ -78,7 +78,8 @@ class Audio:
 
     Args:
         column: The column, of type `struct<bytes: binary, ...>` or `binary`. `None` takes the one
-            that the Hugging Face features in the schema call audio.
+            that the Hugging Face features in the schema call audio, or without features the one
+            `struct<bytes: binary, path: string>`.
         sample_rate: Target rate in Hz, 1 to 768,000; `None` keeps each file's own.
         channels: `"mono"` is the mean of all channels, `(frames,)`. `"keep"` gives
             `(channels, frames)` as in the file. A number `n` gives `(n, frames)`: the file's first

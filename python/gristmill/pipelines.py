@@ -115,7 +115,7 @@ def _sources(iterator: Any) -> list[ArrowIterator]:
         )
     raise SourceNotFoundError(
         f"there is no source of gristmill in {shown(iterator)}; a pipeline that makes its sources "
-        "as it goes (InterleaveIterDataset) has some after the first next()"
+        "as it goes (InterleaveIterDataset) has some from the first next() on, until they end"
     )
 
 
