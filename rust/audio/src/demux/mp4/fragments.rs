@@ -68,20 +68,17 @@ pub(super) fn list(
                 let is_wide = u8_at(body, 0) == Some(1);
                 if is_wide { be_u64(body, 4) } else { be_u32(body, 4).map(u64::from) }
             });
-            let packet = u64::from(head.defaults.duration.max(1));
-            if let Some(time) = time {
-                let before = list.n_frames();
-                memory::push(&mut timed, Timed { time, due: duration, before, packet })?;
-            }
+            let (due, before) = (duration, list.n_frames());
+            let mut packet = 0;
             for trun in Boxes::new(traf.body).filter(|item| &item.kind == b"trun") {
-                duration = duration.saturating_add(run(
-                    trun.body,
-                    base,
-                    &mut end,
-                    head.defaults,
-                    frame_len,
-                    list,
-                )?);
+                let run = run(trun.body, base, &mut end, head.defaults, frame_len, list)?;
+                duration = duration.saturating_add(run.duration);
+                packet = if packet == 0 { run.packet } else { packet };
+            }
+            packet = if packet == 0 { u64::from(head.defaults.duration) } else { packet };
+            // Where nothing says how long packets are, a time cannot be held against them.
+            if let Some(time) = time.filter(|_| packet > 0) {
+                memory::push(&mut timed, Timed { time, due, before, packet })?;
             }
         }
     }
@@ -99,7 +96,7 @@ struct Timed {
     due: u64,
     /// Frames of the packets before it.
     before: u64,
-    /// The duration of a packet.
+    /// The duration of its first packet.
     packet: u64,
 }
 
@@ -129,7 +126,11 @@ fn gaps(timed: &[Timed], frame_len: u32) -> Result<Vec<Gap>, Reason> {
         }
         let late = one.time.saturating_sub(expected);
         if late > one.packet {
-            let n_frames = (late / one.packet).saturating_mul(u64::from(frame_len));
+            // Whole packets: times of a coarser clock are rounded. The one behind the gap may be the
+            // last of the file, and short.
+            let packet = last.map_or(one.packet, |last| last.packet);
+            let n_packets = late.saturating_add(packet / 2) / packet;
+            let n_frames = n_packets.saturating_mul(u64::from(frame_len));
             memory::push(&mut gaps, Gap { before: one.before, n_frames, duration: late })?;
         }
         last = Some(one);
@@ -172,7 +173,16 @@ impl Head {
     }
 }
 
-/// Lists the packets of a `trun` box and gives their duration. `end` is where the one before ended.
+/// What a `trun` box says of time.
+#[derive(Default)]
+struct Run {
+    /// Of all its packets.
+    duration: u64,
+    /// Of the first one that has a duration.
+    packet: u64,
+}
+
+/// Lists the packets of a `trun` box. `end` is where the one before ended.
 fn run(
     trun: &[u8],
     base: usize,
@@ -180,7 +190,7 @@ fn run(
     defaults: Defaults,
     frame_len: u32,
     list: &mut List<'_>,
-) -> Result<u64, Reason> {
+) -> Result<Run, Reason> {
     let cut = || Reason::malformed("a trun box is cut");
     let flags = be_u32(trun, 0).ok_or_else(cut)?;
     let has = |flag: u32| flags & flag != 0;
@@ -192,7 +202,7 @@ fn run(
         at += 4;
     }
     at += if has(4) { 4 } else { 0 };
-    let mut duration = 0u64;
+    let mut found = Run::default();
     let mut fields = from(trun, at);
     for _ in 0..count {
         // Each packet takes a byte of the file at least, whatever the count.
@@ -204,12 +214,14 @@ fn run(
             fields = from(fields, 4);
             Ok(value)
         };
-        duration = duration.saturating_add(u64::from(field(0x100, defaults.duration)?));
+        let duration = u64::from(field(0x100, defaults.duration)?);
+        found.duration = found.duration.saturating_add(duration);
+        found.packet = if found.packet == 0 { duration } else { found.packet };
         let len = field(0x200, defaults.size)? as usize;
         field(0x400, 0)?;
         field(0x800, 0)?;
         list.push(*end, len, frame_len)?;
         *end = end.saturating_add(len);
     }
-    Ok(duration)
+    Ok(found)
 }

@@ -204,6 +204,61 @@ fn fragments_are_one_stream() {
     assert!(open(&lie).is_err());
 }
 
+/// A fragment of packets with these durations at this time; no box has a default.
+fn timed_fragment(time: u32, durations: &[u32]) -> Vec<u8> {
+    let n = durations.len() as u32;
+    let traf = |offset: u32| {
+        let tfhd = atom("tfhd", &words(&[0x2_0030, 1, PACKET, 0]));
+        let tfdt = atom("tfdt", &words(&[0, time]));
+        let trun = atom("trun", &words(&[&[0x101, n, offset], durations].concat()));
+        atom("traf", &[tfhd, tfdt, trun].concat())
+    };
+    let moof_len = atom("moof", &traf(0)).len() as u32;
+    let mdat = atom("mdat", &vec![0x11; (n * PACKET) as usize]);
+    [atom("moof", &traf(moof_len + 8)), mdat].concat()
+}
+
+/// Without durations in `trex`.
+fn without_default(fragments: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = fragmented(fragments);
+    let trex = bytes.windows(4).position(|kind| kind == b"trex").unwrap();
+    bytes[trex + 16..trex + 20].fill(0);
+    bytes
+}
+
+/// The frames with `strict=False`, and whether packets are missing.
+fn salvaged(bytes: &[u8]) -> (u64, bool) {
+    let mut ledger = Ledger::LENIENT;
+    let (layout, _) = super::open(bytes, &mut Vec::new(), &mut ledger).unwrap();
+    (layout.n_frames, ledger.counts().get(Damage::LostPackets) > 0)
+}
+
+#[test]
+fn durations_of_packets_alone_tell_what_is_missing() {
+    let file = |times: [u32; 3], durations: [&[u32]; 3]| {
+        let parts: Vec<_> = times.into_iter().zip(durations).collect();
+        without_default(
+            &parts.iter().map(|(at, each)| timed_fragment(*at, each)).collect::<Vec<_>>(),
+        )
+    };
+    let (four, short) = ([1024; 4], [500]);
+    assert_eq!(shape(&file([0, 4096, 8192], [&four; 3])), (0, 12 * 1024));
+    // A clock that drifts loses nothing.
+    assert_eq!(shape(&file([0, 4098, 8194], [&four; 3])), (0, 12 * 1024));
+    let lost = file([0, 4096, 12_288], [&four; 3]);
+    assert_eq!(open(&lost).unwrap_err(), Reason::LostPackets { count: 1 });
+    assert_eq!(salvaged(&lost), (16 * 1024, true));
+    // The last packet is short, and alone behind the gap.
+    let lost = file([0, 4096, 12_288], [&four, &four, &short]);
+    assert_eq!(salvaged(&lost), (12 * 1024 + 500, true));
+    // Durations are rounded, and the lost ones came to less than as many of the first.
+    let rounded = [1024, 1023, 1023, 1023];
+    let lost = file([0, 4093, 8186 + 4092], [&rounded; 3]);
+    assert_eq!(salvaged(&lost), (3 * 4093 + 4092, true));
+    // Where nothing tells how long packets are, times say nothing.
+    assert_eq!(shape(&file([0, 4096, 8192], [&[0; 4]; 3])), (0, 12 * 1024));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
