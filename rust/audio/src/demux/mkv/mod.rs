@@ -193,6 +193,8 @@ struct Walk<'a, 'l> {
     at: usize,
     /// Frames at the end of the last block that are not meant to be heard.
     discard_ns: u64,
+    /// Whether the block that was met last is one of the track.
+    is_own: bool,
     /// In how many places something else than an element lies, and where the first of it begins.
     junk: Option<(u64, u64)>,
 }
@@ -212,6 +214,7 @@ impl<'a, 'l> Walk<'a, 'l> {
             places: Vec::new(),
             at: 0,
             discard_ns: 0,
+            is_own: false,
             junk: None,
         }
     }
@@ -310,6 +313,7 @@ impl<'a, 'l> Walk<'a, 'l> {
                 self.n_tracks += 1;
             }
             id::CLUSTER => self.leave_entry()?,
+            id::BLOCK_GROUP => self.is_own = false,
             id::ENCODINGS => {
                 if let Some(entry) = &mut self.entry {
                     entry.is_encoded = true;
@@ -345,7 +349,10 @@ impl<'a, 'l> Walk<'a, 'l> {
             }
             id::CLUSTER_TIME => self.cluster_time = number() as i64,
             id::SIMPLE_BLOCK | id::BLOCK => return self.block(bytes, element),
-            id::DISCARD_PADDING => self.discard_ns = int(data).unwrap_or(0).max(0) as u64,
+            // That of another track's block is not ours.
+            id::DISCARD_PADDING if self.is_own => {
+                self.discard_ns = int(data).unwrap_or(0).max(0) as u64;
+            }
             _ => {}
         }
         let Some(entry) = &mut self.entry else { return Ok(()) };
@@ -366,11 +373,12 @@ impl<'a, 'l> Walk<'a, 'l> {
     }
 
     fn block(&mut self, bytes: &[u8], element: &Element) -> Result<(), Reason> {
+        self.is_own = false;
         let block = Block::read(element.data(bytes))?;
         let Some(stream) = self.stream.as_mut().filter(|s| s.number == block.track) else {
             return Ok(());
         };
-        self.discard_ns = 0;
+        (self.is_own, self.discard_ns) = (true, 0);
         let time = self.cluster_time.saturating_add(i64::from(block.time));
         let before = self.list.n_frames();
         let mut at = element.body + block.payload;

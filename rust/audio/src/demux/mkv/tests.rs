@@ -76,6 +76,25 @@ fn blocks_are_one_stream() {
 }
 
 #[test]
+fn padding_of_another_track_is_not_ours() {
+    let group = |track: u8, padding_ms: u64| {
+        let block = element(id::BLOCK, &[&[0x80 | track, 0, 0, 0][..], &[0x11; 200]].concat());
+        let padding = number(id::DISCARD_PADDING, padding_ms * 1_000_000);
+        let padding = if padding_ms > 0 { padding } else { Vec::new() };
+        element(id::BLOCK_GROUP, &[block, padding].concat())
+    };
+    let n_frames = |blocks: &[Vec<u8>]| {
+        let parts = [tracks("A_PCM/INT/LIT", &[]), cluster(0, blocks)];
+        open(&file(&parts)).unwrap().n_frames
+    };
+    assert_eq!(n_frames(&[group(1, 0), group(2, 30)]), 100);
+    assert_eq!(n_frames(&[group(1, 20), group(2, 30)]), 80);
+    assert_eq!(n_frames(&[group(1, 20), group(2, 0)]), 80);
+    assert_eq!(n_frames(&[group(2, 30), group(1, 20)]), 80);
+    assert_eq!(n_frames(&[block(0, 100), group(2, 30)]), 100);
+}
+
+#[test]
 fn damage_is_seen() {
     let bytes = good();
     for len in 5..bytes.len() {
