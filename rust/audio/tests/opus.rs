@@ -81,6 +81,31 @@ fn repair(bytes: &mut [u8]) {
     }
 }
 
+#[test]
+fn a_false_mark_of_the_end_hides_nothing() {
+    let good = file(4, 1, 64_000, Application::Audio);
+    let whole = decode(&good, &WHOLE, 0).unwrap();
+    let pages: Vec<_> = (0..good.len()).filter(|&i| good[i..].starts_with(b"OggS")).collect();
+    assert!(pages.len() >= 5, "{pages:?}");
+    let mut flipped = good.clone();
+    flipped[pages[pages.len() / 2] + 5] ^= 4;
+    let mut written = flipped.clone();
+    repair(&mut written);
+    let crop = AudioSpec { crop: Crop::Start { seconds: 0.1 }, ..WHOLE };
+    for bytes in [&flipped, &written] {
+        for spec in [&WHOLE, &crop] {
+            assert_eq!(decode(bytes, spec, 0), Err(Reason::CorruptPackets { count: 1 }));
+        }
+    }
+    let lenient = AudioSpec { strict: false, ..WHOLE };
+    assert_eq!(decode(&written, &lenient, 0).unwrap(), whole);
+    // The checksum is wrong as well: one page is zeros, and what follows stands in its place.
+    let salvaged = decode(&flipped, &lenient, 0).unwrap();
+    assert_eq!(salvaged.len(), whole.len());
+    let n_zeros = salvaged.iter().rev().skip_while(|&&x| x != 0.0).filter(|&&x| x == 0.0).count();
+    assert!((20_000..30_000).contains(&n_zeros), "{n_zeros}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 

@@ -95,6 +95,14 @@ impl<'a> Page<'a> {
         self.flags & 4 != 0
     }
 
+    /// Whether more of a stream is on it, of which the page with this number was taken for the end.
+    /// One that has no bytes, or repeats an earlier one, adds nothing.
+    pub(super) fn continues(&self, serial: u32, sequence: u32) -> bool {
+        let n_between = self.sequence.wrapping_sub(sequence).wrapping_sub(1);
+        let is_ahead = n_between >> 24 == 0;
+        self.serial == serial && is_ahead && !self.is_first() && !self.body.is_empty()
+    }
+
     /// Packets that end on this page.
     pub(super) fn n_packets(&self) -> usize {
         usize::from(self.lacing.iter().map(|&n| u8::from(n < 255)).sum::<u8>())

@@ -30,6 +30,7 @@ pub(super) trait Packets {
 }
 
 /// Walks the pages that are intact.
+#[derive(Clone, Copy)]
 pub(super) struct Intact<'a> {
     bytes: &'a [u8],
     group: Group,
@@ -84,6 +85,14 @@ impl<'a> Intact<'a> {
         }
     }
 
+    /// Whether the stream ends with this page, which came last: more of it may follow what is marked
+    /// as its end.
+    fn ends_with(&self, page: &Page<'a>) -> bool {
+        let mut ahead = *self;
+        let mut next = || ahead.next().map(|(next, _)| next);
+        page.is_last() && !next().is_some_and(|next| next.continues(page.serial, page.sequence))
+    }
+
     /// Counts what was met.
     fn note(&self, ledger: &mut Ledger) {
         ledger.mark(Damage::Checksums, self.n_bad);
@@ -123,6 +132,10 @@ pub(super) fn survey(
     let mut n_there = 0u64;
     while let Some((page, follows)) = intact.next() {
         n_pages += 1;
+        is_ended = intact.ends_with(&page);
+        if page.is_last() && !is_ended {
+            ledger.mark(Damage::Timeline, 1);
+        }
         begun = begun.filter(|_| follows);
         for (i, (piece, ends)) in page.pieces().enumerate() {
             if !(i == 0 && page.is_continued()) {
@@ -136,10 +149,9 @@ pub(super) fn survey(
         }
         if let Some(granule) = page.granule {
             found.end = found.end.max(granule);
-            let start = begun.take().filter(|_| !page.is_last());
+            let start = begun.take().filter(|_| !is_ended);
             found.origin = found.origin.or(start.map(|n_frames| granule as i64 - n_frames as i64));
         }
-        is_ended = page.is_last();
         if is_ended {
             break;
         }
@@ -188,6 +200,7 @@ pub(super) fn decode(
     let (mut n_corrupt, mut n_wrong) = (0, 0);
     while let Some((page, follows)) = intact.next() {
         cancel.check()?;
+        let is_end = intact.ends_with(&page);
         if !follows || position.is_none() {
             position = start_of(&page, codec);
             codec.reset();
@@ -213,13 +226,13 @@ pub(super) fn decode(
             n_corrupt += u64::from(n_frames.is_none());
             position = n_frames.map(|n_frames| granule + n_frames as i64);
         }
-        if let (Some(found), Some(said), false) = (position, page.granule, page.is_last())
+        if let (Some(found), Some(said), false) = (position, page.granule, is_end)
             && found != said as i64
         {
             n_wrong += 1;
             position = Some(said as i64);
         }
-        if page.is_last() || place.is_full() {
+        if is_end || place.is_full() {
             break;
         }
     }

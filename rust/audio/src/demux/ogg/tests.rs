@@ -5,7 +5,7 @@ use crate::{
     Codec, Reason,
     codec::vorbis::{Ident, Modes},
     crc,
-    report::Ledger,
+    report::{Counts, Damage, Ledger},
 };
 
 fn open(bytes: &[u8], offset: usize, pages: &mut Vec<PageRef>) -> Result<chain::Layout, Reason> {
@@ -152,6 +152,53 @@ fn chains_add_up() {
     ];
     let changed = open(&[link, other.concat()].concat(), 0, &mut pages);
     assert_eq!(changed.unwrap_err(), Reason::ParamsChanged);
+}
+
+/// What comes of pages behind the headers, strictly and without.
+fn both(pages: &[Vec<u8>]) -> (Result<u64, Reason>, u64, Counts) {
+    let bytes = [headers(), pages.concat()].concat();
+    let mut ledger = Ledger::LENIENT;
+    let salvaged = chain::open(&bytes, 0, &mut Vec::new(), &mut ledger).unwrap();
+    (length(pages), salvaged.n_frames, ledger.counts())
+}
+
+#[test]
+fn an_end_with_more_of_the_stream_behind_it_is_none() {
+    let corrupt = Err(Reason::CorruptPackets { count: 1 });
+    let first = page(2, 0, 1024, &[LONG, LONG]);
+    let (third, last) = (page(4, 0, 3072, &[LONG]), page(5, LAST, 4096, &[LONG]));
+    // The checksum is that of the flag, or of what was written.
+    let wrong = page(3, LAST, 2048, &[LONG]);
+    let (found, n_frames, counts) = both(&[first.clone(), wrong, third.clone(), last.clone()]);
+    assert_eq!((found, n_frames, counts.get(Damage::Timeline)), (corrupt.clone(), 4096, 1));
+    let mut flipped = page(3, 0, 2048, &[LONG]);
+    flipped[5] |= LAST;
+    let (found, n_frames, counts) = both(&[first.clone(), flipped, third.clone(), last.clone()]);
+    assert_eq!((found, n_frames, counts.get(Damage::Checksums)), (corrupt.clone(), 4096, 1));
+    // The page behind it is lost as well.
+    let wrong = page(3, LAST, 2048, &[LONG]);
+    let (found, n_frames, _) = both(&[first.clone(), wrong, last.clone()]);
+    assert_eq!((found, n_frames), (corrupt.clone(), 4096));
+    // The first page with audio still tells where time begins.
+    let wrong = page(2, LAST, 1500, &[LONG, LONG]);
+    let (found, n_frames, _) = both(&[wrong, page(3, LAST, 2524, &[LONG])]);
+    assert_eq!((found, n_frames), (corrupt, 2048));
+}
+
+#[test]
+fn what_follows_an_end_and_adds_nothing_is_passed_over() {
+    let first = page(2, 0, 1024, &[LONG, LONG]);
+    let last = page(3, LAST, 2048, &[LONG]);
+    let mut other = page(4, 0, 3072, &[LONG]);
+    other[14] ^= 1;
+    for behind in [last.clone(), first.clone(), page(4, LAST, 2048, &[]), other, vec![0x55; 50]] {
+        let found = both(&[first.clone(), last.clone(), behind]);
+        assert_eq!(found, (Ok(2048), 2048, Counts::default()));
+    }
+    // Another link with the same serial number.
+    let link = [first, last].concat();
+    let found = both(&[link.clone(), headers(), link]);
+    assert_eq!(found, (Ok(4096), 4096, Counts::default()));
 }
 
 #[test]

@@ -154,7 +154,14 @@ impl<'a> Walk<'a> {
                     }
                     return Ok(Some(page.offset));
                 }
-                Ok(page) => self.at = page.end(),
+                Ok(page) => {
+                    // The mark of the end is false; salvage has passed over it.
+                    let continues = |last| page.continues(self.group.serial, last);
+                    if !ledger.is_lenient() && self.sequence.is_some_and(continues) {
+                        return Err(Reason::CorruptPackets { count: 1 });
+                    }
+                    self.at = page.end();
+                }
                 // A group that breaks off in its first page; other streams may end as they like.
                 Err(NoPage::Cut(_)) if self.bytes.get(self.at + 5).is_none_or(|f| f & 2 != 0) => {
                     let reason = Reason::Truncated { decoded, expected: None };
