@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
+from flac_files import constant_flac
 from signals import encode, field, synthetic
 
 N_CROPS = 1_000
@@ -75,6 +76,16 @@ def test_decoding_from_a_start_runs_to_the_end(kind: str) -> None:
     whole = gm.decode(data)
     for start in (0, 1, 31_999, 63_000, len(whole) - 1, len(whole)):
         assert gm.decode(data, start=start / 32_000).tobytes() == whole[start:].tobytes()
+
+
+def test_a_start_reaches_as_far_as_a_recording_may() -> None:
+    data = constant_flac(rate_hz=32, n_channels=1, n_frames=90_000 * 32)
+    limits = gm.Limits(max_seconds=90_000)
+    assert gm.decode(data, start=89_999, seconds=2, limits=limits).shape == (32,)
+    assert gm.decode(data, start=2_592_000, limits=limits).shape == (0,)
+    for start in (-1, 2_592_001):
+        with pytest.raises(ValueError, match="a number from 0 to 2,592,000"):
+            gm.decode(data, start=start, limits=limits)
 
 
 @pytest.mark.parametrize(

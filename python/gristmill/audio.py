@@ -41,7 +41,8 @@ def decode(
         data: A whole file, in any of the formats of `docs/formats.md`: bytes, or an array of uint8.
         sample_rate: Target rate in Hz; `None` keeps the file's own.
         channels: As in `Audio`.
-        start: Where the part begins, in seconds, rounded to a frame at the target rate.
+        start: Where the part begins, in seconds, rounded to a frame at the target rate; at most
+            30 days.
         seconds: How long it is; `None` is to the end. Past the end there is nothing: the result
             is short, or empty.
         resampler: As in `Audio`.
@@ -106,7 +107,7 @@ def decode_with_report(
     return _core.decode(
         as_bytes(data),
         native_audio(audio),
-        start=checks.number("start", start, 0, 1e12, write="start=1.5"),
+        start=checks.number("start", start, 0, _core.MAX_RECORDING_SECONDS, write="start=1.5"),
         seconds=checks.number("seconds", seconds, 0, 1e12, write="seconds=5", none=True),
     )
 

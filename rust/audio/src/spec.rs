@@ -65,12 +65,12 @@ impl AudioSpec {
         {
             return Err(format!("the channels must be within 1 and {MAX_CHANNELS}, not {n}"));
         }
+        // As far as a recording may reach: only the length of a crop has a limit of its own.
         if let Crop::At { start, .. } = self.crop
-            && !(0.0..=MAX_SECONDS).contains(&start)
+            && !(0.0..=Limits::LONGEST_S).contains(&start)
         {
-            return Err(format!(
-                "the crop must start within 0 and {MAX_SECONDS} s, not at {start}"
-            ));
+            let most = Limits::LONGEST_S;
+            return Err(format!("the crop must start within 0 and {most} s, not at {start}"));
         }
         if let Crop::Window { windows, .. } = self.crop
             && !(windows.hop_s > 0.0 && windows.hop_s <= MAX_SECONDS)

@@ -5,7 +5,9 @@
 
 use std::path::PathBuf;
 
-use gristmill_audio::{AudioSpec, Channels, Codec, Crop, DecodeError, Decoder, Pad, Reason, probe};
+use gristmill_audio::{
+    AudioSpec, Channels, Codec, Crop, DecodeError, Decoder, Limits, Pad, Reason, probe,
+};
 use proptest::prelude::*;
 
 const WHOLE: AudioSpec = AudioSpec::WHOLE;
@@ -217,6 +219,23 @@ fn short_recordings_are_padded() {
     assert_eq!(padded(Pad::None).unwrap(), whole);
     assert_eq!(padded(Pad::Zero).unwrap(), [&whole[..], &[0.0; 6]].concat());
     assert_eq!(padded(Pad::Repeat).unwrap(), [&whole[..], &whole, &whole[..2]].concat());
+}
+
+#[test]
+fn crops_start_as_late_as_a_recording_may_be_long() {
+    let at = |start| {
+        let limits = Limits { max_seconds: Limits::LONGEST_S, ..Limits::DEFAULT };
+        AudioSpec { crop: Crop::At { start, seconds: Some(2.0) }, limits, ..WHOLE }
+    };
+    let bytes = wav(1, 1, 100_000);
+    let part = decode(&mut Decoder::default(), &bytes, &at(90_000.0), 0).unwrap();
+    let spec = AudioSpec { crop: Crop::Whole, ..at(0.0) };
+    let whole = decode(&mut Decoder::default(), &bytes, &spec, 0).unwrap();
+    assert_eq!(part, whole[90_000..90_002]);
+    assert!(at(Limits::LONGEST_S).validate().is_ok());
+    let message = at(Limits::LONGEST_S + 1.0).validate().unwrap_err();
+    assert_eq!(message, "the crop must start within 0 and 2592000 s, not at 2592001");
+    assert!(at(-1.0).validate().is_err());
 }
 
 #[test]
