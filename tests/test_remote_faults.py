@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grain
 import pytest
 
 import gristmill as gm
@@ -389,3 +391,28 @@ def test_tools_take_urls(server: RangeServer, tmp_path: Path) -> None:
     report = build_indexes(url, read=beside)
     assert report.not_written == 1
     assert "--index-dir" in report.why_not_written
+
+
+WAITING = gm.ReadOptions(retries=100, index_dir=None)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda url: gm.ArrowDataSource(url, audio=None, read=WAITING)[0],
+        lambda url: len(gm.ArrowDataSource(url, audio=None, read=WAITING)),
+        lambda url: grain.experimental.get_element_spec(dataset(url, retries=100)),
+        lambda url: dataset(url, retries=100).class_names("label"),
+        lambda url: gm.build_indexes(url, read=WAITING),
+        lambda url: next(iter(dataset(url, retries=100))),
+    ],
+    ids=["row", "len", "element spec", "class names", "headers", "next"],
+)
+def test_ctrl_c_ends_the_opening_of_shards(server: RangeServer, call: Any) -> None:
+    """Each request is answered with 503: the retries would take a quarter of an hour."""
+    server.always = lambda path: Fault(status=503)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        call(f"{server.url}/x.arrow")
+    timer.join()
