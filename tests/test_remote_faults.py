@@ -403,7 +403,7 @@ WAITING = gm.ReadOptions(retries=100, index_dir=None)
         lambda url: len(gm.ArrowDataSource(url, audio=None, read=WAITING)),
         lambda url: grain.experimental.get_element_spec(dataset(url, retries=100)),
         lambda url: dataset(url, retries=100).class_names("label"),
-        lambda url: gm.build_indexes(url, read=WAITING),
+        lambda url: gm.build_indexes(url, read=gm.ReadOptions(retries=100)),
         lambda url: next(iter(dataset(url, retries=100))),
     ],
     ids=["row", "len", "element spec", "class names", "headers", "next"],
@@ -413,6 +413,8 @@ def test_ctrl_c_ends_the_opening_of_shards(server: RangeServer, call: Any) -> No
     server.always = lambda path: Fault(status=503)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        call(f"{server.url}/x.arrow")
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call(f"{server.url}/x.arrow")
+    finally:
+        timer.cancel()

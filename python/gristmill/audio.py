@@ -108,7 +108,9 @@ def decode_with_report(
         as_bytes(data),
         native_audio(audio),
         start=checks.number("start", start, 0, _core.MAX_RECORDING_SECONDS, write="start=1.5"),
-        seconds=checks.number("seconds", seconds, 0, 1e12, write="seconds=5", none=True),
+        seconds=checks.number(
+            "seconds", seconds, 0, _core.MAX_CROP_SECONDS, write="seconds=5", none=True
+        ),
     )
 
 
