@@ -51,7 +51,10 @@ fn open(
     let bytes = without_tags(bytes, behind);
     let promised = info.promised;
     let first = audio.and_then(|at| Some((at, Header::parse(from(bytes, at))?)));
-    let first = first.or_else(|| search(bytes, behind, &info));
+    let first = match first {
+        Some(first) => Some(first),
+        None => search(bytes, behind, &info, cancel)?,
+    };
     let Some((audio, header)) = first else {
         return match promised {
             0 if audio.is_none_or(|at| at < bytes.len()) => {
@@ -140,20 +143,32 @@ impl Layout {
     }
 }
 
-/// Searches the first frame after STREAMINFO, where a metadata block is not as long as it says.
-fn search(bytes: &[u8], behind: usize, info: &StreamInfo) -> Option<(usize, Header)> {
-    let mut at = behind;
-    loop {
-        let (found, header) = find(bytes, at..bytes.len(), |_| true)?;
+/// Searches the first frame after STREAMINFO, where a metadata block is not as long as it says. It gives
+/// up where bytes that are none were looked through many times over.
+fn search(
+    bytes: &[u8],
+    behind: usize,
+    info: &StreamInfo,
+    cancel: &Cancel,
+) -> Result<Option<(usize, Header)>, Reason> {
+    let (mut at, mut spare) = (behind, walk::spare(bytes));
+    while let Some((found, header)) = find(bytes, at..bytes.len(), |_| true) {
+        cancel.check()?;
         // A picture may hold what looks like a header, and nothing in it has the checksum of a
         // frame.
         let timeline = Timeline::new(info, &header);
-        let frame = Walk::new(bytes, found, info, timeline).and_then(|mut walk| walk.next());
-        if frame.is_some_and(|frame| frame.is_intact()) {
-            return Some((found, header));
+        if let Some(mut walk) = Walk::new(bytes, found, info, timeline) {
+            walk.spare = spare;
+            let Some(frame) = walk.next() else { break };
+            if frame.is_intact() {
+                return Ok(Some((found, header)));
+            }
+            let Some(left) = walk.spare.checked_sub(frame.data.len()) else { break };
+            spare = left;
         }
         at = found + 1;
     }
+    Ok(None)
 }
 
 /// Leaves out `ID3v1` and `APEv2` tags at the end.
@@ -210,10 +225,13 @@ fn decode(
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
+    use std::{ops::Range, time::Duration};
 
-    use super::{test_frame, test_frame_of};
-    use crate::{AudioSpec, Crop, Decoder, Depth, Limits, Reason};
+    use super::{
+        test_frame, test_frame_of,
+        walk::tests::{N_PARSED, bare_headers},
+    };
+    use crate::{AudioSpec, Crop, Decoder, Depth, Limits, Reason, cancel::Cancel, report::Ledger};
 
     /// A stream of blocks of 256 samples, and no count of them in STREAMINFO.
     fn stream(frames: &[Vec<u8>]) -> Vec<u8> {
@@ -245,6 +263,36 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// A stream whose last block of metadata says that it is longer than the file.
+    fn with_a_wrong_length(behind: &[u8]) -> Vec<u8> {
+        let mut bytes = stream(&[]);
+        bytes[4] = 0;
+        bytes.extend([0x81, 0xFF, 0xFF, 0xFF]);
+        bytes.extend(behind);
+        bytes
+    }
+
+    #[test]
+    fn headers_without_frames_are_not_looked_at_again_and_again() {
+        let n = 10_000;
+        let bytes = with_a_wrong_length(&bare_headers((0..n).map(|_| 5)));
+        let before = N_PARSED.get();
+        let opened = super::open(&bytes, 0, &Cancel::default(), &mut Ledger::default());
+        assert_eq!(opened.unwrap_err(), Reason::malformed("no audio follows"));
+        let n_parsed = N_PARSED.get() - before;
+        assert!(n_parsed <= 60 * n as usize, "{n_parsed}");
+    }
+
+    #[test]
+    fn the_search_for_the_first_frame_can_be_cancelled() {
+        let bytes = with_a_wrong_length(&[0, 1, 2].map(|number| test_frame(number, -7)).concat());
+        let (mut cancel, mut ledger) = (Cancel::default(), Ledger::default());
+        assert_eq!(super::open(&bytes, 0, &cancel, &mut ledger).unwrap().n_frames, 768);
+        cancel.begin(Some(Duration::ZERO));
+        let opened = super::open(&bytes, 0, &cancel, &mut ledger);
+        assert!(matches!(opened.unwrap_err(), Reason::Limit(_)));
     }
 
     /// The crop `range` of a stream, without `strict`, and how many packets were corrupt.

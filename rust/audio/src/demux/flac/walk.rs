@@ -65,6 +65,15 @@ impl Timeline {
     }
 }
 
+/// How many times the bytes of a file are looked through in vain at most. Of numbers that are all wrong
+/// each would cost a look as far ahead as a frame can reach, which is quadratic.
+const MAX_PASSES: usize = 16;
+
+/// The bytes that may be looked through in vain in a file of these.
+pub(super) fn spare(bytes: &[u8]) -> usize {
+    bytes.len().saturating_mul(MAX_PASSES)
+}
+
 /// Goes over the frames of `bytes`, which end where the last one does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk<'a> {
@@ -75,6 +84,8 @@ pub(super) struct Walk<'a> {
     bits: u32,
     next: Option<(usize, Header)>,
     counted: u64,
+    /// Bytes that may still be looked through in vain for the number that comes next.
+    pub(super) spare: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -87,7 +98,8 @@ impl<'a> Walk<'a> {
     ) -> Option<Self> {
         let model = Header::parse(from(bytes, audio))?;
         let next = Some((audio, model));
-        Some(Self { bytes, timeline, model, bits: info.bits, next, counted: 0 })
+        let spare = spare(bytes);
+        Some(Self { bytes, timeline, model, bits: info.bits, next, counted: 0, spare })
     }
 
     /// Goes to a frame from which on PCM frame `start` is found, by halving the bytes.
@@ -134,9 +146,10 @@ impl<'a> Walk<'a> {
         let least = at + header.len + usize::from(header.n_channels) + 2;
         let n_samples = header.n_frames as usize * usize::from(header.n_channels);
         let most = (n_samples * (self.bits as usize + 1) / 4).max(64 << 10);
-        let range = least..least.saturating_add(most).min(self.bytes.len());
+        let range = least..least.saturating_add(most.min(self.spare)).min(self.bytes.len());
         self.next =
             find(self.bytes, range.clone(), |header| header.number == expected).or_else(|| {
+                self.spare = self.spare.saturating_sub(range.len());
                 // Damage: whatever frame comes next.
                 let rest = at + 1..self.bytes.len();
                 find(self.bytes, rest, |next| {
@@ -170,6 +183,8 @@ pub(super) fn find(
     while at < range.end {
         at += next_ff(bytes.get(at..range.end)?)?;
         let start = bytes.get(at..bytes.len().min(at + MAX_HEADER_LEN))?;
+        #[cfg(test)]
+        tests::N_PARSED.set(tests::N_PARSED.get() + 1);
         if let Some(header) = Header::parse(start).filter(&is_wanted) {
             return Some((at, header));
         }
@@ -192,8 +207,29 @@ fn next_ff(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::codec::flac::crc::{crc_8, crc_16};
+
+    thread_local! {
+        /// The places at which a header was looked for.
+        pub(crate) static N_PARSED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Headers of blocks of 4096 with these numbers, and no frames behind them: mono, 44.1 kHz, 16 bits.
+    pub(crate) fn bare_headers(numbers: impl Iterator<Item = u32>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in numbers {
+            let mut header = vec![0xFF, 0xF8, 0xC9, 0x08];
+            // The number as a character of UTF-8 of four bytes.
+            header.extend([0xF0 | (number >> 18) as u8, 0x80 | (number >> 12) as u8 & 0x3F]);
+            header.extend([0x80 | (number >> 6) as u8 & 0x3F, 0x80 | number as u8 & 0x3F]);
+            header.push(crc_8(&header));
+            bytes.extend(header);
+        }
+        bytes
+    }
 
     /// A frame of 256 equal samples: mono, 44.1 kHz, 16 bits.
     pub(crate) fn frame(number: u8, value: i16) -> Vec<u8> {
@@ -242,6 +278,18 @@ pub(crate) mod tests {
         frames[1][8] ^= 1;
         frames[2].clear();
         assert_eq!(walk(&frames.concat()), [(0, true), (256, true), (768, true)]);
+    }
+
+    #[test]
+    fn numbers_that_never_follow_are_not_looked_for_again_and_again() {
+        let n = 10_000;
+        let bytes = bare_headers((0..n).map(|i| 2 * i));
+        let before = N_PARSED.get();
+        let info = StreamInfo { block_lens: [4096, 4096], ..INFO };
+        let mut walk = Walk::new(&bytes, 0, &info, Timeline::Blocks(4096)).unwrap();
+        assert_eq!(std::iter::from_fn(|| walk.next()).count(), n as usize);
+        let n_parsed = N_PARSED.get() - before;
+        assert!(n_parsed <= 20 * n as usize, "{n_parsed}");
     }
 
     #[test]
