@@ -141,11 +141,12 @@ COUNTERS = {
     "partial_frame": "an MPEG or FLAC stream without a count ends inside a frame. Whether "
     "something is missing cannot be told, so this alone is no error with `strict=True`",
     "lost_pages": "Ogg pages that are missing or unreadable",
-    "junk": "stretches between frames that are no frames",
+    "junk": "stretches that are no frames, between frames or, if long, behind the last",
     "checksums": "Ogg pages and FLAC frames whose checksum is wrong",
     "corrupt_packets": "packets that did not decode, or not to the frames that they should",
     "lost_packets": "places where packets are missing between others, by the times of what follows",
-    "params_changed": "frames of another rate or number of channels",
+    "params_changed": "frames of another rate or number of channels. An MPEG stream of another rate "
+    "behind the last frame is counted, and is no error with `strict=True`",
     "timeline": "positions that contradict each other",
     "non_finite": "samples that were NaN or infinite, and are 0",
     "decoder_panics": "panics inside a decoder, which ended its work",

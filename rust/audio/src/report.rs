@@ -12,11 +12,11 @@ pub enum Damage {
     /// Files that end before what their headers promise, or before the mark of their end.
     Truncated,
     /// Streams without a count of frames that end inside a frame. Whether something is missing
-    /// cannot be told, so this is the one kind that is no error.
+    /// cannot be told, so this is no error.
     PartialFrame,
     /// Ogg pages that are missing or unreadable.
     LostPages,
-    /// Stretches of bytes between frames that are no frames.
+    /// Stretches of bytes between frames, or long ones behind the last, that are no frames.
     Junk,
     /// Ogg pages and FLAC frames whose checksum is wrong.
     Checksums,
@@ -24,7 +24,8 @@ pub enum Damage {
     CorruptPackets,
     /// Places between packets where others are missing.
     LostPackets,
-    /// Frames of another rate or number of channels.
+    /// Frames of another rate or number of channels. No error where an MPEG stream of another rate
+    /// follows the last frame: what comes before it is whole.
     ParamsChanged,
     /// Positions that contradict each other.
     Timeline,

@@ -15,7 +15,7 @@ use crate::{
     demux::{
         Container, Input, Recording, Scratch,
         packets::{Framing, Layout, List, Listed, Packet},
-        probe::id3v2_size,
+        tail::{is_lost_sound, is_tag, tag_size, unexplained},
     },
     error::Reason,
     report::{Damage, Ledger},
@@ -91,7 +91,7 @@ fn is_run(bytes: &[u8], offset: usize, n: usize) -> bool {
     let Some(first) = Header::read(bytes, offset) else { return false };
     let mut at = offset + first.len;
     for _ in 1..n {
-        if at >= bytes.len() || is_tail(from(bytes, at)) {
+        if at >= bytes.len() || is_tag(from(bytes, at)) {
             return true;
         }
         match Header::read(bytes, at) {
@@ -104,8 +104,14 @@ fn is_run(bytes: &[u8], offset: usize, n: usize) -> bool {
     true
 }
 
-fn is_tail(rest: &[u8]) -> bool {
-    rest.starts_with(b"TAG") || rest.starts_with(b"APETAGEX") || rest.starts_with(b"ID3")
+/// Whether `n` headers that agree follow each other from `offset` on, and no fewer.
+fn is_long_run(bytes: &[u8], offset: usize, n: usize) -> bool {
+    let Some(first) = Header::read(bytes, offset) else { return false };
+    let mut at = offset + first.len;
+    (1..n).all(|_| {
+        let next = Header::read(bytes, at).filter(|next| next.agrees_with(&first));
+        next.inspect(|next| at += next.len).is_some()
+    })
 }
 
 /// Lists the packets of the stream at `offset`.
@@ -129,6 +135,7 @@ fn open(
     }
     let rate_hz = RATES_HZ.get(first.rate_index as usize).copied().unwrap_or_default();
     let config = Config::checked(rate_hz, first.channels, false)?;
+    let frames_per_s = f64::from(rate_hz) / f64::from(FRAME_LEN);
     let mut list = List::new(packets, bytes);
     let mut at = offset;
     let mut n_gaps = 0;
@@ -144,27 +151,33 @@ fn open(
                 list.push(at + header.body, len, FRAME_LEN)?;
                 at += header.len;
             }
-            _ if rest.is_empty() || is_tail(rest) && id3v2_size(rest).is_none() => break,
+            _ if rest.is_empty() => break,
             _ => {
-                if let Some(size) = id3v2_size(rest) {
-                    at += size;
+                if let Some(size) = tag_size(rest) {
+                    at = at.saturating_add(size);
                     continue;
                 }
-                // Junk behind the last frame is ignored, junk or another stream between is not.
                 let next = (at + 1..bytes.len()).find(|&at| {
                     Header::read(bytes, at).is_some_and(|h| h.agrees_with(&first))
                         && is_run(bytes, at, 3)
                 });
-                if let Some(other) = Header::read(bytes, at)
-                    && !other.agrees_with(&first)
-                    && is_run(bytes, at, 3)
-                {
+                let is_other = Header::read(bytes, at).is_some_and(|h| !h.agrees_with(&first))
+                    && is_run(bytes, at, 3);
+                let is_other_behind =
+                    || next.is_none() && (at..bytes.len()).any(|at| is_long_run(bytes, at, 3));
+                let changed = is_other || is_other_behind();
+                if changed {
                     ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
                 }
+                let mean = list.mean_len() + first.body;
+                let n_bytes = next.map_or_else(|| unexplained(bytes, at), |next| next - at);
+                // Junk and another stream between are not ignored, and behind the last frame only a
+                // little junk is.
+                if next.is_some() || !changed && is_lost_sound(n_bytes, mean, frames_per_s) {
+                    n_gaps += 1;
+                    list.skip(((n_bytes + mean / 2) / mean).max(1) as u64 * u64::from(FRAME_LEN));
+                }
                 let Some(next) = next else { break };
-                n_gaps += 1;
-                let (n_bytes, mean) = (next - at, list.mean_len() + first.body);
-                list.skip(((n_bytes + mean / 2) / mean).max(1) as u64 * u64::from(FRAME_LEN));
                 at = next;
             }
         }
@@ -255,6 +268,25 @@ mod tests {
         let mut stereo = frame(200);
         stereo[3] = stereo[3] & 0x3F | 0x80;
         assert_eq!(open(&[good, stereo.repeat(9)].concat()).unwrap_err(), Reason::ParamsChanged);
+    }
+
+    #[test]
+    fn what_lies_behind_a_tag_or_the_last_frame_is_not_lost_unseen() {
+        let good = frame(200).repeat(60);
+        let tagged = [&good[..], b"TAG", &[0; 125]].concat();
+        assert_eq!(open(&tagged.repeat(2)).unwrap().n_frames, 120 * 1024);
+        let mut stereo = frame(200);
+        stereo[3] = stereo[3] & 0x3F | 0x80;
+        let other = [&tagged[..], &stereo.repeat(9)].concat();
+        assert_eq!(open(&other).unwrap_err(), Reason::ParamsChanged);
+        let half = [&good[..], &vec![0; good.len()]].concat();
+        assert_eq!(open(&half).unwrap_err(), Reason::CorruptPackets { count: 1 });
+        let mut ledger = Ledger::LENIENT;
+        let layout = super::open(&half, 0, &mut Vec::new(), &mut ledger).unwrap();
+        assert_eq!(layout.n_frames, 120 * 1024);
+        assert_eq!(ledger.counts().iter().collect::<Vec<_>>(), [("junk", 1)]);
+        let padded = [&good[..], &[0; 4096]].concat();
+        assert_eq!(open(&padded).unwrap().n_frames, 60 * 1024);
     }
 
     #[test]

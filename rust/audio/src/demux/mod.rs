@@ -16,6 +16,7 @@ pub(crate) mod mkv;
 pub(crate) mod mp4;
 pub(crate) mod packets;
 pub(crate) mod probe;
+mod tail;
 
 use std::{fmt, ops::Range};
 

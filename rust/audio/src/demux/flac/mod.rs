@@ -9,10 +9,13 @@ mod table;
 mod walk;
 
 use crate::{
-    bytes::{from, le_u32},
+    bytes::from,
     cancel::Cancel,
     codec::flac::{Feed, Header, StreamInfo, info},
-    demux::packets::{Outcome, Tally},
+    demux::{
+        packets::{Outcome, Tally},
+        tail::without_tags,
+    },
     error::Reason,
     report::{Damage, Ledger},
     sink::Sink,
@@ -169,26 +172,6 @@ fn search(
         at = found + 1;
     }
     Ok(None)
-}
-
-/// Leaves out `ID3v1` and `APEv2` tags at the end.
-fn without_tags(bytes: &[u8], least: usize) -> &[u8] {
-    let mut end = bytes.len();
-    let before = |end: usize, len: usize| end.checked_sub(len).filter(|&at| at >= least);
-    if let Some(at) = before(end, 128)
-        && from(bytes, at).starts_with(b"TAG")
-    {
-        end = at;
-    }
-    if let Some(at) = before(end, 32)
-        && from(bytes, at).starts_with(b"APETAGEX")
-    {
-        let len = le_u32(bytes, at + 12).unwrap_or(0) as usize;
-        let has_header = le_u32(bytes, at + 20).is_some_and(|flags| flags >> 31 == 1);
-        let len = len.saturating_add(if has_header { 32 } else { 0 });
-        end = before(end, len).unwrap_or(end);
-    }
-    bytes.get(..end).unwrap_or(bytes)
 }
 
 /// Decodes from PCM frame `start` (0: from the first frame) until the sink is full.

@@ -107,10 +107,17 @@ impl Index {
         self.end = other.end;
     }
 
+    /// Bytes of a frame in the mean, at least 1.
+    pub(super) fn mean_len(&self) -> usize {
+        (self.n_bytes / self.n_frames.max(1)).max(1)
+    }
+
     /// Puts lost frames into the gaps, as many as fit them at the mean length of those that are
     /// there. There are fewer of them than bytes.
     pub(super) fn fill(&mut self, gaps: &[Gap]) -> Result<(), Reason> {
-        let mean = (self.n_bytes / self.n_frames.max(1)).max(1);
+        let mean = self.mean_len();
+        // It swallowed a frame at least, or what is left of one.
+        let n_in = |gap: &Gap| ((gap.n_bytes + mean / 2) / mean).max(1);
         let mut gaps = gaps.iter().peekable();
         let mut filled = Vec::new();
         memory::reserve(&mut filled, self.runs.len() + gaps.len())?;
@@ -118,14 +125,18 @@ impl Index {
         for run in &self.runs {
             // A gap is where a run begins: frames on both sides of it are of different runs.
             while let Some(gap) = gaps.next_if(|gap| gap.at <= run.first) {
-                // It swallowed a frame at least, or what is left of one.
-                let n = ((gap.n_bytes + mean / 2) / mean).max(1);
+                let n = n_in(gap);
                 filled.push(Run { first: run.first + n_lost, n, offset: None });
                 n_lost += n;
             }
             filled.push(Run { first: run.first + n_lost, ..*run });
         }
-        debug_assert!(gaps.next().is_none(), "frames follow every gap");
+        // What is lost behind the last frame.
+        for gap in gaps {
+            let n = n_in(gap);
+            filled.push(Run { first: self.n_frames + n_lost, n, offset: None });
+            n_lost += n;
+        }
         self.runs = filled;
         self.n_frames += n_lost;
         Ok(())

@@ -6,12 +6,14 @@
 use super::{
     index::Index,
     tag::Tag,
-    walk::{Found, is_run, walk},
+    walk::{Found, Gap, is_run, walk},
 };
 use crate::{
     Codec,
     codec::mp3::header::{Header, Headers, Layer, NoHeader},
+    demux::tail::is_lost_sound,
     error::Reason,
+    memory,
     report::{Damage, Ledger},
 };
 
@@ -63,7 +65,8 @@ pub(crate) fn refusal(bytes: &[u8], offset: usize) -> Option<&'static str> {
 /// Walks the whole stream from its first frame on and notes the audio frames in `index`.
 ///
 /// Where bytes between frames are lost, as many frames are taken for lost as fit them at the mean
-/// length of those that are there: empty ones stand in their places.
+/// length of those that are there: empty ones stand in their places. So it is where more than a second
+/// of sound at this length lies behind the last frame and is neither a tag nor promised to be none.
 pub(crate) fn open(
     bytes: &[u8],
     offset: usize,
@@ -82,10 +85,23 @@ pub(crate) fn open(
     let tag = Tag::read(frame.unwrap_or_default(), &first);
     let headers = Headers::like(bytes, offset).ok_or_else(no_frame)?;
     let at = if tag.is_some() { offset + first.len } else { offset };
-    let Found { gaps, mixed, is_cut } = walk(bytes, &headers, at, first.is_mono, index);
+    let Found { mut gaps, mixed, is_cut, changed, n_behind } =
+        walk(bytes, &headers, at, first.is_mono, index);
     index.check()?;
     if mixed {
         ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+    }
+    if changed {
+        // No error: a test stream in public use goes on at another rate, and plays up to there.
+        ledger.mark(Damage::ParamsChanged, 1);
+    }
+    let frame_len = first.n_frames();
+    // Where all frames that were promised are there, or fewer, no more of them are lost.
+    let n_whole = index.n_frames() as u64;
+    let is_explained = tag.and_then(|tag| tag.n_mpeg_frames).is_some_and(|n| n >= n_whole);
+    let frames_per_s = f64::from(first.rate_hz) / frame_len as f64;
+    if n_whole > 0 && !is_explained && is_lost_sound(n_behind, index.mean_len(), frames_per_s) {
+        memory::push(&mut gaps, Gap { at: index.n_frames(), n_bytes: n_behind })?;
     }
     if !gaps.is_empty() {
         let count = gaps.len() as u64;
@@ -95,7 +111,6 @@ pub(crate) fn open(
     let is_counted = tag.as_ref().is_some_and(|tag| tag.n_mpeg_frames.is_some());
     let tag = tag.unwrap_or_default();
     let found = index.n_frames() as u64;
-    let frame_len = first.n_frames();
     // Some old writers count the frame that holds the tag; LAME does not.
     let slack = u64::from(tag.trim.is_none());
     let mut n_mpeg_frames = found;
@@ -186,6 +201,54 @@ mod tests {
         assert_eq!(layout(&[frame().repeat(5), junk.clone()].concat()).unwrap().n_frames, 5760);
         let torn = [frame().repeat(5), junk, frame().repeat(5)].concat();
         assert_eq!(layout(&torn).unwrap_err(), Reason::CorruptPackets { count: 1 });
+    }
+
+    /// The damage that is counted, and the frames.
+    fn counted(bytes: &[u8], mut ledger: Ledger) -> (Vec<(&'static str, u64)>, u64) {
+        let n = open(bytes, 0, &mut Index::default(), &mut ledger).unwrap().n_frames;
+        (ledger.counts().iter().collect(), n)
+    }
+
+    #[test]
+    fn a_tag_between_frames_is_passed_over() {
+        let id3v1 = [&b"TAG"[..], &[0; 125]].concat();
+        let ape = [&b"APETAGEX\xD0\x07\0\0\x64\0\0\0\0\0\0\0\0\0\0\xA0"[..], &[0; 108]].concat();
+        let lyrics = [&b"LYRICSBEGININD00002\x31\x30"[..], b"000030LYRICS200"].concat();
+        for tag in [id3v1.clone(), ape.clone(), lyrics.clone(), [lyrics, ape, id3v1].concat()] {
+            let one = [frame().repeat(5), tag].concat();
+            assert_eq!(layout(&one).unwrap().n_frames, 5760);
+            assert_eq!(layout(&one.repeat(2)).unwrap().n_frames, 11_520);
+        }
+    }
+
+    #[test]
+    fn another_stream_behind_the_last_frame_is_reported() {
+        // 24 kHz: MPEG-2 at 64 kbit/s.
+        let mut other = vec![0xFF, 0xF3, 0x84, 0];
+        other.resize(192, 0);
+        let tag = [&b"TAG"[..], &[0; 125]].concat();
+        for between in [vec![], tag, vec![0; 100]] {
+            let bytes = [frame().repeat(5), between, other.repeat(3)].concat();
+            assert_eq!(counted(&bytes, Ledger::default()), (vec![("params_changed", 1)], 5760));
+            assert_eq!(counted(&bytes, Ledger::LENIENT), (vec![("params_changed", 1)], 5760));
+        }
+        assert_eq!(layout(&[frame().repeat(5), other.repeat(2)].concat()).unwrap().n_frames, 5760);
+    }
+
+    #[test]
+    fn a_long_tail_is_lost_sound_and_a_short_one_is_padding() {
+        let n_lost = 60;
+        let lost = [0u8, 0x55].map(|byte| vec![byte; n_lost * FRAME_LEN]);
+        for lost in lost {
+            let bytes = [frame().repeat(60), lost.clone()].concat();
+            assert_eq!(layout(&bytes).unwrap_err(), Reason::CorruptPackets { count: 1 });
+            assert_eq!(counted(&bytes, Ledger::LENIENT), (vec![("junk", 1)], 120 * 1152));
+            // A count that is met says that nothing is lost.
+            let with_count = [xing(60, false), bytes].concat();
+            assert_eq!(layout(&with_count).unwrap().n_frames, 60 * 1152);
+        }
+        let short = [frame().repeat(60), vec![0; 30 * FRAME_LEN], b"TAG".to_vec(), vec![0; 125]];
+        assert_eq!(layout(&short.concat()).unwrap().n_frames, 60 * 1152);
     }
 
     #[test]

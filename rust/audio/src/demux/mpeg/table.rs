@@ -123,8 +123,8 @@ impl MpegPart {
         }
         index.begin_at(usize::try_from(self.from.unit).ok()?);
         let headers = Headers::like(bytes, 0)?;
-        let Found { gaps, mixed, is_cut } = walk(bytes, &headers, 0, first.is_mono, index);
-        let is_whole = gaps.is_empty() && !mixed && !is_cut && index.end() == bytes.len();
+        let found = walk(bytes, &headers, 0, first.is_mono, index);
+        let is_whole = found == Found::default() && index.end() == bytes.len();
         if !is_whole || index.n_frames() as u64 != self.to.unit {
             return None;
         }

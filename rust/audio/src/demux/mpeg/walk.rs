@@ -7,17 +7,21 @@ use super::{
 use crate::{
     bytes::from,
     codec::mp3::header::{Header, Headers},
-    demux::probe::id3v2_size,
+    demux::tail::{is_tag, tag_size, unexplained},
 };
 
 /// What a walk saw besides frames.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) gaps: Vec<Gap>,
     /// Whether frames of one channel and of two follow each other.
     pub(super) mixed: bool,
     /// Whether the file ends within a frame.
     pub(super) is_cut: bool,
+    /// Whether frames of another stream come behind the last one.
+    pub(super) changed: bool,
+    /// Bytes behind the last frame that are neither tags nor frames.
+    pub(super) n_behind: usize,
 }
 
 /// Notes the frames from `at` on in `index`.
@@ -48,8 +52,7 @@ fn join(
     ahead: Vec<Stretch>,
     index: &mut Index,
 ) -> Found {
-    let found = Found { gaps: Vec::new(), mixed: false, is_cut: false };
-    let mut walk = Walk { bytes, headers, is_mono, at, found };
+    let mut walk = Walk { bytes, headers, is_mono, at, found: Found::default() };
     let mut ahead = ahead.into_iter().peekable();
     loop {
         while ahead.next_if(|stretch| stretch.start < walk.at).is_some() {}
@@ -98,16 +101,27 @@ impl Walk<'_> {
     /// Moves on to the next frame, or ends the walk: junk counts only if frames follow it.
     fn resync(&mut self, n_found: usize) -> Option<()> {
         let rest = from(self.bytes, self.at);
-        if let Some(size) = id3v2_size(rest) {
-            self.at += size;
+        if let Some(size) = tag_size(rest) {
+            self.at = self.at.saturating_add(size);
             return (self.at < self.bytes.len()).then_some(());
         }
-        if rest.is_empty() || is_tail(rest) {
+        if rest.is_empty() {
             return None;
         }
         let next = (self.at + 1..self.bytes.len())
-            .find(|&at| self.headers.read(self.bytes, at).is_some() && is_run(self.bytes, at, 3))?;
-        self.found.gaps.push(Gap { at: n_found, n_bytes: next - self.at });
+            .find(|&at| self.headers.read(self.bytes, at).is_some() && is_run(self.bytes, at, 3));
+        let Some(next) = next else {
+            self.found.changed =
+                (self.at..self.bytes.len()).any(|at| is_long_run(self.bytes, at, 3));
+            if !self.found.changed {
+                self.found.n_behind = unexplained(self.bytes, self.at);
+            }
+            return None;
+        };
+        // A tag that does not say how long it is ends where frames begin.
+        if !is_tag(rest) {
+            self.found.gaps.push(Gap { at: n_found, n_bytes: next - self.at });
+        }
         self.at = next;
         Some(())
     }
@@ -118,7 +132,7 @@ pub(super) fn is_run(bytes: &[u8], offset: usize, n: usize) -> bool {
     let Ok(first) = Header::read(bytes, offset) else { return false };
     let mut at = offset + first.len;
     for _ in 1..n {
-        if at == bytes.len() || is_tail(from(bytes, at)) {
+        if at == bytes.len() || is_tag(from(bytes, at)) {
             return true;
         }
         match Header::read(bytes, at) {
@@ -129,15 +143,17 @@ pub(super) fn is_run(bytes: &[u8], offset: usize, n: usize) -> bool {
     at <= bytes.len()
 }
 
-/// Tags behind the last frame.
-fn is_tail(rest: &[u8]) -> bool {
-    rest.starts_with(b"TAG")
-        || rest.starts_with(b"APETAGEX")
-        || rest.starts_with(b"LYRICSBEGIN")
-        || rest.starts_with(b"ID3")
+/// Whether `n` headers that agree follow each other from `offset` on, and no fewer.
+fn is_long_run(bytes: &[u8], offset: usize, n: usize) -> bool {
+    let Ok(first) = Header::read(bytes, offset) else { return false };
+    let mut at = offset + first.len;
+    (1..n).all(|_| {
+        let next = Header::read(bytes, at).ok().filter(|next| next.agrees_with(&first));
+        next.inspect(|next| at += next.len).is_some()
+    })
 }
 
-/// Bytes between two frames that are none.
+/// Bytes between two frames, or behind the last, that are none.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     /// Frames before it.
@@ -158,8 +174,9 @@ mod tests {
         /// A frame of MPEG-2.5 at 8 kHz: index of the bit rate, padding, mono, what fills it.
         Frame(u32, bool, bool, u8),
         Junk(Vec<u8>),
-        /// A tag in the midst of the stream.
+        /// Tags in the midst of the stream.
         Id3(u8),
+        Id3v1,
     }
 
     fn bytes_of(part: &Part) -> Vec<u8> {
@@ -173,6 +190,7 @@ mod tests {
                 frame
             }
             Part::Junk(bytes) => bytes.clone(),
+            Part::Id3v1 => [&b"TAG"[..], &[0; 125]].concat(),
             Part::Id3(len) => {
                 let mut tag = b"ID3\x04\0\0\0\0\0".to_vec();
                 tag.push(len % 128);
@@ -190,6 +208,7 @@ mod tests {
             60 => frame.prop_map(|(rate, pad, mono, fill)| Part::Frame(rate, pad, mono, fill)),
             2 => prop::collection::vec(any::<u8>(), 0..300).prop_map(Part::Junk),
             1 => any::<u8>().prop_map(Part::Id3),
+            1 => Just(Part::Id3v1),
         ]
     }
 
@@ -204,7 +223,7 @@ mod tests {
 
     /// Walks frame by frame, and lists every one, with empty ones where some are lost.
     fn list(bytes: &[u8], headers: &Headers) -> (Vec<Frame>, Found) {
-        let found = Found { gaps: Vec::new(), mixed: false, is_cut: false };
+        let found = Found::default();
         let mut walk = Walk { bytes, headers, is_mono: false, at: 0, found };
         let mut frames = Vec::new();
         while let Some(offset) = walk.next(frames.len()) {
