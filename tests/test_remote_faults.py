@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import signal
 import socket
@@ -239,6 +240,28 @@ def test_an_empty_shard_is_refused_as_a_local_one(server: RangeServer) -> None:
         assert "the file is empty" in str(error)
 
 
+def test_small_answers_and_letters_of_headers_are_as_good(server: RangeServer) -> None:
+    url = f"{server.url}/x.arrow"
+    server.always = lambda path: Fault(headers={"Content-Encoding": "Identity"})
+    check_rows(url)
+    server.always = lambda path: Fault(headers={"Content-Encoding": ""})
+    check_rows(url)
+    n_bytes = (server.folder / "x.arrow").stat().st_size
+
+    def small(path: str) -> Fault:
+        match = re.fullmatch(r"bytes=(\d+)-(\d+)", server.requests[-1][2] or "")
+        assert match is not None
+        first, last = int(match[1]), min(int(match[2]), int(match[1]) + 49_999, n_bytes - 1)
+        data = (server.folder / "x.arrow").read_bytes()[first : last + 1]
+        return Fault(body=data, headers={"Content-Range": f"Bytes {first}-{last}/{n_bytes}"})
+
+    # One request at a time, since each fault is of the last one.
+    server.always = small
+    read = gm.ReadOptions(retries=0, index_dir=None, num_threads=1, num_requests=1)
+    rows = list(gm.ArrowIterDataset(url, audio=None, read=read))
+    assert [row["audio"]["bytes"] for row in rows] == [bytes([i]) * 200_000 for i in range(ROWS)]
+
+
 def test_a_length_that_lies_allocates_nothing(server: RangeServer) -> None:
     lie = {"Content-Range": f"bytes 0-0/{2**62}"}
     server.faults = [Fault(headers=lie)]
@@ -352,6 +375,21 @@ def test_a_certificate_of_nobody_is_refused_without_retries(tmp_path: Path) -> N
         ("https://host/folder/", "one by one"),
         ("https://host/*.arrow", "one by one"),
         ("https://me:secret@host/*.arrow?secret", "one by one"),
+        ("HTTPS://me:secret@host/x.arrow", "HTTPS://***@host/x.arrow: write https://"),
+        ("Https://host/x.arrow?sig=secret", "small letters"),
+        ("Https://me:a?secret@host/x.arrow", "small letters"),
+        ("S3://AK:sec/secret@b/x.arrow", "write s3:// in small letters"),
+        (" https://me:secret@host/x.arrow", "gristmill reads"),
+        ("https:///me:secret@host/x.arrow", "no URL of a shard"),
+        ("https:/me:secret@host/x.arrow", "give URLs as text"),
+        ("https://me:secret@host/a\0b.arrow", r"control character '\x00'"),
+        ("file://me:secret@host/x.arrow", "three slashes"),
+        ("file://me:secret@[::1/x.arrow", "three slashes"),
+        ("http:me:secret@host/x.arrow", "write http://host/"),
+        ("https:\\\\me:secret@host/x.arrow", "write https://host/"),
+        ("https://host/x.ar\trow", "write %09"),
+        ("https://host/a\\x.arrow", "write %5C"),
+        ("https://host/x.arrow ", "and %20"),
     ],
 )
 def test_what_is_no_url_of_a_shard_says_what_to_type(url: str, said: str) -> None:
@@ -359,6 +397,12 @@ def test_what_is_no_url_of_a_shard_says_what_to_type(url: str, said: str) -> Non
         next(iter(dataset(url)))
     assert said in str(error.value)
     assert "secret" not in str(error.value)
+
+
+def test_a_password_with_a_slash_after_digits_is_not_shown() -> None:
+    error = failure("http://localhost:1/s3cret@127.0.0.1/x.arrow")
+    assert "http://***@127.0.0.1/x.arrow" in str(error)
+    assert "s3cret" not in str(error)
 
 
 def test_a_url_that_pathlib_made_a_path_says_so() -> None:

@@ -389,12 +389,56 @@ def test_tokens_and_time_outs_of_servers(server: StoreServer) -> None:
         ("az:///x", None, "write az://container/path"),
         ("hf://owner/name/x.arrow", None, "write hf://datasets/owner/name"),
         ("hf://datasets/owner", None, "write hf://datasets/owner/name"),
+        ("hf://datasets/o/n/a/../x.arrow", None, "no folders . and .."),
+        ("hf://datasets/o/n/./x.arrow", None, "no folders . and .."),
+        ("hf://datasets/o/n@../x.arrow", None, "no folders . and .."),
+        ("hf://datasets/o/../x.arrow", None, "no folders . and .."),
+        ("hf://datasets/o/n/x.ar\trow", None, "control character"),
+        ("s3://b/../x.arrow", None, "no folders . and .."),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_to_write(path: str, given: Any, said: str) -> None:
     with pytest.raises((ValueError, OSError)) as error:
         next(iter(gm.ArrowIterDataset(path, audio=None, storage_options=given)))
     assert said in str(error.value)
+
+
+def test_credentials_that_the_environment_has_now_are_used(
+    server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    for key in ("AKIAOLD", "AKIANEW", "AKIAOLD"):
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", f"secret of {key}")
+        monkeypatch.setenv("AWS_SESSION_TOKEN", f"token-of-{key}")
+        read = gm.ReadOptions(index_dir=None, retries=0)
+        for path in ("s3://bucket/data/train-1.arrow", "s3://bucket/data"):
+            n = server.n
+            next(iter(gm.ArrowIterDataset(path, audio=None, read=read)))
+            tokens = {headers["x-amz-security-token"] for headers in server.headers[n:]}
+            assert tokens == {f"token-of-{key}"}
+
+
+def test_a_proxy_that_the_environment_has_now_is_used(
+    server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> None:
+        dataset = gm.ArrowIterDataset(
+            f"{server.url}/data/train-1.arrow",
+            audio=None,
+            read=gm.ReadOptions(index_dir=None, retries=0),
+        )
+        next(iter(dataset))
+
+    with serving(server.folder) as proxy:
+        read()
+        assert proxy.n == 0
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("NO_PROXY", "")
+        read()
+        assert proxy.n > 0
 
 
 def test_http_to_an_object_store_has_to_be_allowed(server: StoreServer) -> None:

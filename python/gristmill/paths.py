@@ -68,17 +68,20 @@ def _of_cache_file(path: object) -> object:
 def _local(path: str) -> str:
     """A URL, or a path without `file://` and `~`; `./~` is a folder of that name."""
     if path.startswith("file://"):
-        url = urlsplit(path)
-        if url.netloc not in ("", "localhost") or url.query or url.fragment:
+        try:
+            url = urlsplit(path)
+            is_sound = url.netloc in ("", "localhost") and not (url.query or url.fragment)
+        except ValueError:  # which names the host, and what stands before it
+            url, is_sound = urlsplit(""), False
+        if not is_sound:
             raise ValueError(
-                f"{path}: a file:// URL has three slashes and then the path, with %3F for ? and "
-                "%23 for #; or give the path itself"
+                f"{urls.hidden(path)}: a file:// URL has three slashes and then the path, with "
+                "%3F for ? and %23 for #; or give the path itself"
             )
         return unquote(url.path)
     if "://" in path:
         return urls.check(path)
-    if urls.is_shortened(path):
-        raise ValueError(f"{path}: give URLs as text; a pathlib.Path takes a slash away from them")
+    urls.refuse_malformed(path)
     return os.path.expanduser(path)
 
 
