@@ -80,7 +80,9 @@ impl HttpFile {
             }
             status => return Err(failure::of_status(status, headers, self.kind)),
         }
-        if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|e| *e != "identity") {
+        let is_none =
+            |e: &HeaderValue| e.is_empty() || e.as_bytes().eq_ignore_ascii_case(b"identity");
+        if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|e| !is_none(e)) {
             let why = format!(
                 "the server compresses the file ({encoding:?}), so that its ranges \
                 are of other bytes; have it send the file as it is"

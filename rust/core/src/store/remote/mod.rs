@@ -150,7 +150,8 @@ impl ReadAt for RemoteFile {
             answer.fill(buf, &mut done).await
         });
         match read {
-            Ok(Some(())) if done == wanted || done >= MIN_PROGRESS => Ok(done),
+            // All that the answer said it has: a server may send less at a time than is asked for.
+            Ok(Some(())) if done > 0 => Ok(done),
             Ok(Some(())) if self.changed.get().is_some() => Ok(0),
             Ok(Some(())) => Err(failure::cut_short()),
             // The rest is asked for by itself.
