@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import grain
 import numpy as np
@@ -21,7 +22,7 @@ from absl import flags
 
 import gristmill as gm
 import shards
-from range_server import RangeServer, serving
+from range_server import Fault, RangeServer, serving
 
 AUDIO = gm.Audio(sample_rate=16_000, crop=gm.RandomCrop(seconds=0.3))
 
@@ -177,6 +178,39 @@ def test_a_second_opening_reads_no_headers(
     rows = gm.ArrowIterDataset(urls(server, same_rate), audio=None, read=read).rows_per_epoch()
     assert rows == 25 - 8 + 1
     assert server.n - before > n
+
+
+class ByQuery(RangeServer):
+    """Serves `/get?id=NAME`, and tells times alone, as many a program of ten lines does."""
+
+    def file(self, path: str) -> Path | None:
+        return super().file(f"/{parse_qs(urlsplit(path).query)['id'][0]}.arrow")
+
+
+def test_shards_that_their_query_alone_tells_apart_are_not_mixed_up(tmp_path: Path) -> None:
+    written = time.time() - 100
+    for name, batches in (("0", [[1, 2, 3, 4], [5, 6]]), ("1", [[11, 12], [13, 14, 15, 16]])):
+        schema = pa.schema([("label", pa.int64())])
+        with pa.ipc.new_stream(str(tmp_path / f"{name}.arrow"), schema) as writer:
+            for batch in batches:
+                writer.write_batch(pa.record_batch([pa.array(batch)], schema=schema))
+        os.utime(tmp_path / f"{name}.arrow", (written, written))
+    read = gm.ReadOptions(index_dir=tmp_path / "sidecars", cache_dir=tmp_path / "cache")
+    server = ByQuery(tmp_path)
+    server.always = lambda path: Fault(headers={"ETag": None})
+    try:
+        for name, first in (("0", 1), ("1", 11), ("0", 1)):
+            url = f"{server.url}/get?id={name}"
+            ds = gm.ArrowIterDataset(url, audio=None, columns=["label"], read=read)
+            assert [int(row["label"]) for row in ds] == list(range(first, first + 6))
+            kept = gm.ArrowIterDataset(
+                url, audio=None, columns=["label"], read=read, filters=[("label", ">", 4)]
+            )
+            assert [int(row["label"]) for row in kept] == [
+                label for label in range(first, first + 6) if label > 4
+            ]
+    finally:
+        server.close()
 
 
 def test_names_with_spaces_percent_and_unicode(server: RangeServer, read: gm.ReadOptions) -> None:

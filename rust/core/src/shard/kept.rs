@@ -16,6 +16,9 @@ const MAGIC: &[u8; 8] = b"GMROWS\0\x01";
 
 /// The numbers that are kept of a shard under this key; `None` where none are.
 pub(super) fn load(reader: &RangeReader, dir: &IndexDir, key: u64) -> Option<Vec<u64>> {
+    if !reader.may_be_kept() {
+        return None;
+    }
     let path = path(reader, dir, key)?;
     let bytes = read(&path).ok()?;
     let (sum, payload) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
@@ -38,7 +41,7 @@ pub(super) fn save(reader: &RangeReader, dir: &IndexDir, key: u64, words: &[u64]
     let Some((path, shard)) = path(reader, dir, key).zip(dir.shard_path(reader.path())) else {
         return;
     };
-    if !reader.version().is_settled() {
+    if !reader.may_be_kept() {
         return;
     }
     let mut out = SidecarWriter::default();

@@ -179,12 +179,12 @@ impl Shard {
     }
 
     /// The path and the version of the file, for keys of what was worked out from it; `None` where it
-    /// may still change without another version.
+    /// may still change without another version, or nothing tells it from another file.
     pub(crate) fn version_key(&self) -> Option<(&Path, [u64; 3])> {
         let version = self.reader.version();
         let (modified_s, modified_ns) = version.modified;
         let words = [version.len, modified_s as u64, modified_ns as u64];
-        version.is_settled().then_some((self.reader.path(), words))
+        self.reader.may_be_kept().then_some((self.reader.path(), words))
     }
 
     /// What was read of this shard so far, its metadata included.

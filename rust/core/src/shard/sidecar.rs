@@ -108,6 +108,9 @@ impl IndexDir {
 
 /// A shard's metadata from its sidecar; `None` where it has none that is valid.
 pub(super) fn load(reader: &RangeReader, dir: &IndexDir) -> Option<Box<dyn FormatReader>> {
+    if !reader.may_be_kept() {
+        return None;
+    }
     let path = dir.path(reader.path())?;
     let shard = dir.shard_path(reader.path())?;
     decode(&read(&path).ok()?, &shard, reader.version())
@@ -120,7 +123,7 @@ pub(super) fn save(reader: &RangeReader, dir: &IndexDir, contents: &dyn FormatRe
     let Some((path, shard)) = dir.path(reader.path()).zip(dir.shard_path(reader.path())) else {
         return false;
     };
-    if !reader.version().is_settled() {
+    if !reader.may_be_kept() {
         return false;
     }
     dir.make();

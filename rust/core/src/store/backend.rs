@@ -7,6 +7,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use super::has_query;
+
 /// A file that changed less than this ago may change again without a later modification time, since
 /// file systems count time in steps of up to a second. Nothing is kept of it.
 pub const SETTLED: Duration = Duration::from_secs(2);
@@ -33,6 +35,14 @@ impl FileVersion {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let modified = Duration::from_secs(self.modified.0.max(0) as u64);
         modified + SETTLED <= now
+    }
+
+    /// Whether something may be kept of the file at `path`, and found again by its identity and this
+    /// version: nothing else with both has other bytes.
+    pub(crate) fn may_be_kept(&self, path: &Path) -> bool {
+        // A query may name another file, and is no part of the identity; those of one server often
+        // have the same length and time, so that only an `ETag` tells them apart.
+        self.is_settled() && (self.id != 0 || !has_query(path))
     }
 }
 

@@ -32,7 +32,7 @@ use std::{
 pub(crate) use self::{
     backend::FileVersion,
     reader::{GAP, RangeReader},
-    remote::{base_name, identity},
+    remote::{base_name, has_query, identity},
     root::{MAX_PATH_BYTES, is_of_path},
     window::WindowReader,
 };

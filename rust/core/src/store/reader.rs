@@ -105,6 +105,11 @@ impl RangeReader {
         &self.key.version
     }
 
+    /// Whether what is worked out from this file may be kept for the next time.
+    pub(crate) fn may_be_kept(&self) -> bool {
+        self.version().may_be_kept(self.path())
+    }
+
     /// The file's length in bytes when this was made.
     pub(crate) fn len(&self) -> u64 {
         self.key.version.len

@@ -10,4 +10,5 @@ mod golden;
 mod hostile;
 mod many;
 mod property;
+mod remote;
 mod sidecar;

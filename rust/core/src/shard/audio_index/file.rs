@@ -39,6 +39,9 @@ const ENTRIES: u8 = 2;
 /// What the file of this shard has; nothing where there is none that is valid.
 pub(in crate::shard) fn load(reader: &RangeReader, dir: &IndexDir, version: u64) -> AudioIndex {
     let loaded = || {
+        if !reader.may_be_kept() {
+            return None;
+        }
         let bytes = sidecar::read(&path(reader, dir)?).ok()?;
         decode(&bytes, &identity(reader, dir, version)?)
     };
@@ -57,7 +60,7 @@ pub(in crate::shard) fn save(
     let Some((path, identity)) = path(reader, dir).zip(identity(reader, dir, version)) else {
         return false;
     };
-    if !reader.version().is_settled() {
+    if !reader.may_be_kept() {
         return false;
     }
     index.merge(&load(reader, dir, version));

@@ -36,7 +36,7 @@ pub use self::bound::CacheLimit;
 pub(super) use self::shard::CachedShard;
 
 use self::bound::Usage;
-use super::{FileVersion, base_name, identity, is_remote, path_text};
+use super::{FileVersion, base_name, identity, path_text};
 use crate::{
     hash,
     sync::lock_std,
@@ -112,9 +112,7 @@ impl RangeCache {
         path: &Path,
         version: &FileVersion,
     ) -> Option<CachedShard> {
-        // A query may name another file, and is no part of the identity.
-        let has_query = is_remote(path) && path.as_os_str().as_bytes().contains(&b'?');
-        if !version.is_settled() || (has_query && version.id == 0) {
+        if !version.may_be_kept(path) {
             return None;
         }
         // Before the first range is to be written, which no thread can be left to wait for.

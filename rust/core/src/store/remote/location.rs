@@ -85,6 +85,11 @@ pub(crate) fn identity(path: &Path) -> Option<PathBuf> {
 /// Only servers take queries: elsewhere `?` and `#` are letters of a name.
 fn split_query(url: &str) -> (&str, &str) {
     let begin = if url.starts_with("http") { url.find(['?', '#']) } else { None };
+/// Whether a path has a part that names a file and is no part of its identity.
+pub(crate) fn has_query(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| is_remote(path.as_ref()) && !split_query(path).1.is_empty())
+}
+
     url.split_at(begin.unwrap_or(url.len()))
 }
 
@@ -162,3 +167,6 @@ mod tests {
         assert!(!is_remote(Path::new("https:/host/a")) && !is_remote(Path::new("httpsx://a")));
     }
 }
+        let has = |path: &str| has_query(path.as_ref());
+        assert!(has("https://h/a?b") && has("http://h?b") && !has("https://h/a"));
+        assert!(!has("s3://b/a?c") && !has("/a?b"));

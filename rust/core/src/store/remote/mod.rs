@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use self::location::{base_name, identity};
+pub(crate) use self::location::{base_name, has_query, identity};
 pub(super) use self::{connections::Connections, failure::RequestError};
 pub use self::{
     failure::errno_of,
