@@ -55,7 +55,10 @@ pub fn shown_path(path: &Path) -> Arc<str> {
     {
         return format!("{scheme}://***").into();
     }
-    let mut shown = without_user(place, "***@").into_owned();
+    let mut shown = match hidden_password(place) {
+        Some(shown) => shown,
+        None => without_user(place, "***@").into_owned(),
+    };
     if !query.is_empty() {
         shown.push_str("?***");
     }
@@ -82,14 +85,14 @@ pub(crate) fn identity(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Only servers take queries: elsewhere `?` and `#` are letters of a name.
-fn split_query(url: &str) -> (&str, &str) {
-    let begin = if url.starts_with("http") { url.find(['?', '#']) } else { None };
 /// Whether a path has a part that names a file and is no part of its identity.
 pub(crate) fn has_query(path: &Path) -> bool {
     path.to_str().is_some_and(|path| is_remote(path.as_ref()) && !split_query(path).1.is_empty())
 }
 
+/// Only servers take queries: elsewhere `?` and `#` are letters of a name.
+fn split_query(url: &str) -> (&str, &str) {
+    let begin = if url.starts_with("http") { url.find(['?', '#']) } else { None };
     url.split_at(begin.unwrap_or(url.len()))
 }
 
@@ -101,6 +104,17 @@ fn without_user<'a>(url: &'a str, instead: &str) -> Cow<'a, str> {
         Some((_, host)) => format!("{scheme}://{instead}{host}{place}").into(),
         None => url.into(),
     }
+}
+
+/// A URL without what looks like a user and password that a `/` ended: `me:12/secret@host`. It may be a
+/// port and an `@` of a name as well, and then too much is hidden.
+fn hidden_password(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (authority, place) = split_authority(rest);
+    let (_, port) = host_and_port(authority);
+    let (_, after) = place.rsplit_once('@')?;
+    let is_sure = authority.contains('@') || port.is_none();
+    (!is_sure).then(|| format!("{scheme}://***@{after}"))
 }
 
 /// What stands before the path. Where that ends is not sure in a malformed URL: rather too much is
@@ -149,6 +163,9 @@ mod tests {
                 "b.arrow",
                 "https://me:p/ss@host/b.arrow",
             ),
+            ("https://me:12/ss@host/b?c", "https://***@host/b?***", "b", "https://me:12/ss@host/b"),
+            ("https://host/x@y", "https://host/x@y", "x@y", "https://host/x@y"),
+            ("s3://me:p/ss@b/a", "s3://***@b/a", "a", "s3://me:p/ss@b/a"),
             ("https://me:p#ss@host/b", "https://***", "me:p", "https://me:p"),
             ("https://[::1]/b.arrow", "https://[::1]/b.arrow", "b.arrow", "https://[::1]/b.arrow"),
             ("http://a@[::1]:80/b", "http://***@[::1]:80/b", "b", "http://[::1]:80/b"),
@@ -164,9 +181,9 @@ mod tests {
             assert_eq!(base_name(path), OsStr::new(name));
             assert_eq!(identity(path), Some(PathBuf::from(kept)));
         }
-        assert!(!is_remote(Path::new("https:/host/a")) && !is_remote(Path::new("httpsx://a")));
-    }
-}
         let has = |path: &str| has_query(path.as_ref());
         assert!(has("https://h/a?b") && has("http://h?b") && !has("https://h/a"));
         assert!(!has("s3://b/a?c") && !has("/a?b"));
+        assert!(!is_remote(Path::new("https:/host/a")) && !is_remote(Path::new("httpsx://a")));
+    }
+}
