@@ -23,7 +23,7 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
@@ -52,7 +52,7 @@ use self::{
     descriptors::{FileKey, OpenFile},
     local::LocalFiles,
     range_cache::RangeCache,
-    remote::RemoteFiles,
+    remote::{Environment, RemoteFiles},
     retry::Retry,
 };
 use crate::{
@@ -73,6 +73,8 @@ pub struct Store {
     range_cache: Option<Arc<RangeCache>>,
     /// Of those URLs for which there are any.
     storage_options: HashMap<PathBuf, StorageOptions>,
+    /// As it was when the first URL was opened: reading it is not safe while others change it.
+    environment: OnceLock<Environment>,
     buffers: Arc<BufferPool>,
 }
 
@@ -95,6 +97,7 @@ impl Store {
             keeps_page_cache: true,
             range_cache: None,
             storage_options: HashMap::new(),
+            environment: OnceLock::new(),
             buffers: Arc::default(),
         }
     }
@@ -186,7 +189,8 @@ impl Store {
     fn remote(&self, path: &Path) -> RemoteFiles {
         let connections = self.descriptors.connections().clone();
         let options = self.storage_options.get(path).cloned().unwrap_or_default();
-        RemoteFiles { connections, cancel: Arc::clone(&self.cancel), options }
+        let environment = self.environment.get_or_init(Environment::now).clone();
+        RemoteFiles { connections, cancel: Arc::clone(&self.cancel), options, environment }
     }
 
     fn check_cancelled(&self) -> Result<()> {

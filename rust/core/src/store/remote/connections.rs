@@ -1,8 +1,8 @@
 //! The connections of a process, and the runtime that serves them.
 
 use std::{
-    collections::HashMap,
     io,
+    num::NonZeroUsize,
     panic::AssertUnwindSafe,
     pin::pin,
     sync::{Arc, Mutex},
@@ -10,11 +10,13 @@ use std::{
 };
 
 use futures_util::FutureExt;
+use lru::LruCache;
 use object_store::ObjectStore;
 use reqwest::{Client, Proxy, redirect};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{
+    environment::Environment,
     failure::{self, StoreKind},
     object,
     options::StorageOptions,
@@ -39,6 +41,10 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Redirects that are followed: to a mirror, or from a hub to where it stores its files.
 const MAX_REDIRECTS: usize = 10;
 
+/// Clients, and stores, that are kept for the next file: credentials that are rotated make new ones. A
+/// file that is open keeps its own.
+const MAX_KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(127);
+
 /// The connections of a process. Clones are the same. Nothing is there before the first request.
 ///
 /// As with threads and locks, a forked child needs connections of its own.
@@ -49,17 +55,20 @@ pub(in crate::store) struct Connections(Arc<Mutex<Option<Network>>>);
 struct Network {
     runtime: Runtime,
     /// What sends requests, by what users say of it. All of them share their connections.
-    clients: HashMap<ClientKey, Client>,
+    clients: LruCache<ClientKey, Client>,
     /// Each has its credentials, which are asked for once.
-    stores: HashMap<(StoreKind, String, StorageOptions), Arc<dyn ObjectStore>>,
+    stores: LruCache<StoreKey, Arc<dyn ObjectStore>>,
 }
 
-/// What of the options a client is made of.
+type StoreKey = (StoreKind, String, StorageOptions, Environment);
+
+/// What a client is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ClientKey {
     connect_timeout: Duration,
     takes_any_certificate: bool,
     proxy: Option<String>,
+    environment: Environment,
 }
 
 /// How long a request is waited for.
@@ -70,8 +79,12 @@ pub(super) struct Patience<C> {
 
 impl Connections {
     /// What sends requests. Its clones share their connections.
-    pub(super) fn client(&self, options: &StorageOptions) -> io::Result<Client> {
-        self.with_network(|network| network.client(options))?
+    pub(super) fn client(
+        &self,
+        options: &StorageOptions,
+        environment: &Environment,
+    ) -> io::Result<Client> {
+        self.with_network(|network| network.client(options, environment))?
     }
 
     /// The store of a bucket.
@@ -80,14 +93,16 @@ impl Connections {
         kind: StoreKind,
         bucket: &str,
         options: &StorageOptions,
+        environment: &Environment,
     ) -> io::Result<Arc<dyn ObjectStore>> {
         self.with_network(|network| {
-            let key = (kind, bucket.to_owned(), options.clone());
+            let key = (kind, bucket.to_owned(), options.clone(), environment.clone());
             if let Some(store) = network.stores.get(&key) {
                 return Ok(Arc::clone(store));
             }
-            let store = object::build(kind, bucket, options, &network.client(options)?)?;
-            network.stores.insert(key, Arc::clone(&store));
+            let client = network.client(options, environment)?;
+            let store = object::build(kind, bucket, options, environment, &client)?;
+            network.stores.put(key, Arc::clone(&store));
             Ok(store)
         })?
     }
@@ -140,14 +155,19 @@ impl Network {
             .build()?;
         // Fails where it was done before, for another runtime of this process.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Ok(Self { runtime, clients: HashMap::new(), stores: HashMap::new() })
+        Ok(Self { runtime, clients: LruCache::new(MAX_KEPT), stores: LruCache::new(MAX_KEPT) })
     }
 
-    fn client(&mut self, options: &StorageOptions) -> io::Result<Client> {
+    fn client(
+        &mut self,
+        options: &StorageOptions,
+        environment: &Environment,
+    ) -> io::Result<Client> {
         let key = ClientKey {
             connect_timeout: options.time("connect_timeout").unwrap_or(CONNECT_TIMEOUT),
             takes_any_certificate: options.is_on("allow_invalid_certificates"),
             proxy: options.get("proxy_url").map(str::to_owned),
+            environment: environment.of_client(),
         };
         if let Some(client) = self.clients.get(&key) {
             return Ok(client.clone());
@@ -166,7 +186,7 @@ impl Network {
             builder = builder.proxy(proxy);
         }
         let client = builder.build().map_err(|error| failure::of_request(&error))?;
-        self.clients.insert(key, client.clone());
+        self.clients.put(key, client.clone());
         Ok(client)
     }
 }
@@ -186,6 +206,23 @@ fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_environment_makes_another_store() {
+        let environment = |key: usize| {
+            let key = key.to_string();
+            let pairs = [("AWS_SECRET_ACCESS_KEY", "s3cret"), ("AWS_ACCESS_KEY_ID", &key)];
+            Environment::of(pairs.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())))
+        };
+        let (connections, options) = (Connections::default(), StorageOptions::default());
+        let store =
+            |key| connections.store(StoreKind::S3, "bucket", &options, &environment(key)).unwrap();
+        let first = store(0);
+        assert!(Arc::ptr_eq(&first, &store(0)) && !Arc::ptr_eq(&first, &store(1)));
+        (0..150).map(store).for_each(drop);
+        let n_kept = connections.with_network(|it| (it.stores.len(), it.clients.len())).unwrap();
+        assert_eq!(n_kept, (MAX_KEPT.get(), 1));
+    }
 
     #[test]
     fn a_request_that_panics_is_an_error() {

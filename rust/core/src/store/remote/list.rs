@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Connections, StorageOptions,
+    Connections, Environment, StorageOptions,
     connections::Patience,
     failure::{self, StoreKind},
     hub, location, object,
@@ -89,16 +89,18 @@ fn find(
     is_recursive: bool,
     patience: &Patience<impl Fn() -> bool>,
 ) -> io::Result<Listed> {
+    let environment = &Environment::now();
     let found = match location::kind_of(folder.as_ref()) {
         Some(StoreKind::Hub) => {
-            let client = connections.client(options)?;
+            let client = connections.client(options, environment)?;
             let files = hub::list(folder, options, &client, is_recursive, MAX_FILES);
             connections.wait(patience, files)?
         }
         Some(kind @ (StoreKind::S3 | StoreKind::Gcs | StoreKind::Azure)) => {
             let (bucket, key) = location::bucket_and_key(folder)
                 .ok_or_else(|| failure::invalid_url("it has no bucket"))?;
-            let (key, store) = (object::key(key)?, connections.store(kind, bucket, options)?);
+            let key = object::key(key)?;
+            let store = connections.store(kind, bucket, options, environment)?;
             let files = object::list(store.as_ref(), &key, is_recursive, MAX_FILES);
             connections.wait(patience, files)?
         }
@@ -133,7 +135,7 @@ pub fn read(
             retries,
             || false,
             || {
-                let client = connections.client(options)?;
+                let client = connections.client(options, &Environment::now())?;
                 let file = hub::read(path, options, &client, MAX_READ_BYTES as usize);
                 connections.wait(&patience, file)?.ok_or_else(failure::timed_out)
             },

@@ -8,6 +8,7 @@
 mod answer;
 mod connections;
 mod content_range;
+mod environment;
 mod failure;
 mod http;
 mod hub;
@@ -28,7 +29,7 @@ use std::{
 };
 
 pub(crate) use self::location::{base_name, has_query, identity};
-pub(super) use self::{connections::Connections, failure::RequestError};
+pub(super) use self::{connections::Connections, environment::Environment, failure::RequestError};
 pub use self::{
     failure::errno_of,
     list::{Listed, list, read},
@@ -53,6 +54,7 @@ pub(super) struct RemoteFiles {
     pub(super) connections: Connections,
     pub(super) cancel: Arc<AtomicBool>,
     pub(super) options: StorageOptions,
+    pub(super) environment: Environment,
 }
 
 /// One file, by what answers for it.
@@ -100,10 +102,10 @@ impl RemoteFiles {
     }
 
     fn file(&self, path: &Path) -> io::Result<AnyFile> {
-        let (connections, options) = (&self.connections, &self.options);
+        let Self { connections, options, environment, .. } = self;
         let kind = location::kind_of(path).unwrap_or(StoreKind::Http);
         if matches!(kind, StoreKind::Http | StoreKind::Hub) {
-            let client = connections.client(options)?;
+            let client = connections.client(options, environment)?;
             return HttpFile::new(path, kind, options, client).map(AnyFile::Http);
         }
         let (bucket, key) = path
@@ -111,7 +113,7 @@ impl RemoteFiles {
             .and_then(location::bucket_and_key)
             .ok_or_else(|| failure::invalid_url("it has no bucket"))?;
         let key = object::key(key)?;
-        let store = connections.store(kind, bucket, options)?;
+        let store = connections.store(kind, bucket, options, environment)?;
         Ok(AnyFile::Object(ObjectFile { store, key }))
     }
 }

@@ -27,6 +27,7 @@ use reqwest::{Client, Request, Url, header::CONTENT_RANGE};
 use super::{
     answer::{Answer, Body},
     content_range::len_without_range,
+    environment::Environment,
     failure::{self, StoreKind},
     options::StorageOptions,
 };
@@ -143,6 +144,7 @@ pub(super) fn build(
     kind: StoreKind,
     bucket: &str,
     options: &StorageOptions,
+    environment: &Environment,
     client: &Client,
 ) -> io::Result<Arc<dyn ObjectStore>> {
     let client = client.clone();
@@ -163,7 +165,12 @@ pub(super) fn build(
     };
     Ok(match kind {
         StoreKind::S3 => {
-            let mut builder = AmazonS3Builder::from_env();
+            let mut builder = AmazonS3Builder::new();
+            for (key, value) in environment.options("AWS_") {
+                if let Ok(key) = key.parse() {
+                    builder = builder.with_config(key, value);
+                }
+            }
             for (key, value) in options.of_store(kind) {
                 let key: AmazonS3ConfigKey = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(key, value);
@@ -174,7 +181,15 @@ pub(super) fn build(
             Arc::new(builder.with_http_connector(connector).build().map_err(failed)?)
         }
         StoreKind::Gcs => {
-            let mut builder = GoogleCloudStorageBuilder::from_env();
+            let mut builder = GoogleCloudStorageBuilder::new();
+            if let Some(path) = environment.get("SERVICE_ACCOUNT") {
+                builder = builder.with_service_account_path(path);
+            }
+            for (key, value) in environment.options("GOOGLE_") {
+                if let Ok(key) = key.parse() {
+                    builder = builder.with_config(key, value);
+                }
+            }
             for (key, value) in options.of_store(kind) {
                 let key: GoogleConfigKey = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(key, value);
@@ -184,7 +199,15 @@ pub(super) fn build(
             Arc::new(builder.with_http_connector(connector).build().map_err(failed)?)
         }
         StoreKind::Azure => {
-            let mut builder = MicrosoftAzureBuilder::from_env();
+            let mut builder = MicrosoftAzureBuilder::new();
+            for (key, value) in environment.options("AZURE_") {
+                if let Ok(key) = key.parse() {
+                    builder = builder.with_config(key, value);
+                }
+            }
+            if let Some(address) = environment.get("IDENTITY_ENDPOINT") {
+                builder = builder.with_msi_endpoint(address);
+            }
             for (key, value) in options.of_store(kind) {
                 let key: AzureConfigKey = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(key, value);
