@@ -29,6 +29,8 @@ struct Habits {
 const PLAIN: Habits = Habits { has_tags: true, most: usize::MAX, unit: "bytes", encoding: "" };
 
 /// Serves file `k` as `/get?id=k` until the process ends; returns its address.
+// The crate's own threads are not for tests outside it.
+#[allow(clippy::disallowed_methods)]
 fn serve(files: Vec<Vec<u8>>, habits: Habits) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
