@@ -145,8 +145,7 @@ COUNTERS = {
     "checksums": "Ogg pages and FLAC frames whose checksum is wrong",
     "corrupt_packets": "packets that did not decode, or not to the frames that they should",
     "lost_packets": "places where packets are missing between others, by the times of what follows",
-    "params_changed": "frames of another rate or number of channels. An MPEG stream of another rate "
-    "behind the last frame is counted, and is no error with `strict=True`",
+    "params_changed": "frames of another rate or number of channels",
     "timeline": "positions that contradict each other",
     "non_finite": "samples that were NaN or infinite, and are 0",
     "decoder_panics": "panics inside a decoder, which ended its work",

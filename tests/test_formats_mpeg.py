@@ -26,7 +26,7 @@ FREE = "a free bit rate is refused by name"
 OTHER_LENGTH = {
     **dict.fromkeys(["l1-fl2", "l1-fl4", "l1-fl6", "l1-fl8"], RINGING),
     **dict.fromkeys(["l2-fl11", "l2-fl13", "l2-fl15"], RINGING),
-    **dict.fromkeys(["l3-he_44khz", "l3-hecommon", "l3-nonstandard-he_44_48khz"], ONE_MORE),
+    **dict.fromkeys(["l3-he_44khz", "l3-hecommon"], ONE_MORE),
     "l3-si_block": ONE_MORE,
 }
 # name -> what comes instead, and why
@@ -38,6 +38,7 @@ REFUSED = {
         "a frame promises more samples than it has bits for; the reference makes them up",
     ),
     "l3-nonstandard-compl-sideinfo-blocktype": ("corrupt_packets", "an invalid type of block"),
+    "l3-nonstandard-he_44_48khz": ("params_changed", "a quarter of it is of another rate"),
     "l3-nonstandard-vbrtag-oob-read": (
         "truncated",
         "one frame of noise whose tag promises hundreds; the reference ignores the tag",

@@ -12,7 +12,7 @@ pub enum Damage {
     /// Files that end before what their headers promise, or before the mark of their end.
     Truncated,
     /// Streams without a count of frames that end inside a frame. Whether something is missing
-    /// cannot be told, so this is no error.
+    /// cannot be told, so this is the one kind that is no error.
     PartialFrame,
     /// Ogg pages that are missing or unreadable.
     LostPages,
@@ -24,8 +24,7 @@ pub enum Damage {
     CorruptPackets,
     /// Places between packets where others are missing.
     LostPackets,
-    /// Frames of another rate or number of channels. No error where an MPEG stream of another rate
-    /// follows the last frame: what comes before it is whole.
+    /// Frames of another rate or number of channels.
     ParamsChanged,
     /// Positions that contradict each other.
     Timeline,
