@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +22,8 @@ from gristmill.tools.shards import UnreadableShard
 VERSION = 1
 SUFFIX = ".scan"
 _MARK = "gristmill_scan"
+_DECIDES = ("root", "column", "limits")
+"""Options that decide which rows are bad: a file of others may name rows that are sound."""
 
 
 @dataclass
@@ -67,7 +70,10 @@ class ScanLog(LineFile):
         try:
             data = Path(path).read_bytes()
             if restart and data:
-                _parse(data, path)  # what is no log is not ours to empty
+                old, _ = _parse(data, path)  # what is no log is not ours to empty
+                if old.findings:
+                    # The quarantine file keeps their lines, which would exclude sound rows.
+                    _check_same(path, old.header, header, _DECIDES)
                 data = b""
             self.content, length = _parse(data, path)
             os.ftruncate(self._fd, length)
@@ -118,7 +124,8 @@ def _parse(data: bytes, path: str) -> tuple[LogContent, int]:
             if number == 1:
                 if entry[_MARK] != VERSION:
                     raise _unlike(path, f"it is of version {entry[_MARK]!r}, and this reads 1")
-                content.header, length = entry, whole
+                # Logs of before have no root, and were scanned without any as a rule.
+                content.header, length = {"root": None, **entry}, whole
             elif "finding" in entry:
                 pending.findings.append(_finding(entry["finding"]))
             elif "unreadable" in entry:
@@ -142,13 +149,23 @@ def _finding(fields: dict[str, Any]) -> Finding:
     return Finding(**whole)
 
 
-def _check_same(path: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-    for name in (*new, *old):
-        if old.get(name) != new.get(name):
-            raise ValueError(
-                f"{path} belongs to another scan: its {name} is {old.get(name)}, and here it is "
-                f"{new.get(name)}; scan anew with --restart, or give another file to write to"
+def _check_same(
+    path: str, old: dict[str, Any], new: dict[str, Any], names: Iterable[str] = ()
+) -> None:
+    for name in names or (*new, *old):
+        if old.get(name) == new.get(name):
+            continue
+        what = "scan anew with --restart, or give another file to write to"
+        if name in _DECIDES:
+            file = path.removesuffix(SUFFIX)
+            what = (
+                f"give another file to write to, or delete {path} and {file}: with this {name}, "
+                "rows in it may be sound"
             )
+        raise ValueError(
+            f"{path} belongs to another scan: its {name} is {old.get(name)}, and here it is "
+            f"{new.get(name)}; {what}"
+        )
 
 
 def _unlike(path: str, why: str) -> ValueError:

@@ -62,9 +62,11 @@ def _read(path: Path) -> dict[int, LogContent]:
     expected: dict[str, Any] = {}
     for log in logs:
         content = read_log(str(log))
-        of_part = {**content.header, "part": None}
         if not content.header:
             raise ValueError(f"{log} is empty: its part has only begun; run it again")
+        # A job may have its own copy of the recordings.
+        root = "none" if content.header["root"] is None else "given"
+        of_part = {**content.header, "part": None, "root": root}
         if expected and expected != of_part:
             what = next(name for name in of_part if of_part[name] != expected.get(name))
             raise ValueError(

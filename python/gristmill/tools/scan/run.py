@@ -173,6 +173,7 @@ class Scan:
             "rows": sum(header.rows for header in self._headers),
             "column": column,
             "fast": self._fast,
+            "root": None if self._root is None else os.path.realpath(self._root),
             "limits": asdict(self._limits),
             "part": list(self._part),
         }
