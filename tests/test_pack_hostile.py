@@ -6,9 +6,13 @@ import io
 import json
 import os
 import resource
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,6 +21,7 @@ import gristmill as gm
 import pack_material as material
 from test_pack import files_in, native_rows
 
+GRISTMILL = Path(sys.executable).with_name("gristmill")
 SECRET = b"a secret outside of the source"
 
 
@@ -114,6 +119,15 @@ def test_metadata_that_lie(tmp_path: Path) -> None:
     assert not any(SECRET in path.read_bytes() for path in (tmp_path / "out").glob("*"))
 
 
+def corrupt_parquet() -> bytes:
+    """A Parquet file whose footer is sound, and whose first pages are not."""
+    sink = io.BytesIO()
+    pa.parquet.write_table(pa.table({"file_name": [f"{k}.wav" for k in range(5000)]}), sink)
+    data = bytearray(sink.getvalue())
+    data[4:200] = b"\xff" * 196
+    return bytes(data)
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
@@ -123,11 +137,15 @@ def test_metadata_that_lie(tmp_path: Path) -> None:
         ("metadata.csv", b"file_name,n,n\na.wav,1,2\n", "a column 'n' too many"),
         ("metadata.csv", b"file_name,audio\na.wav,1\n", "a column 'audio' too many"),
         ("metadata.csv", b"file_name,n\n\xff\xfe.wav,1\n", "cannot be read as csv|invalid UTF8"),
+        ("metadata.csv", b'file_name,n\na.wav,"1\nb.wav,2\n', "opens in line 2 is never closed"),
+        ("metadata.csv", b'\xef\xbb\xbf"file_name', "opens in line 1 is never closed"),
+        ("metadata.csv", b'file_name,n\na.wav,"1"""\n\n"a.wav,1""\n', "opens in line 4 is never"),
         ("metadata.jsonl", b'{"file_name": 3}\n', "no column 'file_name' of strings"),
         ("metadata.jsonl", b'{"file_name": "a.wav"\n', "cannot be read as jsonl"),
         ("metadata.jsonl", b"[1, 2]\n", "cannot be read as jsonl"),
         ("metadata.jsonl", b'{"a":' * 100_000, "cannot be read as jsonl"),
         ("metadata.parquet", b"PAR1 no parquet PAR1", "cannot be read as parquet"),
+        ("metadata.parquet", corrupt_parquet(), r"metadata\.parquet cannot be read as parquet"),
     ],
 )
 def test_metadata_that_cannot_be_read(tmp_path: Path, name: str, data: bytes, message: str) -> None:
@@ -138,6 +156,49 @@ def test_metadata_that_cannot_be_read(tmp_path: Path, name: str, data: bytes, me
     with pytest.raises(gm.SchemaError, match=message):
         gm.pack(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_metadata_that_are_refused_end_the_command(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(material.recording(0))
+    (tmp_path / "metadata.csv").write_text("file_name;n\na.wav;1\n")
+    command = [str(GRISTMILL), "pack", str(tmp_path), "-o", str(tmp_path / "out"), "--quiet"]
+    # A third of the runs were aborted when the interpreter ended.
+    for _ in range(8):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout) == (3, ""), done.stderr
+        assert "no column 'file_name' of strings; its columns are file_name;n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["12345678901234567891", "7"], [12345678901234567891, 7]),
+        (["98765432109876543210123", "98765432109876543210124"], None),
+        (["-12345678901234567891", "7"], None),
+        (["98765432109876543210123", "1.5"], [98765432109876543210123.0, 1.5]),
+        (["0x10", "12"], None),
+        (["0X10", "0xff"], None),
+        (["007", "010"], [7, 10]),
+        (["-1", ""], [-1, None]),
+        (["1e5", "inf"], [1e5, float("inf")]),
+        (['"say ""x"""', '"two\nlines"'], ['say "x"', "two\nlines"]),
+        (['5" nail', 'x"y""'], None),
+    ],
+)
+def test_identifiers_stay_what_they_are(
+    tmp_path: Path, values: list[str], expected: list[object] | None
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    lines = ["file_name,id"]
+    for k, value in enumerate(values):
+        (source / f"{k}.wav").write_bytes(material.recording(k))
+        lines.append(f"{k}.wav,{value}")
+    (source / "metadata.csv").write_text("\n".join(lines) + "\n")
+    gm.pack(source, tmp_path / "out")
+    (shard,) = (tmp_path / "out").glob("*.arrow")
+    found = pa.ipc.open_stream(shard).read_all()["id"].to_pylist()
+    assert found == (values if expected is None else expected)
 
 
 def test_metadata_of_several_types(tmp_path: Path) -> None:

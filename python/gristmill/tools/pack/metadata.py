@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import posixpath
+import re
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pa_parquet
@@ -22,11 +26,16 @@ from gristmill.tools.pack.folder import Folder
 from gristmill.tools.pack.report import BadFile
 from gristmill.tools.pack.source import Recording, Source
 
+_compute: Any = pyarrow.compute  # its functions are made when it is imported
 _FILE_NAME = "file_name"
 _BLOCK_BYTES = 16 << 20
 """No row of a text file may be longer; a block is read at a time."""
-_GUESSES = (pa.int64(), pa.float64(), pa.bool_())
+_GUESSES = (pa.int64(), pa.uint64(), pa.float64(), pa.bool_())
 """What a column of a CSV file is, if all of its values are; otherwise strings."""
+_HEXADECIMAL = "^[+-]?0[xX]"  # Arrow takes it for an integer, and pandas for a string
+_NO_INTEGER = "[^0-9+-]"
+_QUOTED = re.compile(rb'(?:\A(?:\xef\xbb\xbf)?|[,\r\n])(?P<quote>")(?:[^"]++|"")*+(?P<end>"|\Z)')
+"""A quoted value of a CSV file; `end` is empty where the file ends before it."""
 
 
 def with_metadata(folder: Folder) -> Source:
@@ -95,37 +104,53 @@ def _find(folder: Folder, parent: str, name: str | None, where: str) -> Recordin
 
 def _read(folder: Folder, name: str) -> pa.Table:
     path = Path(folder.root, name)
+    kind = name.rpartition(".")[2]
+    with open_regular(str(path)) as file:  # a pipe would block what follows
+        data = file.read() if kind == "csv" else b""
     try:
-        with open_regular(str(path)) as file:
-            if name.endswith(".csv"):
-                return _read_csv(file)
-            if name.endswith(".jsonl"):
+        # A Python file, which threads of Arrow's may still read when the interpreter ends, would
+        # make them abort the process.
+        with pa.OSFile(os.fsencode(path)) as native:
+            if kind == "csv":
+                return _read_csv(data, native)
+            if kind == "jsonl":
                 options = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
-                return pa_json.read_json(file, read_options=options)
-            return pa_parquet.read_table(pa.PythonFile(file, "r"))
-    except (pa.ArrowException, UnicodeDecodeError, EOFError) as error:
-        kind = name.rpartition(".")[2]
-        raise SchemaError(f"{path} cannot be read as {kind}: {error}; repair it") from error
+                return pa_json.read_json(native, read_options=options)
+            return pa_parquet.read_table(native)
+    except (pa.ArrowException, UnicodeDecodeError, EOFError, csv.Error) as error:
+        raise _unreadable(path, kind, error) from error
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = error.filename or str(path)
+            raise
+        # So Arrow calls a Parquet file whose pages are corrupt.
+        raise _unreadable(path, kind, error) from error
 
 
-def _read_csv(file: object) -> pa.Table:
+def _unreadable(path: Path, kind: str, why: object) -> SchemaError:
+    return SchemaError(f"{path} cannot be read as {kind}: {why}; repair it")
+
+
+def _read_csv(data: bytes, file: pa.NativeFile) -> pa.Table:
     """Numbers and booleans where a whole column is, else strings; never dates, as in pandas."""
-    names = pa_csv.open_csv(file, read_options=_csv_block()).schema.names
-    cast("pa.NativeFile", file).seek(0)
+    if (line := _open_quote(data)) is not None:
+        raise csv.Error(f"the quote that opens in line {line:,} is never closed")
     strings = pa_csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True
+        column_types=dict.fromkeys(_header(data), pa.string()), strings_can_be_null=True
     )
     table = pa_csv.read_csv(
         file,
-        read_options=_csv_block(),
+        read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
         parse_options=pa_csv.ParseOptions(newlines_in_values=True),
         convert_options=strings,
     )
     for at, name in enumerate(table.column_names):
         column = table.column(at)
-        if name == _FILE_NAME or column.null_count == len(column):
+        if name == _FILE_NAME or column.null_count == len(column) or _any(column, _HEXADECIMAL):
             continue
         for kind in _GUESSES:
+            if kind == pa.float64() and not _any(column, _NO_INTEGER):
+                continue  # as floats, different ids would be equal
             try:
                 table = table.set_column(at, name, column.cast(kind))
             except pa.ArrowInvalid:
@@ -134,8 +159,22 @@ def _read_csv(file: object) -> pa.Table:
     return table
 
 
-def _csv_block() -> pa_csv.ReadOptions:
-    return pa_csv.ReadOptions(block_size=_BLOCK_BYTES)
+def _header(data: bytes) -> list[str]:
+    """The names of the columns."""
+    text = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", errors="replace", newline="")
+    return next((row for row in csv.reader(text) if row), [])
+
+
+def _open_quote(data: bytes) -> int | None:
+    """The line of the quote that is open at the end of a CSV file."""
+    for value in _QUOTED.finditer(data):
+        if not value["end"]:
+            return data.count(b"\n", 0, value.start("quote")) + 1
+    return None
+
+
+def _any(column: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(_compute.any(_compute.match_substring_regex(column, pattern)).as_py())
 
 
 def _is_string(kind: pa.DataType) -> bool:
