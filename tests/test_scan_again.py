@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import gristmill as gm
 import pack_material as material
 import shards
 
-NEW = ("root",)
+NEW = ("root", "written")
 """What headers of earlier versions lack."""
 
 
@@ -71,3 +73,59 @@ def test_logs_of_earlier_versions_are_read(tmp_path: Path) -> None:
     assert gm.scan(shard, quarantine=out) == first
     with pytest.raises(ValueError, match="its root is None"):
         gm.scan(shard, quarantine=out, root=root)
+
+
+def with_bytes(path: Path, *rows: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return shards.write_audio(path, rows)
+
+
+def test_a_shard_that_is_written_again_is_not_vouched_for(tmp_path: Path) -> None:
+    sound = material.recording(1)
+    garbage = b"X" * len(sound)
+    shard, out = tmp_path / "a.arrow", tmp_path / "bad.jsonl"
+    for second, rows in enumerate([(sound, garbage), (sound, sound), (garbage, sound)]):
+        with_bytes(shard, *rows)
+        os.utime(shard, (second, second))
+        if second:
+            with pytest.raises(ValueError, match=r"written again since; .* --restart"):
+                gm.scan(shard, quarantine=out)
+        report = gm.scan(shard, quarantine=out, restart=True)
+        assert report.undecodable == rows.count(garbage)
+        assert gm.scan(shard, quarantine=out) == report
+    assert shard.stat().st_size == with_bytes(tmp_path / "b.arrow", sound, sound).stat().st_size
+
+
+def test_parts_of_copies_are_merged(tmp_path: Path) -> None:
+    shard = with_bytes(tmp_path / "a.arrow", material.recording(1), b"garbage")
+    copy = tmp_path / "copy" / shard.name
+    copy.parent.mkdir()
+    shutil.copyfile(shard, copy)
+    os.utime(copy, (1, 1))
+    out = tmp_path / "bad.jsonl"
+    for part, path in ((1, shard), (2, copy)):
+        gm.scan(path, quarantine=out, part=(part, 2))
+    assert gm.merge_scans(out).undecodable == 1
+
+
+def test_shards_of_one_name_have_no_quarantine_file_in_common(tmp_path: Path) -> None:
+    paths = [tmp_path / split / "data.arrow" for split in ("train", "test")]
+    for k, path in enumerate(paths):
+        with_bytes(path, material.recording(1), b"garbage", *[b"more"] * k)
+    out = tmp_path / "bad.jsonl"
+    with pytest.raises(ValueError, match=r"train/data\.arrow and .*test/data\.arrow have one name"):
+        gm.scan(paths, quarantine=out)
+    assert not list(tmp_path.glob("bad*"))
+    assert gm.scan(paths).undecodable == 3
+    for k, path in enumerate(paths):
+        own = tmp_path / f"bad-{k}.jsonl"
+        assert gm.scan(path, quarantine=own).undecodable == 1 + k
+        dataset = gm.ArrowIterDataset(path, columns=["label"], exclude=own)
+        assert len(list(dataset)) == 1
+    # One that is given twice is still one.
+    gm.scan([paths[0], paths[0]], quarantine=out)
+    assert len(gm.read_quarantine(out)) == 1
+    # Nor can what is left of a broken one be told from its namesake.
+    paths[1].write_bytes(b"broken")
+    with pytest.raises(ValueError, match="have one name"):
+        gm.scan(paths, quarantine=tmp_path / "other.jsonl")

@@ -155,6 +155,13 @@ def _check_same(
     for name in names or (*new, *old):
         if old.get(name) == new.get(name):
             continue
+        if name == "written":
+            if name not in old:  # a log of before
+                continue
+            raise ValueError(
+                f"{path} is of shards that have been written again since; scan anew with "
+                "--restart, or give another file to write to"
+            )
         what = "scan anew with --restart, or give another file to write to"
         if name in _DECIDES:
             file = path.removesuffix(SUFFIX)

@@ -64,9 +64,9 @@ def _read(path: Path) -> dict[int, LogContent]:
         content = read_log(str(log))
         if not content.header:
             raise ValueError(f"{log} is empty: its part has only begun; run it again")
-        # A job may have its own copy of the recordings.
+        # A job may have its own copies of the shards and the recordings.
         root = "none" if content.header["root"] is None else "given"
-        of_part = {**content.header, "part": None, "root": root}
+        of_part = {**content.header, "part": None, "written": None, "root": root}
         if expected and expected != of_part:
             what = next(name for name in of_part if of_part[name] != expected.get(name))
             raise ValueError(

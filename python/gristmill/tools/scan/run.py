@@ -31,7 +31,7 @@ from gristmill.tools.scan.log import SUFFIX, Checkpoint, ScanLog
 from gristmill.tools.scan.report import Finding, ScanReport
 from gristmill.tools.scan.workers import Job, RowOutcome, Workers
 from gristmill.tools.shards import ShardHeader, UnreadableShard, audio_column
-from gristmill.urls import base_name, shown_path
+from gristmill.urls import base_name, is_url, shown_path
 
 OnRows = Callable[[int, int, int], None]
 """Called with the number of rows done, of rows in this part, and of bad ones: at the start, about
@@ -136,7 +136,7 @@ class Scan:
             OSError: A shard cannot be read, or nothing more can be written. What was written stays,
                 and the next scan into the same file resumes from there.
             SchemaError: There is no audio column, or shards differ.
-            ValueError: The files to write to belong to something else.
+            ValueError: The files to write to belong to something else, or two shards have one name.
         """
         checks.function("on_rows", on_rows)
         self._headers, broken = read_headers(
@@ -167,6 +167,10 @@ class Scan:
         self._unreadable = list(broken)
         if self.quarantine is None:
             return None
+        _refuse_equal_names(
+            [shown_path(header.path) for header in self._headers]
+            + [shard.shard for shard in broken]
+        )
         header = {
             "data": _signature(self._headers, broken),
             "shards": len(self._headers) + len(broken),
@@ -176,6 +180,7 @@ class Scan:
             "root": None if self._root is None else os.path.realpath(self._root),
             "limits": asdict(self._limits),
             "part": list(self._part),
+            "written": _times(self._headers),
         }
         quarantine = files.enter_context(QuarantineFile(self.quarantine))
         self._known = self._known_in(self.quarantine)
@@ -374,3 +379,25 @@ def _signature(headers: Sequence[ShardHeader], broken: Sequence[UnreadableShard]
         *(base_name(shard.shard) for shard in broken),
     ]
     return hashlib.blake2b(repr(names).encode(), digest_size=8).hexdigest()
+
+
+def _times(headers: Sequence[ShardHeader]) -> str:
+    """A hash of when the shards on disks were written."""
+    times = [
+        (base_name(header.path), Path(header.path).stat().st_mtime_ns)
+        for header in headers
+        if not is_url(header.path)
+    ]
+    return hashlib.blake2b(repr(times).encode(), digest_size=8).hexdigest()
+
+
+def _refuse_equal_names(shards: Sequence[str]) -> None:
+    """Refuses what a quarantine file, which names shards without folders, cannot tell apart."""
+    by_name: dict[str, str] = {}
+    for shard in shards:
+        other = by_name.setdefault(base_name(shard), shard)
+        if other != shard:
+            raise ValueError(
+                f"{other} and {shard} have one name, by which a quarantine file tells shards "
+                "apart; scan them one by one, each into a file of its own"
+            )
