@@ -6,6 +6,7 @@ import io
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -386,6 +387,71 @@ def test_shards_of_others_stay(tmp_path: Path) -> None:
     gm.pack(source, source / "shards")
     gm.pack(source, source / "shards", overwrite=True)
     assert len(native_rows(source / "shards")) == 3
+
+
+def test_overwrite_removes_what_this_pack_has_written(tmp_path: Path) -> None:
+    source = material.class_folders(tmp_path / "source", n_each=1)
+    splits = tmp_path / "splits"
+    for split in ("train", "test"):
+        material.class_folders(splits / split, n_each=1)
+    out = tmp_path / "out"
+    gm.pack(source, out)
+    # Another pack wrote below, where a split of this one would lie.
+    gm.pack(source, out / "train")
+    before = files_in(out / "train")
+    gm.pack(source, out, overwrite=True, shard_size=1)
+    assert files_in(out / "train") == before
+    with pytest.raises(ValueError, match=r"out/train is in the way, and this pack has not written"):
+        gm.pack(splits, out, overwrite=True)
+    assert files_in(out / "train") == before
+    shutil.rmtree(out)
+
+    # Splits are removed where they are its own, and what others put beside them stays.
+    gm.pack(splits, out)
+    (out / "test" / "mine.txt").write_text("mine")
+    gm.pack(source, out, overwrite=True)
+    assert not (out / "train").exists()
+    assert files_in(out / "test").keys() == {"mine.txt"}
+    (out / "test").rename(out / "kept")
+    gm.pack(splits, out, overwrite=True)
+
+    # A shard of another's is not taken for one of its own, whatever its name.
+    other = out / "test" / "data-00000-of-00002.arrow"
+    other.write_bytes(b"precious")
+    before = files_in(out)
+    with pytest.raises(ValueError, match=r"not written, such as data-00000-of-00002\.arrow; move"):
+        gm.pack(splits, out, overwrite=True)
+    assert files_in(out) == before
+    other.unlink()
+
+    # Nor is a file elsewhere that a file of this name names.
+    done = json.loads((out / "pack.json").read_text())
+    done["shards"][0]["file"] = "../data-00000-of-00001.arrow"
+    (out / "pack.json").write_text(json.dumps(done))
+    (tmp_path / "data-00000-of-00001.arrow").write_bytes(b"precious")
+    with pytest.raises(ValueError, match="not written"):
+        gm.pack(splits, out, overwrite=True)
+    assert (tmp_path / "data-00000-of-00001.arrow").exists()
+
+
+def test_a_shard_in_the_way_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    source = material.class_folders(tmp_path / "source", n_each=2)
+
+    def stop(done: int, total: int, bad: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        gm.pack(source, out, num_threads=1, shard_size=1, on_files=stop)
+    other = out / "data-00005-of-00006.arrow"
+    other.write_bytes(b"precious")
+    for overwrite in (False, True):
+        with pytest.raises(ValueError, match=other.name):
+            gm.pack(source, out, shard_size=1, overwrite=overwrite)
+    assert other.read_bytes() == b"precious"
+    other.unlink()
+    assert gm.pack(source, out, shard_size=1, overwrite=True).reused == 0
 
 
 def test_a_file_that_changes_meanwhile(tmp_path: Path) -> None:

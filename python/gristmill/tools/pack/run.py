@@ -48,7 +48,7 @@ def run(
             native = native_limits(limits)
             reader = Reader(pool, n_threads, native, fast=options.fast, keep=options.keep_bad)
             try:
-                folder.begin(plan.digest)
+                folder.begin(plan.digest, (shard.file for shard in plan.shards))
                 shards, bad, reused = _write_all(folder, plan, reader, progress)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)

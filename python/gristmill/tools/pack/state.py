@@ -23,9 +23,9 @@ from gristmill.tools.pack.report import BAD_FILES, BadFile, PackedShard
 RUNNING = ".pack"
 DONE = "pack.json"
 _PLAN = "plan.json"
-_OURS = re.compile(r"data-\d{5,}-of-\d{5,}\.arrow")
-_DATASETS = ("state.json", "dataset_info.json", "dataset_dict.json")
 _SPLITS = ("train", "validation", "test")
+_OURS = re.compile(rf"((?:{'|'.join(_SPLITS)})/)?data-\d{{5,}}-of-\d{{5,}}\.arrow")
+_DATASETS = ("state.json", "dataset_info.json", "dataset_dict.json")
 
 
 class PackFolder:
@@ -90,12 +90,21 @@ class PackFolder:
         """What `pack.json` says, if all is done."""
         return _json(self.folder / DONE)
 
-    def begin(self, digest: str) -> None:
-        """Begins, or continues what has the same plan.
+    def begin(self, digest: str, files: Iterable[str]) -> None:
+        """Begins, or continues what has the same plan, with these shards.
 
         Raises:
-            ValueError: It holds a part of something else.
+            ValueError: It holds a part of something else, or what another has written is in the
+                way.
         """
+        for file in files:
+            path = self.folder / file
+            is_other = path.parent != self.folder and _is_packed(path.parent)
+            if is_other or (path.exists() and not self._record(file).exists()):
+                raise ValueError(
+                    f"{path.parent if is_other else path} is in the way, and this pack has not "
+                    "written it; move it elsewhere, or give another folder"
+                )
         plan = _json(self._running / _PLAN)
         if plan is None:
             _write(self._running / _PLAN, {"plan": digest})
@@ -158,19 +167,50 @@ class PackFolder:
         _write(self.folder / DONE, done)
 
     def _empty(self) -> None:
-        """Removes what `pack` has written, and nothing else."""
-        for name in (DONE, BAD_FILES):
-            (self.folder / name).unlink(missing_ok=True)
+        """Removes what `pack` has written here, and nothing else.
+
+        Raises:
+            ValueError: It holds shards of others, which would be taken for those of the data set.
+        """
+        ours = {self.folder / name for name in self._written()}
         for folder in (self.folder, *(self.folder / split for split in _SPLITS)):
-            for path in folder.iterdir() if folder.is_dir() else ():
-                if _OURS.fullmatch(path.name) or path.name in _DATASETS:
-                    path.unlink()
+            if folder != self.folder and _is_packed(folder):
+                continue
+            if others := sorted(set(folder.glob("*.arrow")) - ours):
+                raise ValueError(
+                    f"{folder} holds shards that pack has not written, such as {others[0].name}; "
+                    "move them elsewhere, or give another folder"
+                )
+        # The shards first: what names them is needed where this is stopped and begun again.
+        for path in ours:
+            path.unlink(missing_ok=True)
+        for folder in {self.folder, *(path.parent for path in ours)}:
+            for name in _DATASETS:
+                (folder / name).unlink(missing_ok=True)
             if folder != self.folder and folder.is_dir():
                 with contextlib.suppress(OSError):
                     folder.rmdir()  # unless something else is in it
+        for name in (DONE, BAD_FILES):
+            (self.folder / name).unlink(missing_ok=True)
         for path in self._running.iterdir():
             if path.name != "lock":
                 path.unlink()
+
+    def _written(self) -> Iterator[str]:
+        """The shards that `pack.json` and the records of a part name."""
+        shards: list[Any] = list((self.finished() or {}).get("shards", []))
+        shards += [(_json(path) or {}).get("shard") for path in self._running.glob("*.arrow.json")]
+        for shard in shards:
+            file: Any = shard.get("file") if isinstance(shard, dict) else None
+            # Whatever a file says, nothing is removed elsewhere.
+            found = _OURS.fullmatch(file) if isinstance(file, str) else None
+            if found and not (found[1] and _is_packed(self.folder / found[1])):
+                yield found[0]
+
+
+def _is_packed(folder: Path) -> bool:
+    """Whether another run of `pack` has written, or writes, to the folder."""
+    return (folder / DONE).exists() or (folder / RUNNING).exists()
 
 
 def _shards_in(folder: Path) -> Iterator[str]:
