@@ -159,6 +159,53 @@ def test_metadata_that_cannot_be_read(tmp_path: Path, name: str, data: bytes, me
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("ids", "kind", "message"),
+    [
+        ([0, 1], pa.int64(), r"row 2: 'x' is 1, and the features in its schema name 1 classes"),
+        ([0, 255], pa.uint8(), "row 2: 'x' is 255, "),
+        ([None, -2], pa.int8(), "row 2: 'x' is -2, "),
+        ([None, -1], pa.int32(), None),
+        ([0, 2**64 - 1], pa.uint64(), f"row 2: 'x' is {2**64 - 1}, "),
+        ([0, 0], pa.uint64(), None),
+    ],
+)
+def test_classes_without_a_name(
+    tmp_path: Path, ids: list[int | None], kind: pa.DataType, message: str | None
+) -> None:
+    source = two_with_metadata(tmp_path, pa.array(ids, kind))
+    table = pa.parquet.read_table(source / "metadata.parquet")
+    features = {"x": {"_type": "ClassLabel", "names": ["only"]}}
+    told = {"huggingface": json.dumps({"info": {"features": features}})}
+    pa.parquet.write_table(table.replace_schema_metadata(told), source / "metadata.parquet")
+    if message is None:
+        assert gm.pack(source, tmp_path / "out").features["x"]["names"] == ["only"]
+        return
+    with pytest.raises(gm.SchemaError, match=message) as refused:
+        gm.pack(source, tmp_path / "out")
+    assert refused.value.column == "x"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_type_that_datasets_has_no_feature_for(tmp_path: Path) -> None:
+    storage = pa.array([b"a" * 16] * 2, pa.binary(16))
+    source = two_with_metadata(tmp_path, pa.ExtensionArray.from_storage(pa.uuid(), storage))
+    with pytest.raises(gm.SchemaError, match=r"of type extension<arrow\.uuid>, .*; leave it out"):
+        gm.pack(source, tmp_path / "out")
+
+
+def two_with_metadata(folder: Path, column: pa.Array) -> Path:
+    """Two recordings, and a Parquet file that gives them this column."""
+    source = folder / "source"
+    source.mkdir()
+    names = ["0.wav", "1.wav"]
+    for k, name in enumerate(names):
+        (source / name).write_bytes(material.recording(k))
+    table = pa.table({"file_name": names, "x": column})
+    pa.parquet.write_table(table, source / "metadata.parquet")
+    return source
+
+
 def test_metadata_that_are_refused_end_the_command(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(material.recording(0))
     (tmp_path / "metadata.csv").write_text("file_name;n\na.wav;1\n")

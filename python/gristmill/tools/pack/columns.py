@@ -37,10 +37,11 @@ def feature(column: str, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         name = "List" if pa.types.is_list(kind) else "LargeList"
         return {"feature": feature(column, kind.value_type), "_type": name}
-    if pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+    is_extension = isinstance(kind, pa.BaseExtensionType)
+    if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or is_extension:
         raise SchemaError(
             f"column {column!r} of the metadata is of type {kind}, which datasets has no feature "
-            "for; leave it out",
+            "for; leave it out, or write it as another type",
             column=column,
         )
     return {"dtype": _NAMES.get(str(kind), str(kind)), "_type": "Value"}
@@ -65,6 +66,24 @@ def known_classes(schema: pa.Schema) -> dict[str, Any]:
         ):
             found[name] = {"names": names, "_type": "ClassLabel"}
     return found
+
+
+def check_classes(path: str, table: pa.Table, features: dict[str, Any]) -> None:
+    """Refuses numbers of classes that have no name; -1 stands for none, as in `datasets`.
+
+    Raises:
+        SchemaError: There is one.
+    """
+    for column, one in features.items():
+        n_names = len(one["names"])
+        for row, number in enumerate(cast("list[int | None]", table.column(column).to_pylist())):
+            if number is None or -1 <= number < n_names:
+                continue
+            raise SchemaError(
+                f"{path} row {row + 1:,}: {column!r} is {number}, and the features in its schema "
+                f"name {n_names:,} classes, from 0 on; name all of them, or mend the value",
+                column=column,
+            )
 
 
 def encode_classes(source: Source, columns: Sequence[str]) -> None:

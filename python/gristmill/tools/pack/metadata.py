@@ -21,7 +21,7 @@ import pyarrow.parquet as pa_parquet
 
 from gristmill.bad_rows.line_file import open_regular
 from gristmill.errors import SchemaError
-from gristmill.tools.pack.columns import known_classes
+from gristmill.tools.pack.columns import check_classes, known_classes
 from gristmill.tools.pack.folder import Folder
 from gristmill.tools.pack.report import BadFile
 from gristmill.tools.pack.source import Recording, Source
@@ -71,7 +71,9 @@ def with_metadata(folder: Folder) -> Source:
             seen.add(recording.name)
             source.recordings.append(recording)
             kept.append(row)
-        for name, classes in known_classes(table.schema).items():
+        known = known_classes(table.schema)
+        check_classes(path, table, known)
+        for name, classes in known.items():
             if source.features.setdefault(name, classes) != classes:
                 raise _wrong(path, f"the classes of {name!r} are not those of other files", table)
         audio_at.add(at)
