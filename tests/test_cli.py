@@ -231,6 +231,39 @@ def test_bench_counts_what_it_could_decode(damaged: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments", [["index", "--audio"], ["bench", *MEASURING["bench"], "--sample-rate", "16000"]]
+)
+def test_bad_rows_are_no_warnings(arguments: list[str], damaged: Path) -> None:
+    # In a process of its own: pytest has handlers of its own.
+    command = [str(GRISTMILL), *arguments, str(damaged), "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_while_it_is_imported(tmp_path: Path) -> None:
+    package = tmp_path / "gristmill"
+    package.mkdir()
+    (package / "__init__.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    script = "import sys, _gristmill_cli; sys.path.insert(0, sys.argv[1]); _gristmill_cli.main()"
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "gristmill: stopped\n")
+
+
+def test_names_do_nothing_to_a_terminal(tmp_path: Path) -> None:
+    name = "a\x1b[31m\n\u202e\u3000\N{BIRD}.wav"
+    shards.write(tmp_path / "a.arrow", [shards.row(0, b"garbage", name)])
+    page = run("scan", tmp_path, "--quiet").stdout
+    assert r"unknown_format  a\x1b[31m\n\u202e" + "\u3000\N{BIRD}.wav" in page
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / name).write_bytes(b"garbage")
+    shards.write(tmp_path / "source" / "b.wav", [])
+    packed = run("pack", tmp_path / "source", "-o", tmp_path / "\x1bout", "--quiet", "--keep-bad")
+    assert r"  a\x1b[31m\n\u202e" in packed.stdout
+    assert "\x1b" not in page + packed.stdout
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("garbage", "is no quarantine file"),

@@ -13,6 +13,11 @@ def main() -> None:
         # An import of what is `None` here fails as if it were not installed.
         for name in ("jax", "orbax"):
             sys.modules.setdefault(name, None)  # pyright: ignore[reportArgumentType]
-    from gristmill.cli import main as run
+    try:
+        from gristmill.cli import main as run
 
-    run(prog_name="gristmill")
+        run(prog_name="gristmill")
+    except KeyboardInterrupt:
+        # As `gristmill.cli.common` ends a command, which may not be imported yet.
+        sys.stderr.write("gristmill: stopped\n")
+        sys.exit(130)

@@ -1,5 +1,6 @@
 """The `gristmill` command."""
 
+import functools
 import logging
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,18 @@ class _Commands(click.Group):
     epilog=f"\b\nThe documentation is in\n{_DOCS}",
 )
 @click.version_option(package_name="gristmill", prog_name="gristmill")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Feeds JAX from Arrow shards of audio.
 
     Exit status: 0 all is well, 1 something bad was found, 2 bad usage, 3 it could not be done.
     """
     # What is found is reported as a result; warnings in between would say it twice.
-    logging.getLogger("gristmill").addHandler(logging.NullHandler())
+    # Importing Grain may have given the root logger a handler.
+    logger = logging.getLogger("gristmill")
+    context.call_on_close(functools.partial(setattr, logger, "propagate", logger.propagate))
+    logger.propagate = False
+    logger.addHandler(logging.NullHandler())
 
 
 for _command in (inspect, scan, doctor, index, pack, bench, demo):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 
 WIDTH = 80
 """Columns that text is kept within."""
@@ -22,15 +23,18 @@ class Page:
 
     def say(self, text: str = "") -> None:
         """Adds a line."""
-        self.lines.append(text)
+        self.lines.append(printable(text))
 
     def section(self, title: str) -> None:
         """Adds an empty line, and a line."""
-        self.lines += ["", title]
+        self.say()
+        self.say(title)
 
     def paragraph(self, text: str, first: str = "", rest: str = "") -> None:
         """Adds text as lines of at most 80 columns, with these prefixes."""
-        self.say(textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=rest))
+        wrapped = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
+        for line in wrapped or [""]:
+            self.say(line)
 
     def table(self, title: str, rows: list[tuple[str, str]]) -> None:
         """Adds names and values in two columns."""
@@ -51,4 +55,19 @@ class Page:
 
 def cut(text: str, width: int) -> str:
     """The text, or its beginning and three dots where it is wider."""
+    text = printable(text)
     return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what would do something to a terminal: names come from files."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or unicodedata.category(one) == "Zs" else _escaped(one)
+        for one in text
+    )
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
