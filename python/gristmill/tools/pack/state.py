@@ -201,7 +201,7 @@ class PackFolder:
         shards: list[Any] = list((self.finished() or {}).get("shards", []))
         shards += [(_json(path) or {}).get("shard") for path in self._running.glob("*.arrow.json")]
         for shard in shards:
-            file: Any = shard.get("file") if isinstance(shard, dict) else None
+            file = cast("dict[str, Any]", shard).get("file") if isinstance(shard, dict) else None
             # Whatever a file says, nothing is removed elsewhere.
             found = _OURS.fullmatch(file) if isinstance(file, str) else None
             if found and not (found[1] and _is_packed(self.folder / found[1])):
