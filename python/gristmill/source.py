@@ -260,7 +260,7 @@ class _Opened:
         """What is delivered of a row, once its bad rows are noted."""
         if row.bad_rows:
             with self._bad_lock:
-                self._bad.delivered(row, 1)
+                self._bad.delivered(row, own_rows=1, n_different=1)
         if row.columns is None:
             raise InternalError("a row was left out that was asked for by its index")
         return row.columns
