@@ -4,6 +4,8 @@
 //! A page of some kilobytes can refer to a long value a million times. So what is referred to is added
 //! up before anything is decoded.
 
+use std::ops::Range;
+
 use ::parquet::{basic::Encoding, column::page::Page, schema::types::ColumnDescriptor};
 
 use super::{
@@ -17,11 +19,14 @@ use super::{
 use crate::{Error, Result};
 
 impl ChunkPart<'_> {
-    /// The bytes of the values that the pages refer to, each as often as it is referred to.
-    pub(super) fn growth(&self, fetched: &Fetched) -> Result<u64> {
+    /// The bytes of the values that these pages refer to, each as often as it is referred to. The
+    /// dictionary is the first of them.
+    pub(super) fn growth(&self, fetched: &Fetched, pages: &[Range<u64>]) -> Result<u64> {
         let column = self.chunk.column_descr();
         let mut sum = Growth { column, lengths: Vec::new(), bytes: 0 };
-        self.for_each_page(fetched, |page| sum.add(&page).map(|()| true))?;
+        for bytes in pages {
+            self.page(fetched, bytes)?.map_or(Ok(()), |page| sum.add(&page))?;
+        }
         Ok(sum.bytes)
     }
 }

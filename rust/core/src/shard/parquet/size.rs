@@ -110,7 +110,7 @@ impl ChunkPart<'_> {
         let mut sum = PageSum::default();
         let dictionary = self.dictionary();
         if !dictionary.is_empty() && fetched.from(dictionary.start).is_some() {
-            sum.add(&self.header(fetched, &dictionary)?);
+            sum.add(&self.header(fetched, &dictionary)?, dictionary);
         }
         let is_flat = self.chunk.column_descr().max_rep_level() == 0;
         let mut n_values = 0_u64;
@@ -127,15 +127,16 @@ impl ChunkPart<'_> {
                     let what = format!("a page of {found} rows, where the index says {n_rows}");
                     return Err(Error::corrupt(what).at_byte(page.bytes.start));
                 }
-                n_values = n_values.saturating_add(sum.add(&header));
+                n_values = n_values.saturating_add(sum.add(&header, page.bytes.clone()));
             }
         } else {
             let mut left = chunk_range(self.chunk);
             let start = left.start;
             while n_values < self.chunk.num_values() as u64 && !left.is_empty() {
                 let header = self.header(fetched, &left)?;
-                n_values = n_values.saturating_add(sum.add(&header));
-                left.start += header.header_bytes + header.stored_bytes;
+                let end = left.start + header.header_bytes + header.stored_bytes;
+                n_values = n_values.saturating_add(sum.add(&header, left.start..end));
+                left.start = end;
             }
             if is_flat && n_values != self.n_rows {
                 let what = format!("pages of {n_values} values for {} rows", self.n_rows);
@@ -223,7 +224,7 @@ impl ChunkPart<'_> {
             return Ok(DecodedSize { bytes, n_values });
         }
         let most = sum.dictionary_bytes.max(sum.delta_bytes).saturating_mul(n_referring);
-        let growth = if most <= MUCH { most } else { self.growth(fetched)? };
+        let growth = if most <= MUCH { most } else { self.growth(fetched, &sum.referring)? };
         Ok(DecodedSize { bytes: bytes.saturating_add(growth), n_values })
     }
 }
@@ -242,17 +243,20 @@ struct PageSum {
     delta_bytes: u64,
     /// Values that refer to the dictionary or to the value before.
     n_referring: u64,
+    /// The dictionary and the pages that have these values.
+    referring: Vec<Range<u64>>,
 }
 
 impl PageSum {
-    /// Adds a page, and returns its number of values.
-    fn add(&mut self, page: &PageHeader) -> u64 {
+    /// Adds the page at these bytes, and returns its number of values.
+    fn add(&mut self, page: &PageHeader, bytes: Range<u64>) -> u64 {
         self.decoded_bytes = self.decoded_bytes.saturating_add(page.decoded_bytes);
         match page.kind {
             PageKind::Dictionary { n_values } => {
                 // Each value has its length before it.
                 let lengths = n_values.saturating_mul(4);
                 self.dictionary_bytes = page.decoded_bytes.saturating_sub(lengths);
+                self.referring.push(bytes);
             }
             PageKind::Data { encoding, .. } | PageKind::DataV2 { encoding, .. } => {
                 if encoding == encoding::DELTA_BYTE_ARRAY {
@@ -261,6 +265,7 @@ impl PageSum {
                 if !matches!(encoding, encoding::PLAIN | encoding::DELTA_LENGTH_BYTE_ARRAY) {
                     let n_values = page.n_values().unwrap_or(0);
                     self.n_referring = self.n_referring.saturating_add(n_values);
+                    self.referring.push(bytes);
                 }
             }
             PageKind::Other => {}
