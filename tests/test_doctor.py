@@ -269,7 +269,7 @@ def test_broken_shards_are_named(same_rate: list[Path], tmp_path: Path) -> None:
     paths = [broken, *same_rate]
     for found in (gm.bench(paths, batch_size=2, seconds=0.2), gm.diagnose(paths, seconds=1.0)):
         assert [shard.shard for shard in found.unreadable] == [str(broken)]
-        assert "broken.arrow: " in str(found)
+        assert "  broken.arrow (" in str(found)
         assert json.loads(json.dumps(found.to_dict()))["unreadable"][0]["shard"] == str(broken)
 
 

@@ -72,14 +72,14 @@ def read_headers(
         except (CorruptShardError, LimitError, SchemaError) as error:
             broken[number] = UnreadableShard(shown_path(shard), 0, str(error))
 
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="gristmill-headers") as pool:
+    pool = ThreadPoolExecutor(_READERS, thread_name_prefix="gristmill-headers")
+    try:
         jobs = [pool.submit(read_one, number, shard) for number, shard in enumerate(found)]
-        try:
-            for job in as_completed(jobs):
-                job.result()
-                if on_shard:
-                    on_shard()
-        except BaseException:
-            cancel.cancel()
-            raise
+        for job in as_completed(jobs):
+            job.result()
+            if on_shard:
+                on_shard()
+    finally:
+        cancel.cancel()  # what is left, after an error or Ctrl-C
+        pool.shutdown()
     return [headers[k] for k in sorted(headers)], [broken[k] for k in sorted(broken)]

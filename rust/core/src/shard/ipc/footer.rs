@@ -2,7 +2,7 @@
 //!
 //! See <https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format>.
 
-use arrow_ipc::{Block, Footer, root_as_footer_with_opts, root_as_schema_with_opts};
+use arrow_ipc::{Block, Footer, root_as_footer_with_opts};
 use arrow_schema::Schema;
 
 use super::{
@@ -28,19 +28,19 @@ const TAIL: u64 = 10;
 /// Reads the footer, then the header of each message that it lists.
 pub(super) fn read(window: &mut WindowReader<'_>) -> Result<MessageIndex> {
     let reader = window.reader();
-    // The schema comes first: the window has it already.
-    let first_schema = first_schema(window, reader.len());
-    let (first_schema, (footer_at, bytes)) = match (first_schema, footer_bytes(reader)) {
-        (Err(e), Err(_)) => return Err(e),
-        (first_schema, footer) => (first_schema, footer?),
+    // The schema message comes first: the window has it already.
+    let first_schema = match first_schema(window, reader.len()) {
+        Ok(schema) => Some(schema),
+        Err(e) if has_marker(window)? => return Err(e),
+        // Polars writes a schema here with no message around it. That of the footer is what counts.
+        Err(_) => None,
     };
-    // The footer has the schema too, so it takes no more bytes than the footer.
-    let end = footer_at.min(HEAD + bytes.len() as u64 + HEAD);
-    let first_schema = first_schema.or_else(|e| bare_schema(window, end).map_err(|_| e))?;
+    let (footer_at, bytes) = footer_bytes(reader)?;
     let at_footer = |e: Error| e.at_byte(footer_at);
     let footer = parse_footer(&bytes).map_err(at_footer)?;
     let footer_schema = footer_schema(&bytes).map_err(at_footer)?;
-    if let Some((column, what)) = first_difference(first_schema.fields(), footer_schema.fields()) {
+    let first_fields = first_schema.as_ref().unwrap_or(&footer_schema).fields();
+    if let Some((column, what)) = first_difference(first_fields, footer_schema.fields()) {
         return Err(at_footer(Error::corrupt(format!(
             "the schemas at the start and in the footer differ: column '{column}', {what}"
         ))));
@@ -79,12 +79,12 @@ fn first_schema(window: &mut WindowReader<'_>, end: u64) -> Result<Schema> {
         .map_err(|e| first.locate(e))
 }
 
-/// The schema with no message around it, as polars writes it.
-fn bare_schema(window: &mut WindowReader<'_>, end: u64) -> Result<Schema> {
-    let bytes = window.bytes(HEAD..end)?;
-    let options = framing::verifier_options(bytes.len());
-    let schema = root_as_schema_with_opts(&options, bytes);
-    schema::convert(schema.map_err(|e| framing::invalid_flatbuffer(&e))?)
+/// Whether what follows the magic and its padding begins as messages do since Arrow 0.15.
+fn has_marker(window: &mut WindowReader<'_>) -> Result<bool> {
+    let len = window.reader().len();
+    let start = window.bytes(HEAD.min(len)..(64 + HEAD).min(len))?;
+    let first = start.as_chunks::<8>().0.iter().find(|word| **word != [0; 8]);
+    Ok(first.is_some_and(|word| word.starts_with(&[0xff; 4])))
 }
 
 /// The schema message, which follows the magic and its padding: to 8 bytes by the specification,
