@@ -29,13 +29,13 @@ const TAIL: u64 = 10;
 pub(super) fn read(window: &mut WindowReader<'_>) -> Result<MessageIndex> {
     let reader = window.reader();
     // The schema message comes first: the window has it already.
-    let first_schema = match first_schema(window, reader.len()) {
-        Ok(schema) => Some(schema),
-        Err(e) if has_marker(window)? => return Err(e),
+    let first_schema = first_schema(window, reader.len());
+    let (first_schema, (footer_at, bytes)) = match (first_schema, footer_bytes(reader)) {
+        (Ok(schema), footer) => (Some(schema), footer?),
         // Polars writes a schema here with no message around it. That of the footer is what counts.
-        Err(_) => None,
+        (Err(_), Ok(footer)) if !has_marker(window)? => (None, footer),
+        (Err(e), _) => return Err(e),
     };
-    let (footer_at, bytes) = footer_bytes(reader)?;
     let at_footer = |e: Error| e.at_byte(footer_at);
     let footer = parse_footer(&bytes).map_err(at_footer)?;
     let footer_schema = footer_schema(&bytes).map_err(at_footer)?;
