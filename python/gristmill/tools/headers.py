@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import Empty, SimpleQueue
 
 from gristmill import _core, checks, paths
 from gristmill.errors import CorruptShardError, LimitError, SchemaError
@@ -19,6 +20,7 @@ OnShard = Callable[[], None]
 
 _READERS = 16
 """Shards that are opened at a time: storage latency takes the time, not the CPU."""
+_SIGNAL_CHECK_SECONDS = 0.05
 
 
 def read_headers(
@@ -72,14 +74,28 @@ def read_headers(
         except (CorruptShardError, LimitError, SchemaError) as error:
             broken[number] = UnreadableShard(shown_path(shard), 0, str(error))
 
+    done: SimpleQueue[Future[None]] = SimpleQueue()
     pool = ThreadPoolExecutor(_READERS, thread_name_prefix="gristmill-headers")
     try:
-        jobs = [pool.submit(read_one, number, shard) for number, shard in enumerate(found)]
-        for job in as_completed(jobs):
-            job.result()
+        for number, shard in enumerate(found):
+            pool.submit(read_one, number, shard).add_done_callback(done.put)
+        for _ in found:
+            _next(done).result()
             if on_shard:
                 on_shard()
     finally:
         cancel.cancel()  # what is left, after an error or Ctrl-C
         pool.shutdown()
     return [headers[k] for k in sorted(headers)], [broken[k] for k in sorted(broken)]
+
+
+def _next(done: SimpleQueue[Future[None]]) -> Future[None]:
+    """Waits for the next one, again and again, so that Ctrl-C is answered in between.
+
+    Where a library has a handler of its own, as polars has, it does not end a wait.
+    """
+    while True:
+        try:
+            return done.get(timeout=_SIGNAL_CHECK_SECONDS)
+        except Empty:
+            continue
