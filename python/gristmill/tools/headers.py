@@ -90,9 +90,9 @@ def read_headers(
 
 
 def _next(done: SimpleQueue[Future[None]]) -> Future[None]:
-    """Waits for the next one, again and again, so that Ctrl-C is answered in between.
+    """The next that is done, waited for a little at a time, so that Ctrl-C is answered.
 
-    Where a library has a handler of its own, as polars has, it does not end a wait.
+    Polars has a handler of its own for Ctrl-C, under which one long wait would go on.
     """
     while True:
         try:

@@ -14,6 +14,7 @@ use super::{
     page::{PageHeader, PageKind, encoding},
     page_index::Page,
     pages::Sections,
+    table::MAX_DECODED,
 };
 use crate::{Error, Result};
 
@@ -224,7 +225,9 @@ impl ChunkPart<'_> {
             return Ok(DecodedSize { bytes, n_values });
         }
         let most = sum.dictionary_bytes.max(sum.delta_bytes).saturating_mul(n_referring);
-        let growth = if most <= MUCH { most } else { self.growth(fetched, &sum.referring)? };
+        // What is refused in any case is not looked through: its numbers of values may be false.
+        let is_enough = most <= MUCH || bytes > MAX_DECODED;
+        let growth = if is_enough { most } else { self.growth(fetched, &sum.referring)? };
         Ok(DecodedSize { bytes: bytes.saturating_add(growth), n_values })
     }
 }

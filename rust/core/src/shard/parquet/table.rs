@@ -28,7 +28,7 @@ use super::{
 use crate::{Error, Result, memory::BufferPool, store::RangeReader};
 
 /// The most that the columns of one run may grow to.
-const MAX_DECODED: u64 = 1 << 30;
+pub(super) const MAX_DECODED: u64 = 1 << 30;
 
 /// Decoded columns, by their numbers in the schema.
 type Columns = BTreeMap<usize, ArrayRef>;
