@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -88,12 +89,33 @@ def test_a_shard_that_is_written_again_is_not_vouched_for(tmp_path: Path) -> Non
         with_bytes(shard, *rows)
         os.utime(shard, (second, second))
         if second:
-            with pytest.raises(ValueError, match=r"written again since; .* --restart"):
+            with pytest.raises(ValueError, match=r"again since; .* delete .*\.jsonl, .*--restart"):
                 gm.scan(shard, quarantine=out)
         report = gm.scan(shard, quarantine=out, restart=True)
         assert report.undecodable == rows.count(garbage)
         assert gm.scan(shard, quarantine=out) == report
     assert shard.stat().st_size == with_bytes(tmp_path / "b.arrow", sound, sound).stat().st_size
+    with_bytes(shard, sound, sound * 2)
+    with pytest.raises(ValueError, match=r"its data is .*, delete .*\.jsonl, .*--restart"):
+        gm.scan(shard, quarantine=out)
+
+
+def test_two_at_a_time(tmp_path: Path) -> None:
+    shard = with_bytes(tmp_path / "a.arrow", b"garbage", *[material.recording(1)] * 20)
+    out = tmp_path / "bad.jsonl"
+
+    def another(done: int, total: int, n_bad: int) -> None:
+        del done, total, n_bad
+        for restart in (False, True):
+            with pytest.raises(ValueError, match=r"another scan writes to .*/bad\.jsonl; wait"):
+                gm.scan(shard, quarantine=out, restart=restart)
+
+    first = gm.scan(shard, quarantine=out, on_rows=another)
+    # What has ended may be read by any number.
+    with Path(f"{out}.scan").open() as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        assert gm.scan(shard, quarantine=out) == first
+    assert first.undecodable == len(gm.read_quarantine(out)) == 1
 
 
 def test_parts_of_copies_are_merged(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from typing import BinaryIO, Self
@@ -50,6 +51,19 @@ class LineFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _lock(self, how: int) -> None:
+        """Locks the file by `flock`, where the file system has locks.
+
+        Raises:
+            BlockingIOError: Another process has it, and `how` says not to wait.
+        """
+        try:
+            fcntl.flock(self._fd, how)
+        except OSError as error:
+            # Without locks (some network file systems) appending is still whole lines.
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS):
+                raise
 
     def _add(self, lines: bytes, end: int) -> None:
         """Appends at byte `end`, where the last whole line ends: all of the lines or nothing.

@@ -12,7 +12,6 @@ noticed. The same row may occur more than once, and files may be joined with `ca
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -69,12 +68,7 @@ class QuarantineFile(LineFile):
     def _locked(self) -> Generator[None]:
         if self._fd < 0:
             raise ValueError(f"{self._path} is closed")
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
-        except OSError as error:
-            # Without locks (some network file systems) appending is still whole lines.
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS):
-                raise
+        self._lock(fcntl.LOCK_EX)
         try:
             yield
         finally:

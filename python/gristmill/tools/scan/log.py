@@ -7,6 +7,7 @@ about rows that are done; what follows the last one is dropped and found again.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable
@@ -24,6 +25,9 @@ SUFFIX = ".scan"
 _MARK = "gristmill_scan"
 _DECIDES = ("root", "column", "limits")
 """Options that decide which rows are bad: a file of others may name rows that are sound."""
+
+_OF_SHARDS = ("data", "written")
+"""What another scan of the same shards may differ in, after they were written again."""
 
 
 @dataclass
@@ -61,13 +65,19 @@ class ScanLog(LineFile):
 
     Raises:
         OSError: The file cannot be read or written.
-        ValueError: It is not the log of a scan, or of another scan.
+        ValueError: It is not the log of a scan, or of another scan, or another process writes it.
     """
 
     def __init__(self, path: str, header: dict[str, Any], *, restart: bool = False) -> None:
         super().__init__(path)
         header = {_MARK: VERSION, **header}
         try:
+            # What has ended is only read, by any number of processes.
+            self.content, _ = _parse(Path(path).read_bytes(), path)
+            if self.content.checkpoint.is_finished and not restart:
+                _check_same(path, self.content.header, header)
+                return
+            self._lock_alone()
             data = Path(path).read_bytes()
             if restart and data:
                 old, _ = _parse(data, path)  # what is no log is not ours to empty
@@ -96,6 +106,16 @@ class ScanLog(LineFile):
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         """Adds how far the scan is."""
         self._append({"progress": asdict(checkpoint)})
+
+    def _lock_alone(self) -> None:
+        """Keeps others out: each would drop what the other has found since its last checkpoint."""
+        try:
+            self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file = self._path.removesuffix(SUFFIX)
+            raise ValueError(
+                f"another scan writes to {file}; wait for its end, or give another file"
+            ) from None
 
     def _append(self, content: dict[str, Any]) -> None:
         self._add((json.dumps(content) + "\n").encode(), os.fstat(self._fd).st_size)
@@ -152,19 +172,21 @@ def _finding(fields: dict[str, Any]) -> Finding:
 def _check_same(
     path: str, old: dict[str, Any], new: dict[str, Any], names: Iterable[str] = ()
 ) -> None:
+    file = path.removesuffix(SUFFIX)
     for name in names or (*new, *old):
         if old.get(name) == new.get(name):
             continue
-        if name == "written":
-            if name not in old:  # a log of before
-                continue
-            raise ValueError(
-                f"{path} is of shards that have been written again since; scan anew with "
-                "--restart, or give another file to write to"
-            )
+        if name == "written" and name not in old:  # a log of before
+            continue
         what = "scan anew with --restart, or give another file to write to"
+        if name in _OF_SHARDS:
+            what = (
+                f"where shards were mended, delete {file}, whose lines would exclude sound rows; "
+                + what
+            )
+        if name == "written":
+            raise ValueError(f"{path} is of shards that have been written again since; {what}")
         if name in _DECIDES:
-            file = path.removesuffix(SUFFIX)
             what = (
                 f"give another file to write to, or delete {path} and {file}: with this {name}, "
                 "rows in it may be sound"
