@@ -118,6 +118,21 @@ def test_two_at_a_time(tmp_path: Path) -> None:
     assert first.undecodable == len(gm.read_quarantine(out)) == 1
 
 
+@pytest.mark.parametrize("n_rows", [2, 9])
+@pytest.mark.parametrize("part", [(1, 1), (2, 2)])
+def test_shards_that_get_other_rows_meanwhile(
+    tmp_path: Path, n_rows: int, part: tuple[int, int]
+) -> None:
+    sound = material.recording(1)
+    paths = [with_bytes(tmp_path / f"{k}.arrow", *[sound] * 5, b"garbage") for k in range(2)]
+
+    def write_again(*_: int) -> None:
+        with_bytes(paths[0], *[sound] * n_rows)
+
+    with pytest.raises(ValueError, match="arrow, or a shard before it, was written again"):
+        gm.scan(paths, on_rows=write_again, part=part)
+
+
 def test_parts_of_copies_are_merged(tmp_path: Path) -> None:
     shard = with_bytes(tmp_path / "a.arrow", material.recording(1), b"garbage")
     copy = tmp_path / "copy" / shard.name

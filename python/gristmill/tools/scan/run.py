@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -227,7 +227,7 @@ class Scan:
             )
             dataset.set_slice(slice(position, end))
             with contextlib.closing(iter(dataset)) as rows:
-                workers = Workers(rows, end - position, job, self._n_threads())
+                workers = Workers(rows, self._places(position, end), job, self._n_threads())
                 try:
                     for outcome in workers.results():
                         if outcome is not None:
@@ -302,6 +302,14 @@ class Scan:
         n_rows = sum(header.rows for header in self._headers)
         number, count = self._part
         return n_rows * (number - 1) // count, n_rows * number // count
+
+    def _places(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The shard and the row of each of these rows, by the headers that were read."""
+        first = 0
+        for number, header in enumerate(self._headers):
+            for row in range(max(start - first, 0), min(end - first, header.rows)):
+                yield number, row
+            first += header.rows
 
     def _n_threads(self) -> int:
         return self._read.num_threads or _core.usable_cpus()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, cast
@@ -16,6 +16,7 @@ from gristmill.iterator import ArrowIterator, pipeline_of
 from gristmill.report import DecodeReport
 from gristmill.tools.scan.report import Finding
 from gristmill.tools.shards import ShardHeader
+from gristmill.urls import shown_path
 
 _MARK_ONLY = {"partial_frame"}
 _WAKE_SECONDS = 1.0
@@ -102,14 +103,17 @@ class Job:
 
 
 class Workers:
-    """Threads that share an iterator over `n_rows` rows. `results` gives their outcomes, in order.
+    """Threads that share an iterator over the rows at `places`: the shard and the row of each.
 
-    They have ended when `results` has, or soon after `stop`: each finishes its row.
+    `results` gives their outcomes, in order. They have ended when it has, or soon after `stop`:
+    each finishes its row.
     """
 
-    def __init__(self, rows: ArrowIterator, n_rows: int, job: Job, n_threads: int) -> None:
+    def __init__(
+        self, rows: ArrowIterator, places: Iterator[tuple[int, int]], job: Job, n_threads: int
+    ) -> None:
         self._rows = rows
-        self._n_rows = n_rows
+        self._places = places
         self._job = job
         self._lock = threading.Lock()
         self._n_taken = 0
@@ -171,13 +175,18 @@ class Workers:
         with self._lock:
             # Asked for more, the iterator would end its pipeline, and the others have yet to tell
             # it what they learn of their rows.
-            if self._is_ended or self._n_taken == self._n_rows:
+            place = None if self._is_ended else next(self._places, None)
+            if place is None:
                 return None
-            try:
-                element = next(self._rows)
-            except StopIteration:
-                self._is_ended = True
-                return None
+            element = next(self._rows, None)
+            if element is None or (int(element["shard"]), int(element["row"])) != place:
+                # By their headers, rows behind these would be left out, or waited for without end.
+                number = place[0] if element is None else min(place[0], int(element["shard"]))
+                raise ValueError(
+                    f"{shown_path(self._job.headers[number].path)}, or a shard before it, was "
+                    "written again with other rows since the scan began; leave the shards alone, "
+                    "and scan anew"
+                )
             number = self._n_taken
             self._n_taken += 1
             return number, element, pipeline_of(self._rows)
