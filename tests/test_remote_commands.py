@@ -254,3 +254,29 @@ def test_what_follows_for_a_store() -> None:
     for found in (calm, slow, throttled):
         assert "page cache" not in text(found)
         assert "file system" not in text(found)
+
+
+def test_what_is_found_shows_no_password_and_no_query(tmp_path: Path) -> None:
+    rows = [encode(synthetic(0.2, RATE, seed=0), RATE, "wav16"), None, b"no audio at all"]
+    folder = tmp_path / "served"
+    folder.mkdir()
+    shards.write_audio(folder / "train.arrow", rows)
+    file = tmp_path / "bad.jsonl"
+    with serving(folder) as server:
+        url = f"{server.url}/train.arrow?signature={SECRET}".replace("://", f"://me:{SECRET}@")
+        report = gm.scan(url, quarantine=file)
+        found = gm.inspect(url)
+        for part in (1, 2):
+            gm.scan(url, quarantine=tmp_path / "parts.jsonl", part=(part, 2))
+        left = len(list(gm.ArrowIterDataset(url, audio=None, exclude=file)))
+        named = [(finding.row.shard, finding.row.row) for finding in report.findings]
+        left_too = len(list(gm.ArrowIterDataset(url, audio=None, exclude=named)))
+    assert [finding.row.row for finding in report.findings] == [1, 2]
+    assert left == left_too == 1
+    merged = [gm.merge_scans(tmp_path / "parts.jsonl") for _ in range(2)]
+    assert len(gm.read_quarantine(tmp_path / "parts.jsonl")) == 2
+    for result in (report, found, *merged):
+        assert SECRET not in f"{result} {result!r} {json.dumps(result.to_dict())}"
+    for kept in tmp_path.glob("*.jsonl*"):
+        assert SECRET not in kept.read_text(encoding="utf-8"), kept
+    assert "  train.arrow row 1  " in str(report)

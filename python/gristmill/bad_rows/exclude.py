@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias, cast
 
 from gristmill.bad_rows.quarantine import read_fields
 from gristmill.checks import as_int, is_path, items, shown
-from gristmill.urls import base_name
+from gristmill.urls import base_name, shown_path
 
 Pair: TypeAlias = tuple[int | str | os.PathLike[str], int]
 File: TypeAlias = str | os.PathLike[str]
@@ -59,7 +59,7 @@ def resolve(exclude: Iterable[Item], shards: Sequence[str]) -> Exclusions:
         return found
     by_name: dict[str, list[int]] = {}
     for number, shard in enumerate(shards):
-        for name in {shard, base_name(shard)}:
+        for name in {shard, shown_path(shard), base_name(shard)}:
             by_name.setdefault(name, []).append(number)
     for item in items:
         if isinstance(item, tuple):
@@ -77,7 +77,7 @@ def _pair(pair: Pair, by_name: dict[str, list[int]], n_shards: int) -> tuple[int
         numbers = by_name.get(shard, [])
         if len(numbers) != 1:
             raise ValueError(
-                f"exclude names shard {shard!r}, which fits {len(numbers)} of the "
+                f"exclude names shard {shown_path(shard)!r}, which fits {len(numbers)} of the "
                 f"{n_shards} shards; name it by its path"
             )
         shard = numbers[0]

@@ -11,7 +11,7 @@ from gristmill.tools.audio_index import AudioCoverage
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 from gristmill.tools.sample import AudioSample
 from gristmill.tools.shards import ShardHeader, UnreadableShard, features
-from gristmill.urls import base_name
+from gristmill.urls import base_name, shown_path
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,10 @@ class Inspection:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON; of each shard without its metadata."""
-        shards = [asdict(replace(shard, metadata={})) for shard in self.shards]
+        shards = [
+            asdict(replace(shard, path=shown_path(shard.path), metadata={}))
+            for shard in self.shards
+        ]
         for shard in shards:
             del shard["metadata"]
         sample: dict[str, Any] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 from gristmill.errors import SchemaError
@@ -42,6 +42,12 @@ class ShardHeader:
     audio_columns: tuple[str, ...]
     requests: int
     is_indexed: bool
+
+    def __repr__(self) -> str:
+        # The path is what opens the shard; of a URL it may have a password and a query.
+        named = {part.name: getattr(self, part.name) for part in fields(self) if part.repr}
+        named["path"] = shown_path(self.path)
+        return f"ShardHeader({', '.join(f'{name}={value!r}' for name, value in named.items())})"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from gristmill import checks
 from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
 from gristmill.tools.scan.log import SUFFIX, LogContent, read_log
 from gristmill.tools.scan.report import ScanReport
+from gristmill.urls import base_name
 
 
 def merge_scans(quarantine: str | os.PathLike[str]) -> ScanReport:
@@ -36,7 +37,7 @@ def merge_scans(quarantine: str | os.PathLike[str]) -> ScanReport:
     with QuarantineFile(quarantine) as file:
         there = {(row.shard, row.row) for row in read_quarantine(quarantine)}
         rows = [finding.row for finding in findings]
-        file.append(row for row in rows if (Path(row.shard).name, row.row) not in there)
+        file.append(row for row in rows if (base_name(row.shard), row.row) not in there)
     return ScanReport(
         shards=header["shards"] - sum(not shard.from_row for shard in unreadable.values()),
         rows=sum(one.rows for one in checkpoints),

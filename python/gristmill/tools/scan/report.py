@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from gristmill.bad_rows.rows import BadRow
@@ -13,6 +12,7 @@ from gristmill.metrics.text import bytes_text, time_text
 from gristmill.tools.inspection import list_unreadable
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 from gristmill.tools.shards import UnreadableShard
+from gristmill.urls import base_name
 
 Kind: TypeAlias = Literal["undecodable", "damaged"]
 
@@ -162,7 +162,7 @@ def page_of(report: ScanReport, written: str | None) -> Page:
 def finding_line(finding: Finding) -> str:
     """A bad row, in a line of at most 80 columns."""
     row = finding.row
-    parts = [f"{Path(row.shard).name} row {row.row:,}", row.codec or "no codec", row.reason]
+    parts = [f"{base_name(row.shard)} row {row.row:,}", row.codec or "no codec", row.reason]
     if finding.frames_missing:
         parts.append(f"{finding.frames_missing / finding.frames_promised:.1%} missing")
     if row.path:

@@ -47,13 +47,15 @@ class Job:
         """Checks a row of encoded audio, as an iterator delivers it by its pipeline."""
         number, row = int(element["shard"]), int(element["row"])
         header = self.headers[number]
+        # What is found is printed and kept: of a URL without its password and its query.
+        shard = shown_path(header.path)
         data, path = self._audio(element[self.column])
         n_bytes = None if data is None else len(data)
 
         def finding(error: Exception, report: DecodeReport | None) -> Finding:
             limit = cast("str", getattr(error, "limit", ""))
             bad = BadRow(
-                shard=header.path,
+                shard=shard,
                 row=row,
                 path=path,
                 codec=cast("str | None", getattr(error, "codec", None)),
@@ -71,13 +73,13 @@ class Job:
         learner = None if data is None or pipeline is None else (pipeline, number)
         try:
             if data is None:
-                data = self.recordings.read(path, limits=self.limits, shard=header.path, row=row)
+                data = self.recordings.read(path, limits=self.limits, shard=shard, row=row)
                 n_bytes = len(data)
             found = _core.check(
                 data,
                 decode=self.decode,
                 limits=self.limits,
-                shard=header.path,
+                shard=shard,
                 row=row,
                 learner=learner,
             )
