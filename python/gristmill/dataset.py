@@ -31,7 +31,7 @@ from gristmill.features import Features, class_names, joined_features
 from gristmill.filters import Filters
 from gristmill.iterator import ArrowIterator, Element
 from gristmill.options import Audio, ReadOptions, Shuffle
-from gristmill.row_options import checked_row_options, shown_row_options, source_text
+from gristmill.row_options import checked_row_options, source_text
 from gristmill.sampling import Balanced, Weighted, checked_sampling
 from gristmill.selection import Rows, Split
 from gristmill.signature import call_text, short
@@ -257,32 +257,11 @@ class ArrowIterDataset(grain.IterDataset[Element]):
     def __repr__(self) -> str:
         options = self._options
         partition = options.partition
-        named = {
-            **shown_row_options(options),
-            "sampling": options.sampling,
-            "shuffle": options.shuffle,
-            "batch_size": options.batch_size,
-            "remainder": options.remainder,
-            "epochs": options.epochs,
-            "allow_changed": options.allow_changed,
-            "on_error": options.policy.on_error,
-            "max_bad_rows": options.policy.max_bad_rows,
-            "quarantine": options.policy.quarantine,
-            "binary": options.binary,
-            "ragged": options.ragged.named or options.ragged.default,
-            "fill_value": options.fill_value.named or options.fill_value.default,
-            "multi_hot": dict(options.multi_hot) or (),
-            "labels": options.labels,
-            "with_row_id": options.with_row_id,
-            "with_crop": options.with_crop,
-            "storage_options": options.storage_options.shown,
-            "read": options.read,
-        }
         is_part = partition.stream_stride > 1 or partition.slices
         return call_text(
             ArrowIterDataset,
             source_text(options),
-            named,
+            options.shown,
             n_excluded=len(options.exclude),
             rest=f"partition={short(partition)}" if is_part else "",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from gristmill import _core, paths
 from gristmill.bad_rows import exclude
@@ -70,6 +70,35 @@ class DatasetOptions:
     def pads(self) -> bool:
         """Whether all hosts have as many batches, the last ones filled up."""
         return self.remainder == "pad"
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The options by their names, as they would be typed."""
+        return {
+            "columns": None if self.columns is None else list(self.columns),
+            "audio": self.audio,
+            "filters": [list(map(tuple, group)) for group in self.filters] or None,
+            "rows": self.rows,
+            "split": self.split,
+            "sampling": self.sampling,
+            "shuffle": self.shuffle,
+            "batch_size": self.batch_size,
+            "remainder": self.remainder,
+            "epochs": self.epochs,
+            "allow_changed": self.allow_changed,
+            "on_error": self.policy.on_error,
+            "max_bad_rows": self.policy.max_bad_rows,
+            "quarantine": self.policy.quarantine,
+            "binary": self.binary,
+            "ragged": self.ragged.named or self.ragged.default,
+            "fill_value": self.fill_value.named or self.fill_value.default,
+            "multi_hot": dict(self.multi_hot) or (),
+            "labels": self.labels,
+            "with_row_id": self.with_row_id,
+            "with_crop": self.with_crop,
+            "storage_options": self.storage_options.shown,
+            "read": self.read,
+        }
 
     def native(self) -> _core.Options:
         """The options as the core takes them. Looks at the file system for the shards."""

@@ -147,22 +147,10 @@ class Mixture(grain.IterDataset[Element]):
     def __repr__(self) -> str:
         first, partition = self._options.parts[0], self._options.partition
         named = {
+            **first.shown,
             "weights": self._weights if self._weights is None else list(self._weights),
             "stop": self._options.stop,
-            "batch_size": first.batch_size,
-            "remainder": first.remainder,
-            "allow_changed": first.allow_changed,
-            "on_error": first.policy.on_error,
-            "max_bad_rows": first.policy.max_bad_rows,
-            "quarantine": first.policy.quarantine,
-            "binary": first.binary,
-            "ragged": first.ragged.named or first.ragged.default,
-            "fill_value": first.fill_value.named or first.fill_value.default,
-            "multi_hot": dict(first.multi_hot) or (),
             "labels": self._options.labels,
-            "with_row_id": first.with_row_id,
-            "with_crop": first.with_crop,
-            "read": first.read,
         }
         is_part = partition.stream_stride > 1
         listed = ", ".join(map(repr, self._datasets))

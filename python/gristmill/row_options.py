@@ -55,14 +55,3 @@ def _checked_audio(audio: Any) -> Audio | Literal["auto"] | None:
 def source_text(options: DatasetOptions) -> str:
     """What is read, for a `repr`."""
     return repr(options.table) if options.table else paths_text(options.paths)
-
-
-def shown_row_options(options: DatasetOptions) -> dict[str, Any]:
-    """The options of rows by name, as they would be typed."""
-    return {
-        "columns": None if options.columns is None else list(options.columns),
-        "audio": options.audio,
-        "filters": [list(map(tuple, group)) for group in options.filters] or None,
-        "rows": options.rows,
-        "split": options.split,
-    }

@@ -16,12 +16,20 @@ _LONGEST_PATHS = 200
 def call_text(
     kind: type, source: str, named: Mapping[str, Any], *, n_excluded: int, rest: str = ""
 ) -> str:
-    """The call that makes it: what is read, then what differs from the defaults of `kind`."""
+    """The call that makes it: what is read, then what differs from the defaults of `kind`.
+
+    Of the options in `named`, those that `kind` takes, in its order.
+    """
     signature = inspect.signature(kind).parameters
     # Defaults are left out, in the options' own values too.
-    defaults = {**{name: signature[name].default for name in named}, "read": ReadOptions()}
+    defaults = {name: option.default for name, option in signature.items() if name in named}
+    defaults["read"] = ReadOptions()
     given = [source]
-    given += [f"{name}={short(value)}" for name, value in named.items() if value != defaults[name]]
+    given += [
+        f"{name}={short(named[name])}"
+        for name, default in defaults.items()
+        if named[name] != default
+    ]
     if n_excluded:
         given.append(f"exclude=[{n_excluded} given]")
     if rest:

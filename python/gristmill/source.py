@@ -32,7 +32,7 @@ from gristmill.iterator import Element
 from gristmill.metrics.telemetry import warn_of_cache
 from gristmill.options import Audio, ReadOptions, read_options
 from gristmill.partition import Partition
-from gristmill.row_options import checked_row_options, shown_row_options, source_text
+from gristmill.row_options import checked_row_options, source_text
 from gristmill.selection import Rows, Split
 from gristmill.signature import call_text
 from gristmill.storage import Given
@@ -180,19 +180,7 @@ class ArrowDataSource:
 
     def __repr__(self) -> str:
         options = self._opened.options
-        named = {
-            **shown_row_options(options),
-            "epoch": self._epoch,
-            "on_error": options.policy.on_error,
-            "quarantine": options.policy.quarantine,
-            "binary": options.binary,
-            "multi_hot": dict(options.multi_hot) or (),
-            "labels": options.labels,
-            "with_row_id": options.with_row_id,
-            "with_crop": options.with_crop,
-            "storage_options": options.storage_options.shown,
-            "read": options.read,
-        }
+        named = {**options.shown, "epoch": self._epoch}
         excluded = len(options.exclude)
         return call_text(ArrowDataSource, source_text(options), named, n_excluded=excluded)
 
