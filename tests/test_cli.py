@@ -210,6 +210,20 @@ def test_without_streams(damaged: Path) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "2>&1 >&-"])
+def test_without_one_of_the_streams(damaged: Path, redirection: str) -> None:
+    def done(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = ["sh", "-c", f'exec "$0" "$@" {redirection}', GRISTMILL, *map(str, arguments)]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=100, check=False)
+
+    refused = done("scan", damaged / "nowhere.arrow")
+    assert (refused.returncode, "Traceback" in refused.stdout) == (3, False)
+    whole = done("inspect", damaged, "--json")
+    assert whole.returncode == 0
+    if redirection != "2>&1 >&-":
+        assert json.loads(whole.stdout)["rows"] > 0
+
+
 def test_measuring_what_cannot_be_measured(damaged: Path, tmp_path: Path) -> None:
     for command in ("doctor", "bench"):
         too_long = run(command, damaged, "--crop", "1e9")
@@ -261,6 +275,10 @@ def test_names_do_nothing_to_a_terminal(tmp_path: Path) -> None:
     packed = run("pack", tmp_path / "source", "-o", tmp_path / "\x1bout", "--quiet", "--keep-bad")
     assert r"  a\x1b[31m\n\u202e" in packed.stdout
     assert "\x1b" not in page + packed.stdout
+    shards.write(tmp_path / "\x1b]0;name\a.arrow", [])
+    refused = run("scan", tmp_path / "\x1b*.arrow", "--column", "\x1b[31m").stderr
+    assert r"/\x1b]0;name\x07.arrow has no column" in refused
+    assert "\x1b" not in refused
 
 
 @pytest.mark.parametrize(

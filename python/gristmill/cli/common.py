@@ -7,12 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 import click
 
-from gristmill.cli.console import Console
+from gristmill.cli.console import Console, drop_output, tell
 from gristmill.errors import GristmillError
 from gristmill.options import ReadOptions
 
@@ -134,27 +134,27 @@ def failures_reported(command: str = "") -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"{name}: stopped", err=True)
-        sys.exit(INTERRUPTED)
+        _end(INTERRUPTED, f"{name}: stopped")
     except BrokenPipeError:
         # The reader has seen enough, as `head` has.
-        _drop_output()
+        drop_output(sys.stdout)
         sys.exit(READER_GONE)
     except OSError as error:
         try:
-            sys.stdout.flush()
+            if sys.stdout:
+                sys.stdout.flush()
         except OSError:
-            _drop_output()
-        click.echo(f"{name}: {_os_error(error)}", err=True)
-        sys.exit(FAILED)
+            drop_output(sys.stdout)
+        _end(FAILED, f"{name}: {_os_error(error)}")
     except (GristmillError, ValueError) as error:
-        click.echo(f"{name}: {error}", err=True)
-        sys.exit(FAILED)
+        _end(FAILED, f"{name}: {error}")
 
 
-def _drop_output() -> None:
-    """Discards what standard output still holds: a failure at exit would change the status."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _end(status: int, text: str) -> NoReturn:
+    """Ends the command with a sentence, if anybody is there to read it."""
+    with suppress(BrokenPipeError):
+        tell(text)
+    sys.exit(status)
 
 
 def _os_error(error: OSError) -> str:

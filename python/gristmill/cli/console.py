@@ -1,16 +1,17 @@
 """The output of commands: bars on terminals, lines in pipes, JSON for machines."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
 from gristmill.metrics.text import time_text
-from gristmill.tools.page import Page
+from gristmill.tools.page import Page, printable
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -66,8 +67,7 @@ class Progress:
         self._lines = False
 
     def _line(self) -> None:
-        text = f"{self._what}: {self._done}/{self._total} {self._unit}{self._pace()}{self._notes}"
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the terminal's one door
+        tell(f"{self._what}: {self._done}/{self._total} {self._unit}{self._pace()}{self._notes}")
 
     def _pace(self) -> str:
         """The rate and the time left, as soon as they are known."""
@@ -80,6 +80,31 @@ class Progress:
         # The rate of a few long pieces of work means nothing.
         pace = f", {rate:,.0f} {self._unit}/s" if rate >= 10 else ""
         return f"{pace}, {time_text(left)} left"
+
+
+def tell(text: str) -> None:
+    """Prints to standard error, with escapes for what would do something to a terminal.
+
+    Where there is none, or its disk is full, nothing is said: a command has more to do than that.
+
+    Raises:
+        BrokenPipeError: Its reader has gone.
+    """
+    if sys.stderr is None:  # `print` would take standard output
+        return
+    try:
+        shown = "\n".join(map(printable, text.split("\n")))
+        print(shown, file=sys.stderr, flush=True)  # noqa: T201 - the terminal's one door
+    except BrokenPipeError:
+        raise
+    except OSError:
+        drop_output(sys.stderr)
+
+
+def drop_output(stream: TextIO) -> None:
+    """Discards what a stream still holds: a failure at exit would change the status."""
+    if stream:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _print(text: str) -> None:
@@ -116,7 +141,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """Prints a line to stderr, with `--json` and `--quiet` too."""
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the terminal's one door
+        tell(text)
 
     @contextmanager
     def progress(self, what: str, total: int, unit: str) -> Generator[Progress]:
