@@ -61,6 +61,12 @@ ENTRIES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "diagnose": (gm.diagnose, {"paths": PATH}),
     "global_order": (gm.global_order, {"rows": [5, 5]}),
     "shuffle_quality": (gm.shuffle_quality, {"dataset": gm.ArrowIterDataset(PATH)}),
+    "ArrowDataSource": (gm.ArrowDataSource, {"paths": PATH}),
+    "Balanced": (gm.Balanced, {"column": "species"}),
+    "DecodeAudio": (gm.DecodeAudio, {}),
+    "Mixture": (gm.Mixture, {"datasets": [gm.ArrowIterDataset(PATH)]}),
+    "Split": (gm.Split, {"name": "a", "shares": {"a": 1}}),
+    "Weighted": (gm.Weighted, {"weights": [1.0, 2.0]}),
     "ShuffleQuality.of": (
         gm.ShuffleQuality.of,
         {"shard": [0, 0, 1, 1], "row": [0, 1, 0, 1], "batch_rows": 2},
@@ -169,6 +175,29 @@ def test_what_only_seems_to_be_a_list(name: str, option: str, value: object) -> 
     assert option in told
     assert "array(3)" in told
     assert "0-d" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("ArrowIterDataset", "paths", {"a.arrow", "b.arrow"}),
+        ("ArrowDataSource", "paths", frozenset({"a.arrow"})),
+        ("scan", "paths", {"a.arrow", "b.arrow"}),
+        ("ArrowIterDataset", "multi_hot", {"label": {"wren", "crow"}}),
+        ("Mixture", "datasets", {gm.ArrowIterDataset("a"), gm.ArrowIterDataset("b")}),
+        ("Mixture", "weights", {0.7, 0.3}),
+        ("global_order", "rows", {10, 20}),
+        ("pack", "class_columns", {"species", "site"}),
+    ],
+)
+def test_sets_have_no_order(name: str, option: str, value: object) -> None:
+    assert f"{option} is a set" in wrong(name, option, value)
+
+
+@pytest.mark.parametrize("value", [None, Alien(), 2**64])
+def test_what_no_column_has_gets_no_weight(value: object) -> None:
+    with pytest.raises(ValueError, match="weights has"):
+        gm.Weighted({value: 2.0}, by="species")
 
 
 @pytest.mark.parametrize("value", [None, 5, "row", ["row"], [None]])

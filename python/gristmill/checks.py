@@ -85,6 +85,15 @@ def items(value: Any) -> tuple[Any, ...] | None:
         return None
 
 
+def in_order(name: str, value: Any) -> Any:
+    """Refuses a set where the order counts: that of strings is another in each process."""
+    if isinstance(value, (set, frozenset)):
+        raise ValueError(
+            f"{name} is a set, which has no order, and here the order counts: write a list"
+        )
+    return cast("object", value)
+
+
 def is_path(path: str) -> bool:
     """Whether a file can have this name."""
     try:

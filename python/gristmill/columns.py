@@ -83,7 +83,7 @@ def _classes(classes: Any, write: str) -> Classes:
         return None
     if checks.as_int(classes) is not None:
         return checks.integer("multi_hot", classes, 1, 2**24, write='multi_hot={"labels": 10}')
-    return checks.names("multi_hot", classes, write=write)
+    return checks.names("multi_hot", checks.in_order("multi_hot", classes), write=write)
 
 
 def checked_fill(fill: FillValue) -> PerColumn:

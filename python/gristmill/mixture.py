@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any, Final
 
 import grain
+import numpy as np
 
 from gristmill import _core, checks
 from gristmill.bad_rows.policy import OnError
@@ -87,7 +88,7 @@ class Mixture(grain.IterDataset[Element]):
         self,
         datasets: Sequence[ArrowIterDataset],
         *,
-        weights: Sequence[float] | None = None,
+        weights: Sequence[float] | np.ndarray[Any, np.dtype[Any]] | None = None,
         stop: Stop = "first",
         batch_size: int | None = None,
         drop_remainder: bool = False,
@@ -234,7 +235,7 @@ def _checked_datasets(datasets: Any) -> tuple[ArrowIterDataset, ...]:
     if isinstance(datasets, (ArrowIterDataset, str, bytes, dict)):
         listed = None
     else:
-        listed = checks.items(datasets)
+        listed = checks.items(checks.in_order("datasets", datasets))
     if not listed:
         raise checks.wrong("datasets", "a list of gm.ArrowIterDataset", datasets, _WRITE)
     for k, dataset in enumerate(listed):

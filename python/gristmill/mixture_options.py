@@ -101,6 +101,7 @@ IteratorOptions: TypeAlias = DatasetOptions | MixtureOptions
 
 def listed_weights(weights: Any) -> tuple[Any, ...] | None:
     """The weights as they were given, one by one."""
+    checks.in_order("weights", weights)
     listed = None if isinstance(weights, (str, bytes, dict)) else checks.items(weights)
     if listed is None and weights is not None:
         raise checks.wrong("weights", "a list of numbers", weights, _WRITE, none=True)

@@ -138,6 +138,7 @@ def _open(
             options = replace(options, partition=Partition(slices=slices))
         return _core.Order(options.native())
     write = "global_order([1000, 1000], shuffle=gm.Shuffle(seed=42))"
+    checks.in_order("rows", rows)
     listed = None if isinstance(rows, (str, bytes)) else checks.items(rows)
     if listed is None:
         raise checks.wrong("rows", "a data set, or a list of row counts", rows, write)

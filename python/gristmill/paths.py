@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from gristmill import urls
 from gristmill._core import path_kinds
-from gristmill.checks import is_path, items, shown
+from gristmill.checks import in_order, is_path, items, shown
 from gristmill.found import what_is_in
 from gristmill.listing import EXTENSIONS, Folder, matches
 from gristmill.storage import NO_OPTIONS, StorageOptions
@@ -37,7 +37,7 @@ def as_list(paths: object) -> tuple[str, ...]:
     if isinstance(paths, (str, os.PathLike, dict)):
         given = [cast("object", paths)]
     else:
-        given = None if isinstance(paths, (bytes, Mapping)) else items(paths)
+        given = None if isinstance(paths, (bytes, Mapping)) else items(in_order("paths", paths))
     if given is not None:
         given = [_of_cache_file(path) for path in given]
     if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):

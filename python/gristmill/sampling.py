@@ -70,6 +70,8 @@ class Weighted:
     def _mapping(given: Mapping[Any, Any]) -> dict[Any, float]:
         if not given:
             raise checks.wrong("weights", "a mapping with at least one value", given, _WRITE)
+        for value in given:
+            _value(value)
         return {value: _weight(weight, f"of {value!r}") for value, weight in given.items()}
 
     def __repr__(self) -> str:

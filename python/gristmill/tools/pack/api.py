@@ -77,7 +77,9 @@ def pack(
         shard_size=checks.byte_count("shard_size", shard_size, write="shard_size='500MB'"),
         keep_bad=checks.flag("keep_bad", keep_bad),
         fast=checks.flag("fast", fast),
-        class_columns=checks.names("class_columns", class_columns, write=write),
+        class_columns=checks.names(
+            "class_columns", checks.in_order("class_columns", class_columns), write=write
+        ),
         follow_links=checks.flag("follow_links", follow_links),
         limits=tuple(vars(checked).items()),
     )
