@@ -119,6 +119,61 @@ def test_events_at_the_edges() -> None:
     assert not gm.events_in(masked, sample_rate=10)[0].any()
 
 
+@pytest.mark.parametrize("batch_size", [2, None])
+@pytest.mark.parametrize("of", [{"pairs": "pairs"}, {}], ids=["pairs", "starts and ends"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pairs": None, "start_time": [0.1, 0.2], "end_time": [0.3]},
+        {"pairs": [[0.1], [0.3]], "start_time": None, "end_time": None},
+        {"pairs": [None], "start_time": [None], "end_time": [0.3]},
+    ],
+)
+def test_rows_that_are_masked_for_their_events(
+    tmp_path: Path, wrong: dict[str, Any], of: dict[str, str], batch_size: int | None
+) -> None:
+    whole = encode(synthetic(1.0, 8000, seed=0), 8000, "wav16")
+    right = {"pairs": [[0.1, 0.3]], "start_time": [0.1], "end_time": [0.3]}
+    times = pa.list_(pa.float64())
+    fields = {"audio": shards.AUDIO, "pairs": pa.list_(times), "label": pa.list_(pa.int64())}
+    fields |= {"start_time": times, "end_time": times}
+    rows = [{"audio": {"bytes": whole, "path": ""}, "label": [1], **one} for one in (right, wrong)]
+    path = shards.write(tmp_path / "x.arrow", rows, of=pa.schema(list(fields.items())))
+    dataset = gm.ArrowIterDataset(
+        path,
+        audio=gm.Audio("audio", 8000, crop=gm.EventCrop(**of, seconds=0.5)),
+        batch_size=batch_size,
+        on_error="mask",
+        with_crop=True,
+        fill_value=float("nan"),
+    )
+    labels = {"labels": "label", "num_classes": 2}
+    found, targets = [], []
+    for element in dataset:
+        is_found = gm.events_in(element, sample_rate=8000, **of)
+        target = gm.events_in(element, sample_rate=8000, **of, **labels)
+        found += list(is_found) if batch_size else [is_found]
+        targets += list(target) if batch_size else [target]
+    assert found[0].tolist() == [True]
+    assert not found[1].any()
+    assert np.array_equal(targets, [[0, 1], [0, 0]])
+
+
+def test_null_pairs_are_no_events_and_others_are_refused() -> None:
+    def batch(*pairs: Any) -> dict[str, Any]:
+        column = np.empty(len(pairs), object)
+        column[:] = pairs
+        crops = np.zeros(len(pairs)), np.full(len(pairs), 10, np.int32)
+        return {"crop_start": crops[0], "crop_frames": crops[1], "pairs": column}
+
+    options = {"sample_rate": 10, "pairs": "pairs"}
+    found = gm.events_in(batch(None, [None, [0.1, 0.2]], []), **options)
+    assert [one.tolist() for one in found] == [[], [False, True], []]
+    for wrong in ([[0.1], [0.3]], [0.1, 0.3]):
+        with pytest.raises(ValueError, match="'pairs' has other items than pairs"):
+            gm.events_in(batch(wrong), **options)
+
+
 def test_labels_of_events_in_crops() -> None:
     columns = {
         "start_time": objects([[0.0, 1.2, 1.5], [], [5.0]]),

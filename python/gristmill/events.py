@@ -21,6 +21,8 @@ def events_in(
     end: str = ...,
     pairs: str | None = ...,
     min_overlap: float = ...,
+    labels: None = ...,
+    num_classes: None = ...,
 ) -> _Array: ...
 @overload
 def events_in(
@@ -48,7 +50,8 @@ def events_in(
     """Which of each row's events fall into its crop, or the classes of those that do.
 
     The data set must have `with_crop=True` and deliver the event columns, lists with
-    `ragged="object"` (the default) or `"pad"`. What is padding of a crop holds no event.
+    `ragged="object"` (the default) or `"pad"`. What is padding of a crop holds no event, and a row
+    without a crop (`"valid"` is False) none either, whatever its times are.
 
     An event counts if it and the crop overlap by more than nothing, and by `min_overlap` seconds or
     its whole length if that is shorter. An event without length counts if it lies in the crop, its
@@ -89,6 +92,10 @@ def events_in(
     crops = zip(np.atleast_1d(starts_s), np.atleast_1d(frames), strict=True)
     found: list[_Array] = []
     for row, (crop_s, n_frames) in enumerate(crops):
+        if n_frames == 0:
+            # It is masked or fills the batch up; its own events may be what is wrong with it.
+            found.append(np.zeros(_n_events(batch, pairs or start, row, is_single), bool))
+            continue
         begins, ends = _times(batch, row, is_single, (start, end), pairs)
         # In whole frames, so that an event at the end lies behind it whatever sums are rounded to.
         crop_end_s = (round(crop_s * sample_rate) + n_frames) / sample_rate
@@ -102,6 +109,8 @@ def events_in(
         return found[0] if is_single else masks
     targets = np.zeros((len(found), n_classes), np.float32)
     for row, mask in enumerate(found):
+        if not np.atleast_1d(frames)[row]:
+            continue
         ids = np.asarray(_of_row(batch, labels, row, is_single))
         ids = np.broadcast_to(ids, mask.shape) if ids.ndim == 0 else ids[: len(mask)]
         if len(ids) < len(mask):
@@ -136,6 +145,12 @@ def _of_row(batch: Mapping[str, Any], name: str, row: int, is_single: bool) -> A
     return column[row] if lengths is None else column[row][: int(lengths[row])]
 
 
+def _n_events(batch: Mapping[str, Any], name: str, row: int, is_single: bool) -> int:
+    """The number of a row's events, whatever they are."""
+    events = _of_row(batch, name, row, is_single)
+    return 0 if events is None else len(np.atleast_1d(events))
+
+
 def _times(
     batch: Mapping[str, Any],
     row: int,
@@ -145,10 +160,20 @@ def _times(
 ) -> tuple[_Array, _Array]:
     """The starts and ends of a row's events."""
     if pairs is not None:
-        listed = list(_of_row(batch, pairs, row, is_single))
-        events = np.array([np.asarray(pair, np.float64)[:2] for pair in listed], np.float64)
-        events = events.reshape(-1, 2)
-        return events[:, 0], events[:, 1]
+        listed = _of_row(batch, pairs, row, is_single)
+        # Null has no times, as among starts and ends.
+        no_pair = (np.nan, np.nan)
+        events = [
+            np.atleast_1d(np.asarray(no_pair if pair is None else pair, np.float64))[:2]
+            for pair in (() if listed is None else listed)
+        ]
+        if any(len(event) < 2 for event in events):
+            raise ValueError(
+                f"column {pairs!r} has other items than pairs [start, end] in one row; exclude the "
+                "row, or name another column"
+            )
+        both = np.array(events, np.float64).reshape(-1, 2)
+        return both[:, 0], both[:, 1]
     begins, ends = (
         np.atleast_1d(np.asarray(_of_row(batch, name, row, is_single), np.float64))
         for name in columns
