@@ -70,6 +70,7 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/three")
     assert read.resolved_index_dir == "/three/.cache/gristmill/index"
+    assert gm.ReadOptions(index_dir="~/own").resolved_index_dir == "/three/own"
     assert gm.ReadOptions(index_dir=None).resolved_index_dir is None
     assert gm.ReadOptions(index_dir="here").resolved_index_dir == str(Path("here").absolute())
 

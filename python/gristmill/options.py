@@ -206,8 +206,8 @@ class ReadOptions:
             where round trips are long. While the page cache has the rows, it takes one for each
             thread that decodes.
         index_dir: Where sidecars are kept, which save reading the shards' headers again: a
-            folder; `"beside"` for each shard's own folder; `"auto"` for `index` in
-            `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder
+            folder (`~` is the user's home); `"beside"` for each shard's own folder; `"auto"` for
+            `index` in `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder
             (`$XDG_CACHE_HOME` or `~/.cache`); `None` for nowhere. They may be deleted at any time.
         audio_index: Whether the bytes of a crop are read without the rest of its recording, once
             that was read before: where in a recording decoding may begin is kept beside the
@@ -268,7 +268,7 @@ class ReadOptions:
         if self.index_dir == "beside":
             return "beside"
         if self.index_dir != "auto":
-            return str(Path(self.index_dir).absolute())
+            return str(Path(self.index_dir).expanduser().absolute())
         if cache := os.environ.get("GRISTMILL_CACHE"):
             return str(Path(cache).absolute() / "index")
         try:
