@@ -98,5 +98,8 @@ def test_too_little_for_a_batch(tmp_path: Path) -> None:
     paths = write(tmp_path)
     with pytest.raises(ValueError, match="batch_rows is 2 to 60"):
         gm.shuffle_quality(gm.ArrowIterDataset(paths[0], audio=None))
+    one = gm.ArrowIterDataset(paths, audio=None)
+    with pytest.raises(ValueError, match="the data set has 1 epoch, not 4: write epoch=0"):
+        gm.shuffle_quality(one, epoch=3)
     with pytest.raises(gm.SchemaError, match="nothing"):
         gm.shuffle_quality(gm.ArrowIterDataset(paths, audio=None), label="nothing")

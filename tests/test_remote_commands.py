@@ -86,6 +86,8 @@ def test_functions_take_them_too(server: StoreServer) -> None:
     assert sum(s.rows for s in gm.inspect(HUB, storage_options=options, read=read).shards) == N_ROWS
     assert gm.scan(HUB, storage_options=options, read=read).rows == N_ROWS
     assert gm.build_indexes(HUB, storage_options=options).rows == N_ROWS
+    dataset = gm.ArrowIterDataset(HUB, storage_options=options, shuffle=gm.Shuffle(1))
+    assert gm.shuffle_quality(dataset, label="label", batch_rows=4).n_rows == N_ROWS
 
 
 def test_a_key_alone_takes_its_value_from_the_environment(

@@ -10,6 +10,7 @@ import numpy as np
 
 from gristmill import checks
 from gristmill.dataset import ArrowIterDataset, options_of
+from gristmill.metrics.text import count_text
 from gristmill.order import global_order
 
 _Array = np.ndarray[Any, np.dtype[Any]]
@@ -117,6 +118,12 @@ def shuffle_quality(
     label = checks.text("label", label, write='label="species"', none=True)
     epoch = checks.integer("epoch", epoch, 0, 2**31, write="epoch=0")
     batch_rows = checks.integer("batch_rows", batch_rows, 2, write="batch_rows=64", none=True)
+    epochs = options_of(dataset).epochs
+    if epochs is not None and epoch >= epochs:
+        raise ValueError(
+            f"epoch counts from 0, and the data set has {count_text(epochs, 'epoch')}, not "
+            f"{epoch + 1}: write epoch={epochs - 1}, or give it more epochs"
+        )
     whole = dataset.rows_per_epoch()
     _, shard, row = global_order(dataset, epoch * whole, (epoch + 1) * whole)
     if batch_rows is None:
@@ -177,6 +184,7 @@ def _labels(dataset: ArrowIterDataset, column: str, shard: _Array, row: _Array) 
         exclude=options.exclude,
         with_row_id=True,
         read=options.read,
+        storage_options=options.storage_options,
     )
     with contextlib.closing(iter(once)) as batches:
         parts = [(b["shard"], b["row"], b[column]) for b in batches]
