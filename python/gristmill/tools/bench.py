@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from gristmill.errors import SchemaError
 from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.verdict import Verdict
-from gristmill.options import Audio, ReadOptions, native_audio, read_options
+from gristmill.options import Audio, ReadOptions, check_root, native_audio, read_options
 from gristmill.paths import Paths
 from gristmill.report import AudioInfo
 from gristmill.storage import Given, checked_storage_options
@@ -125,7 +126,7 @@ def bench(
     crop_seconds: float = 5.0,
     sample_rate: int | None = None,
     column: str | None = None,
-    root: str | None = None,
+    root: str | os.PathLike[str] | None = None,
     seconds: float = 10.0,
     read: ReadOptions | None = None,
     on_batch: OnBatch | None = None,
@@ -150,7 +151,7 @@ def bench(
         SchemaError: There is no audio column, or nothing in it can be decoded.
         ValueError: A number is out of range.
     """
-    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds, root)
+    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds, check_root("root", root))
     checks.function("on_batch", on_batch)
     options = read_options(read)
     storage = checked_storage_options(storage_options)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 
 from gristmill import checks
 from gristmill.errors import SchemaError
-from gristmill.options import ReadOptions
+from gristmill.options import ReadOptions, check_root
 from gristmill.paths import Paths, as_list
 from gristmill.report import AudioInfo
 from gristmill.storage import Given, checked_storage_options
@@ -53,7 +54,7 @@ def diagnose(
     crop_seconds: float = 5.0,
     sample_rate: int | None = None,
     column: str | None = None,
-    root: str | None = None,
+    root: str | os.PathLike[str] | None = None,
     seconds: float = 24.0,
     on_step: OnStep | None = None,
     storage_options: Given | None = None,
@@ -87,7 +88,7 @@ def diagnose(
         SchemaError: There is no audio column, or nothing in it can be decoded.
         ValueError: A number is out of range, or some shards are local and others behind URLs.
     """
-    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds, root)
+    job = CropJob(batch_size, crop_seconds, sample_rate, column, seconds, check_root("root", root))
     step_seconds = checks.number(
         "step_seconds", step_seconds, 0, 1e9, above=True, write="step_seconds=0.3", none=True
     )
