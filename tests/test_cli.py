@@ -254,6 +254,16 @@ def test_bad_rows_are_no_warnings(arguments: list[str], damaged: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_what_no_result_tells_is_a_line(damaged: Path, tmp_path: Path) -> None:
+    (tmp_path / "link\x1b.arrow").symlink_to("nowhere")
+    (tmp_path / "a.arrow").symlink_to(damaged / "train-0.arrow")
+    cache = damaged / "train-0.arrow"
+    done = run("scan", tmp_path, "--quiet", "--fast", "--cache-dir", cache)
+    left_out, not_kept = done.stderr.splitlines()
+    assert r"/link\x1b.arrow is a link to nothing and is left out" in left_out
+    assert not_kept.startswith(f'gristmill: nothing more is written to cache_dir="{cache}": ')
+
+
 def test_ctrl_c_while_it_is_imported(tmp_path: Path) -> None:
     package = tmp_path / "gristmill"
     package.mkdir()
