@@ -129,6 +129,76 @@ def test_in_a_data_loader(source: gm.ArrowDataSource, workers: int) -> None:
         other.set_state(state)
 
 
+def state_of(data: gm.ArrowDataSource) -> Any:
+    it = iter(loader_of(data))
+    next(it)
+    return it.get_state()
+
+
+def loader_of(data: gm.ArrowDataSource) -> grain.DataLoader:
+    sampler = grain.samplers.IndexSampler(
+        len(data), grain.sharding.NoSharding(), shuffle=True, seed=7, num_epochs=1
+    )
+    return grain.DataLoader(data_source=data, sampler=sampler, worker_count=0)
+
+
+EVEN = np.arange(40) % 2 == 0
+OTHER_ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "mask": ({"rows": EVEN}, {"rows": ~EVEN}),
+    "rows": ({"rows": range(30)}, {"rows": [*range(29), 30]}),
+    "order of rows": ({"rows": [1, 2, 3]}, {"rows": [1, 3, 2]}),
+    "exclusions": ({"exclude": [(0, 1)]}, {"exclude": [(0, 2)]}),
+    "paths": ({}, {"reverse": True}),
+    "selection": ({"select": range(10)}, {"select": range(10, 20)}),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ROWS)
+def test_a_loader_refuses_a_state_of_other_rows(
+    numbered: list[Path], tmp_path: Path, name: str
+) -> None:
+    """It compares the text of the source, which shows only how many rows were chosen."""
+
+    def make(options: dict[str, Any]) -> gm.ArrowDataSource:
+        paths: Any = [tmp_path / f"{k}-{'long' * 20}.arrow" for k in range(4)]
+        for path, shard in zip(paths, numbered, strict=True):
+            path.write_bytes(shard.read_bytes())
+        given = dict(options)
+        if given.pop("reverse", False):
+            paths = [paths[0], *paths[:0:-1]]
+        if "select" in given:
+            datasets = pytest.importorskip("datasets")
+            whole = datasets.Dataset.from_file(str(numbered[3]))
+            paths = whole.select(given.pop("select"))
+        return gm.ArrowDataSource(paths, columns=["count"], audio=None, **given)
+
+    first, second = map(make, OTHER_ROWS[name])
+    again = iter(loader_of(make(OTHER_ROWS[name][0])))
+    again.set_state(state_of(first))
+    with pytest.raises(ValueError, match="DataSource in checkpoint does not match"):
+        iter(loader_of(second)).set_state(state_of(first))
+
+
+def test_a_loader_takes_a_state_with_other_threads(numbered: list[Path], tmp_path: Path) -> None:
+    """What changes no row may change between save and restore."""
+
+    def make(job: int) -> gm.ArrowDataSource:
+        return gm.ArrowDataSource(
+            numbered,
+            columns=["count"],
+            audio=None,
+            on_error="mask",
+            quarantine=tmp_path / f"bad-{job}.jsonl",
+            storage_options={"aws_session_token": f"{job}"} if job else None,
+            read=gm.ReadOptions(num_threads=1 + job, cache_dir=tmp_path / f"{job}"),
+        )
+
+    it, restored = iter(loader_of(make(0))), iter(loader_of(make(1)))
+    next(it)
+    restored.set_state(it.get_state())
+    assert [int(row["count"]) for row in restored] == [int(row["count"]) for row in it]
+
+
 class Elements:
     """A source of Grain's tests, with its elements in a shard: one pickled element a row."""
 

@@ -23,7 +23,8 @@ def call_text(
     signature = inspect.signature(kind).parameters
     # Defaults are left out, in the options' own values too.
     defaults = {name: option.default for name, option in signature.items() if name in named}
-    defaults["read"] = ReadOptions()
+    if "read" in defaults:
+        defaults["read"] = ReadOptions()
     given = [source]
     given += [
         f"{name}={short(named[name])}"
@@ -39,9 +40,19 @@ def call_text(
 
 def paths_text(paths: Sequence[str]) -> str:
     """The paths, of many only the first."""
+    if are_shown(paths):
+        return _all_paths(paths)
+    return f"[{shown_path(paths[0])!r}, ... {len(paths)} paths]"
+
+
+def are_shown(paths: Sequence[str]) -> bool:
+    """Whether `paths_text` has all of the paths."""
+    return len(_all_paths(paths)) <= _LONGEST_PATHS
+
+
+def _all_paths(paths: Sequence[str]) -> str:
     shown = [shown_path(path) for path in paths]
-    text = repr(shown[0] if len(shown) == 1 else shown)
-    return text if len(text) <= _LONGEST_PATHS else f"[{shown[0]!r}, ... {len(shown)} paths]"
+    return repr(shown[0] if len(shown) == 1 else shown)
 
 
 def short(value: Any) -> str:

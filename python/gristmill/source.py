@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import operator
 import os
 import threading
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Literal, SupportsIndex
 
 from gristmill import _core, checks
@@ -34,10 +36,12 @@ from gristmill.options import Audio, ReadOptions, read_options
 from gristmill.partition import Partition
 from gristmill.row_options import checked_row_options, source_text
 from gristmill.selection import Rows, Split
-from gristmill.signature import call_text
+from gristmill.signature import are_shown, call_text
 from gristmill.storage import Given
+from gristmill.urls import shown_path
 
 _WRITE_EPOCH = "epoch=0"
+_NOT_SHOWN = ("quarantine", "storage_options", "read")
 
 
 class ArrowDataSource:
@@ -179,10 +183,17 @@ class ArrowDataSource:
     """The name by which Grain reads several rows at once."""
 
     def __repr__(self) -> str:
+        # Grain's `DataLoader` writes this text into its states, and refuses one with another text.
+        # So options that change no row are left out, and what is too long to show has a hash.
         options = self._opened.options
-        named = {**options.shown, "epoch": self._epoch}
-        excluded = len(options.exclude)
-        return call_text(ArrowDataSource, source_text(options), named, n_excluded=excluded)
+        shown = {name: value for name, value in options.shown.items() if name not in _NOT_SHOWN}
+        return call_text(
+            ArrowDataSource,
+            source_text(options),
+            {**shown, "epoch": self._epoch},
+            n_excluded=len(options.exclude),
+            rest=self._opened.choice,
+        )
 
     @property
     def paths(self) -> Sequence[str]:
@@ -232,6 +243,24 @@ class _Opened:
 
     def __reduce__(self) -> tuple[type[_Opened], tuple[DatasetOptions]]:
         return _Opened, (self.options,)
+
+    @cached_property
+    def choice(self) -> str:
+        """A hash of the paths and rows, where a `repr` shows only how many there are."""
+        options = self.options
+        table, rows = options.table, options.rows
+        if not (table or rows or options.exclude) and are_shown(options.paths):
+            return ""
+        paths = [shown_path(path) for path in options.paths]
+        excluded = [
+            [*map(str, item)] if isinstance(item, tuple) else os.fsdecode(item)
+            for item in options.exclude
+        ]
+        listed = repr((paths, excluded, table and table.runs, rows and rows.is_mask))
+        found = hashlib.sha256(listed.encode())
+        for data in (table and table.indices, rows and rows.data):
+            found.update(data or b"")
+        return f"choice={found.hexdigest()[:16]}"
 
     def native(self) -> _core.RandomAccess:
         native = self._native
