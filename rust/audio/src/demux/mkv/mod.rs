@@ -116,10 +116,17 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<O
     };
     let delay = stream.track.delay.unwrap_or_else(|| frames(stream.delay_ns));
     let delay_ns = u128::from(delay) * 1_000_000_000 / u128::from(rate_hz.max(1));
+    let duration_ns = walk.duration.map(|ticks| (ticks * walk.scale_ns as f64) as u64);
+    // Some writers count a duration from time 0 on, wherever the first block stands. Where something
+    // else than blocks was met, that may be what is left of the first ones.
+    let first = walk.blocks.first().filter(|_| walk.junk.is_none());
+    let first_ns = first.map_or(0, |block| block.time.max(0).unsigned_abs());
+    let first_ns = first_ns.saturating_mul(walk.scale_ns);
+    let duration_ns = duration_ns.map(|ns| ns.saturating_sub(first_ns));
     let clock = Clock {
         scale_ns: walk.scale_ns,
         rate_hz,
-        duration_ns: walk.duration_ns,
+        duration_ns,
         trimmed_ns: u64::try_from(delay_ns).unwrap_or(u64::MAX).saturating_add(walk.discard_ns),
     };
     let gaps = clock.gaps(&walk.blocks, list.n_frames())?;
@@ -144,7 +151,7 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<O
     }
     // Half a second covers what the other tracks of a film last longer.
     let slack = if is_cut { 0 } else { u64::from(rate_hz / 2) };
-    let promised = frames(walk.duration_ns.unwrap_or(0));
+    let promised = frames(duration_ns.unwrap_or(0));
     let n_coded = list.n_frames();
     if walk.n_tracks == 1 && promised > n_coded.saturating_add(slack) {
         list.check(Some(promised), ledger)?;
@@ -180,7 +187,8 @@ struct Walk<'a, 'l> {
     list: List<'l>,
     ledger: &'l mut Ledger,
     scale_ns: u64,
-    duration_ns: Option<u64>,
+    /// In the segment's timescale, which may come behind it.
+    duration: Option<f64>,
     entry: Option<TrackEntry<'a>>,
     n_tracks: u64,
     stream: Option<Stream>,
@@ -205,7 +213,7 @@ impl<'a, 'l> Walk<'a, 'l> {
             list,
             ledger,
             scale_ns: 1_000_000,
-            duration_ns: None,
+            duration: None,
             entry: None,
             n_tracks: 0,
             stream: None,
@@ -343,10 +351,7 @@ impl<'a, 'l> Walk<'a, 'l> {
         let number = || uint(data).unwrap_or(0);
         match element.id {
             id::TIMESTAMP_SCALE => self.scale_ns = number().max(1),
-            id::DURATION => {
-                let ns = float(data).unwrap_or(0.0) * self.scale_ns as f64;
-                self.duration_ns = Some(ns as u64);
-            }
+            id::DURATION => self.duration = float(data),
             id::CLUSTER_TIME => self.cluster_time = number() as i64,
             id::SIMPLE_BLOCK | id::BLOCK => return self.block(bytes, element),
             // That of another track's block is not ours.

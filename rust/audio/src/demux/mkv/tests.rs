@@ -109,6 +109,24 @@ fn damage_is_seen() {
 }
 
 #[test]
+fn durations_count_from_the_first_block_or_from_0() {
+    let open = |start: u64, info: &[Vec<u8>]| {
+        let blocks = cluster(start, &[block(0, 1000), block(1000, 1000)]);
+        let info = element(id::INFO, &info.concat());
+        open(&file(&[info, tracks("A_PCM/INT/LIT", &[]), blocks])).map(|layout| layout.n_frames)
+    };
+    let duration = |ms: f64| element(id::DURATION, &ms.to_be_bytes());
+    for ms in [2000.0, 7000.0] {
+        assert_eq!(open(5000, &[duration(ms)]), Ok(2000), "{ms}");
+    }
+    let truncated = Reason::Truncated { decoded: 2000, expected: Some(3000) };
+    assert_eq!(open(5000, &[duration(8000.0)]), Err(truncated));
+    // The timescale may come behind the duration that it is for.
+    let scale = number(id::TIMESTAMP_SCALE, 500_000);
+    assert_eq!(open(0, &[duration(4000.0), scale]), Ok(2000));
+}
+
+#[test]
 fn what_is_not_decoded_is_refused_by_name() {
     let refused = |codec: &str, more: &[u8]| match open(&file(&[tracks(codec, more)])) {
         Err(Reason::UnsupportedCodec(name)) => name,
