@@ -1,5 +1,7 @@
 //! Movie fragments: `moof`, `traf` and `trun`, ISO/IEC 14496-12 section 8.8.
 
+use std::collections::BTreeMap;
+
 use super::boxes::{AtomBox, Boxes, find, find_path};
 use crate::{
     bytes::{be_u32, be_u64, from, u8_at},
@@ -16,14 +18,16 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    /// The track's `trex` box.
-    pub(super) fn find(moov: &[u8], track: u32) -> Self {
+    /// The `trex` boxes, by their tracks.
+    pub(super) fn all(moov: &[u8]) -> BTreeMap<u32, Self> {
         let mvex = find(moov, *b"mvex").unwrap_or_default();
-        let trex = Boxes::new(mvex)
-            .filter(|item| &item.kind == b"trex")
-            .find(|item| be_u32(item.body, 4) == Some(track))
-            .map_or(&[][..], |item| item.body);
-        Self { duration: be_u32(trex, 12).unwrap_or(0), size: be_u32(trex, 16).unwrap_or(0) }
+        let mut all = BTreeMap::new();
+        for trex in Boxes::new(mvex).filter(|item| &item.kind == b"trex").map(|item| item.body) {
+            let number = |at| be_u32(trex, at).unwrap_or(0);
+            let defaults = Self { duration: number(12), size: number(16) };
+            all.entry(number(4)).or_insert(defaults);
+        }
+        all
     }
 }
 
@@ -40,7 +44,7 @@ pub(super) struct Sum {
 pub(super) fn list(
     bytes: &[u8],
     track: u32,
-    defaults: Defaults,
+    defaults: &BTreeMap<u32, Defaults>,
     frame_len: u32,
     list: &mut List<'_>,
 ) -> Result<Sum, Reason> {
@@ -61,7 +65,10 @@ pub(super) fn list(
                 None => end,
             };
             end = base;
+            let truns = Boxes::new(traf.body).filter(|item| &item.kind == b"trun");
             if head.track != track {
+                // The next track may begin behind it.
+                truns.for_each(|trun| skip(trun.body, base, &mut end, head.defaults));
                 continue;
             }
             let time = find_path(traf.body, &[*b"tfdt"]).and_then(|body| {
@@ -70,7 +77,7 @@ pub(super) fn list(
             });
             let (due, before) = (duration, list.n_frames());
             let mut packet = 0;
-            for trun in Boxes::new(traf.body).filter(|item| &item.kind == b"trun") {
+            for trun in truns {
                 let run = run(trun.body, base, &mut end, head.defaults, frame_len, list)?;
                 duration = duration.saturating_add(run.duration);
                 packet = if packet == 0 { run.packet } else { packet };
@@ -154,8 +161,10 @@ struct Head {
 }
 
 impl Head {
-    fn read(traf: &[u8], mut defaults: Defaults) -> Option<Self> {
+    fn read(traf: &[u8], defaults: &BTreeMap<u32, Defaults>) -> Option<Self> {
         let tfhd = find(traf, *b"tfhd")?;
+        let track = be_u32(tfhd, 4)?;
+        let mut defaults = defaults.get(&track).copied().unwrap_or_default();
         let flags = be_u32(tfhd, 0)?;
         let has = |flag: u32| flags & flag != 0;
         let mut at = 8;
@@ -169,7 +178,7 @@ impl Head {
         if has(0x10) {
             defaults.size = be_u32(tfhd, at)?;
         }
-        Some(Self { track: be_u32(tfhd, 4)?, base, is_from_moof: has(0x2_0000), defaults })
+        Some(Self { track, base, is_from_moof: has(0x2_0000), defaults })
     }
 }
 
@@ -182,6 +191,44 @@ struct Run {
     packet: u64,
 }
 
+/// What a `trun` box begins with.
+struct TrunHead<'a> {
+    flags: u32,
+    count: u32,
+    /// Those of all packets.
+    fields: &'a [u8],
+}
+
+impl<'a> TrunHead<'a> {
+    /// Also sets `end` to where the packets begin.
+    fn read(trun: &'a [u8], base: usize, end: &mut usize) -> Option<Self> {
+        let flags = be_u32(trun, 0)?;
+        let mut at = 8;
+        if flags & 1 != 0 {
+            let offset = be_u32(trun, at)?.cast_signed();
+            *end = base.saturating_add_signed(offset as isize);
+            at += 4;
+        }
+        at += if flags & 4 != 0 { 4 } else { 0 };
+        Some(Self { flags, count: be_u32(trun, 4)?, fields: from(trun, at) })
+    }
+}
+
+/// Moves `end` behind the packets of a `trun` box of another track.
+fn skip(trun: &[u8], base: usize, end: &mut usize, defaults: Defaults) {
+    let Some(TrunHead { flags, count, fields }) = TrunHead::read(trun, base, end) else { return };
+    let count = count as usize;
+    let n_bytes = if flags & 0x200 == 0 {
+        count.saturating_mul(defaults.size as usize)
+    } else {
+        let size_at = if flags & 0x100 == 0 { 0 } else { 4 };
+        let each = fields.chunks_exact(4 * (flags & 0xF00).count_ones() as usize).take(count);
+        let sizes = each.map(|fields| be_u32(fields, size_at).unwrap_or(0) as usize);
+        sizes.fold(0, usize::saturating_add)
+    };
+    *end = end.saturating_add(n_bytes);
+}
+
 /// Lists the packets of a `trun` box. `end` is where the one before ended.
 fn run(
     trun: &[u8],
@@ -192,18 +239,9 @@ fn run(
     list: &mut List<'_>,
 ) -> Result<Run, Reason> {
     let cut = || Reason::malformed("a trun box is cut");
-    let flags = be_u32(trun, 0).ok_or_else(cut)?;
+    let TrunHead { flags, count, mut fields } = TrunHead::read(trun, base, end).ok_or_else(cut)?;
     let has = |flag: u32| flags & flag != 0;
-    let count = be_u32(trun, 4).ok_or_else(cut)?;
-    let mut at = 8;
-    if has(1) {
-        let offset = be_u32(trun, at).ok_or_else(cut)? as i32;
-        *end = base.saturating_add_signed(offset as isize);
-        at += 4;
-    }
-    at += if has(4) { 4 } else { 0 };
     let mut found = Run::default();
-    let mut fields = from(trun, at);
     for _ in 0..count {
         // Each packet takes a byte of the file at least, whatever the count.
         let mut field = |flag: u32, default: u32| {

@@ -115,8 +115,8 @@ fn open(
         tables::list(track.stbl, entry.frame_len, &mut list, is_fragmented)?.unwrap_or(0);
     let mut is_gappy = false;
     if is_fragmented {
-        let defaults = fragments::Defaults::find(moov, track.id);
-        let run = fragments::list(bytes, track.id, defaults, entry.frame_len, &mut list)?;
+        let defaults = fragments::Defaults::all(moov);
+        let run = fragments::list(bytes, track.id, &defaults, entry.frame_len, &mut list)?;
         duration = duration.saturating_add(run.duration);
         is_gappy = run.is_gappy;
     }

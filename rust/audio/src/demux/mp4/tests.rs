@@ -204,6 +204,32 @@ fn fragments_are_one_stream() {
     assert!(open(&lie).is_err());
 }
 
+#[test]
+fn a_track_without_a_base_begins_where_the_one_before_it_ends() {
+    let traf = |track: u32, size: u32, trun: &[u32]| {
+        let tfhd = atom("tfhd", &words(&[0x38, track, 1024, size, 0]));
+        atom("traf", &[tfhd, atom("trun", &words(trun))].concat())
+    };
+    // Of the picture sizes stand in the run, or one for all packets elsewhere.
+    for video in [&[0x301, 2, 0, 40, 7, 40, 20][..], &[1, 3, 0]] {
+        let moof = |offset: u32| {
+            let video = [&video[..2], &[offset], &video[3..]].concat();
+            let audio = traf(1, PACKET, &[1, 4, 0]);
+            atom("moof", &[traf(2, 9, &video), audio].concat())
+        };
+        let len = moof(0).len() as u32;
+        let video_len = 27;
+        let mdat = atom("mdat", &vec![0x11; (video_len + 4 * PACKET) as usize]);
+        let bytes = fragmented(&[moof(len + 8), mdat]);
+        let mut packets = Vec::new();
+        super::open(&bytes, &mut packets, &mut Ledger::default()).unwrap();
+        let begin = bytes.len() - 4 * PACKET as usize;
+        let of_first = packets.first().and_then(|packet| packet.data(&bytes)).unwrap();
+        assert_eq!(of_first.as_ptr(), bytes[begin..].as_ptr());
+        assert_eq!((packets.len(), of_first.len()), (4, PACKET as usize));
+    }
+}
+
 /// A fragment of packets with these durations at this time; no box has a default.
 fn timed_fragment(time: u32, durations: &[u32]) -> Vec<u8> {
     let n = durations.len() as u32;
