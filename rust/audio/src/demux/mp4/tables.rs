@@ -2,7 +2,7 @@
 
 use super::boxes::find;
 use crate::{
-    bytes::{be_u32, be_u64, from},
+    bytes::{be_u16, be_u32, be_u64, from, u8_at},
     demux::packets::List,
     error::Reason,
 };
@@ -55,32 +55,44 @@ pub(super) fn list(
     Ok(Some(duration(stbl)))
 }
 
-/// The `stsz` box: sizes of packets.
+/// The `stsz` box, or `stz2` where numbers are short: sizes of packets.
 struct Sizes<'a> {
     all: usize,
     each: &'a [u8],
     count: usize,
+    /// Of a number in `each`.
+    n_bits: u8,
 }
 
 impl<'a> Sizes<'a> {
     fn read(stbl: &'a [u8]) -> Option<Self> {
-        let stsz = find(stbl, *b"stsz")?;
-        let (all, count) = (be_u32(stsz, 4)? as usize, be_u32(stsz, 8)? as usize);
-        Some(Self { all, each: from(stsz, 12), count })
+        let stsz = find(stbl, *b"stsz");
+        let body = stsz.or_else(|| find(stbl, *b"stz2"))?;
+        let (all, n_bits) = match stsz {
+            Some(_) => (be_u32(body, 4)? as usize, 32),
+            None => (0, u8_at(body, 7)?),
+        };
+        Some(Self { all, each: from(body, 12), count: be_u32(body, 8)? as usize, n_bits })
     }
 
     fn get(&self, n: usize) -> Option<usize> {
         if self.all > 0 {
             return Some(self.all);
         }
-        be_u32(self.each, n.checked_mul(4)?).map(|size| size as usize)
+        match self.n_bits {
+            4 => u8_at(self.each, n / 2).map(|two| usize::from(two >> (4 - 4 * (n % 2)) & 15)),
+            8 => u8_at(self.each, n).map(usize::from),
+            16 => be_u16(self.each, n.checked_mul(2)?).map(usize::from),
+            32 => be_u32(self.each, n.checked_mul(4)?).map(|size| size as usize),
+            _ => None,
+        }
     }
 }
 
 /// Where the sizes of all packets stand in the file, if each has one of its own.
 pub(super) fn sizes_at(bytes: &[u8], stbl: &[u8]) -> Option<u64> {
-    let Sizes { all, each, count } = Sizes::read(stbl)?;
-    let each = each.get(..count.checked_mul(4)?).filter(|_| all == 0)?;
+    let Sizes { all, each, count, n_bits } = Sizes::read(stbl)?;
+    let each = each.get(..count.checked_mul(4)?).filter(|_| all == 0 && n_bits == 32)?;
     // They are part of the file.
     let at = each.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
     (bytes.get(at..at.checked_add(each.len())?)? == each).then_some(at as u64)

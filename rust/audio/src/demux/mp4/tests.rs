@@ -87,6 +87,33 @@ fn tables_become_packets() {
 }
 
 #[test]
+fn sizes_may_be_short_numbers() {
+    let sizes = [9u8, 15, 1, 12, 3, 8, 2, 7, 5, 4];
+    let with = |n_bits: u32, each: &[u8]| {
+        let stz2 = atom("stz2", &[&words(&[0, n_bits, N_PACKETS])[..], each].concat());
+        let ftyp = atom("ftyp", b"M4A \0\0\0\0");
+        let mut tables = stbl(&mp4a(&LC), &STTS, &STSZ, ftyp.len() as u32 + 8);
+        let at = tables.windows(4).position(|kind| kind == b"stsz").unwrap() - 4;
+        tables.splice(at..at + 20, stz2);
+        let tables = atom("stbl", &tables[8..]);
+        [ftyp, atom("mdat", &[0x11; 80]), moov(&tables, 0, None, &[])].concat()
+    };
+    for (n_bits, each) in [
+        (4, sizes.chunks(2).map(|two| two[0] << 4 | two[1]).collect::<Vec<_>>()),
+        (8, sizes.to_vec()),
+        (16, sizes.iter().flat_map(|&size| [0, size]).collect()),
+    ] {
+        let mut packets = Vec::new();
+        let bytes = with(n_bits, &each);
+        let (_, at) = super::open(&bytes, &mut packets, &mut Ledger::default()).unwrap();
+        let found = packets.iter().map(|packet| packet.data(&bytes).unwrap().len());
+        assert!(found.eq(sizes.map(usize::from)), "{n_bits}");
+        assert_eq!(at, None);
+    }
+    assert!(open(&with(5, &sizes)).is_err());
+}
+
+#[test]
 fn tables_that_lie_are_found_out() {
     let entry = mp4a(&LC);
     let malformed = |bytes: &[u8]| assert!(matches!(open(bytes), Err(Reason::MalformedHeader(_))));
