@@ -170,7 +170,7 @@ def test_null_pairs_are_no_events_and_others_are_refused() -> None:
     found = gm.events_in(batch(None, [None, [0.1, 0.2]], []), **options)
     assert [one.tolist() for one in found] == [[], [False, True], []]
     for wrong in ([[0.1], [0.3]], [0.1, 0.3]):
-        with pytest.raises(ValueError, match="'pairs' has other items than pairs"):
+        with pytest.raises(ValueError, match="'pairs' has an event of 1 numbers"):
             gm.events_in(batch(wrong), **options)
 
 
@@ -202,6 +202,42 @@ def test_one_event_a_row() -> None:
     assert [m.tolist() for m in gm.events_in(batch, **options)] == [[True], [False]]
     targets = gm.events_in(batch, **options, labels="label", num_classes=2)
     assert targets.tolist() == [[0, 1], [0, 0]]
+
+
+def test_nulls_are_events_in_no_crop(tmp_path: Path) -> None:
+    data = encode(synthetic(1, RATE), RATE, "wav16")
+    times = pa.list_(pa.float64())
+    fields = {"audio": shards.AUDIO, "start": times, "end": times, "pairs": pa.list_(times)}
+    fields |= {"label": pa.list_(pa.int64())}
+    events: list[Any] = [[[0.1, 0.2], [0.3, 0.4]], None, [None, [0.1, 0.2]]]
+    labels = [[0, 2], [], [0, 1]]
+    rows = [
+        {
+            "audio": {"bytes": data, "path": ""},
+            "start": of_row and [pair and pair[0] for pair in of_row],
+            "end": of_row and [pair and pair[1] for pair in of_row],
+            "pairs": of_row,
+            "label": label,
+        }
+        for of_row, label in zip(events, labels, strict=True)
+    ]
+    path = shards.write(tmp_path / "null.arrow", rows, of=shards.schema(fields))
+    audio = gm.Audio("audio", sample_rate=RATE, crop=gm.StartCrop(1))
+    nan = {"start": np.nan, "end": np.nan}
+    ds = gm.ArrowIterDataset([path], audio=audio, batch_size=3, fill_value=nan, with_crop=True)
+    (batch,) = ds
+    singles = list(gm.ArrowIterDataset([path], audio=audio, with_crop=True))
+    for columns in ({"pairs": "pairs"}, {"start": "start", "end": "end"}):
+        options: dict[str, Any] = {"sample_rate": RATE, **columns}
+        found = [mask.tolist() for mask in gm.events_in(batch, **options)]
+        assert found == [[True, True], [], [False, True]]
+        assert [gm.events_in(row, **options).tolist() for row in singles] == found
+        targets = gm.events_in(batch, **options, labels="label", num_classes=3)
+        assert targets.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    for pair in ([0.1], [0.1, 0.2, 0.3]):
+        wrong = {**singles[0], "pairs": [[0.1, 0.2], pair]}
+        with pytest.raises(ValueError, match=rf"'pairs' has an event of {len(pair)} numbers"):
+            gm.events_in(wrong, sample_rate=RATE, pairs="pairs")
 
 
 @given(

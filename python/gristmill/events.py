@@ -55,7 +55,7 @@ def events_in(
 
     An event counts if it and the crop overlap by more than nothing, and by `min_overlap` seconds or
     its whole length if that is shorter. An event without length counts if it lies in the crop, its
-    end excluded.
+    end excluded. A null among the events counts in no crop, and a null list has no event.
 
     Args:
         batch: A batch, or a single row.
@@ -73,7 +73,8 @@ def events_in(
         batch axis.
 
     Raises:
-        ValueError: An option is out of range, a column is missing, or a label is no class.
+        ValueError: An option is out of range, a column is missing, an event is no pair of numbers,
+            or a label is no class.
     """
     write = "gm.events_in(batch, sample_rate=32_000)"
     checks.instance("batch", batch, Mapping, write=write)
@@ -147,8 +148,7 @@ def _of_row(batch: Mapping[str, Any], name: str, row: int, is_single: bool) -> A
 
 def _n_events(batch: Mapping[str, Any], name: str, row: int, is_single: bool) -> int:
     """The number of a row's events, whatever they are."""
-    events = _of_row(batch, name, row, is_single)
-    return 0 if events is None else len(np.atleast_1d(events))
+    return len(np.atleast_1d(_items(_of_row(batch, name, row, is_single))))
 
 
 def _times(
@@ -161,21 +161,11 @@ def _times(
     """The starts and ends of a row's events."""
     if pairs is not None:
         listed = _of_row(batch, pairs, row, is_single)
-        # Null has no times, as among starts and ends.
-        no_pair = (np.nan, np.nan)
-        events = [
-            np.atleast_1d(np.asarray(no_pair if pair is None else pair, np.float64))[:2]
-            for pair in (() if listed is None else listed)
-        ]
-        if any(len(event) < 2 for event in events):
-            raise ValueError(
-                f"column {pairs!r} has other items than pairs [start, end] in one row; exclude the "
-                "row, or name another column"
-            )
-        both = np.array(events, np.float64).reshape(-1, 2)
-        return both[:, 0], both[:, 1]
+        events = np.array([_pair(pairs, pair) for pair in _items(listed)], np.float64)
+        events = events.reshape(-1, 2)
+        return events[:, 0], events[:, 1]
     begins, ends = (
-        np.atleast_1d(np.asarray(_of_row(batch, name, row, is_single), np.float64))
+        np.atleast_1d(np.asarray(_items(_of_row(batch, name, row, is_single)), np.float64))
         for name in columns
     )
     if len(begins) != len(ends):
@@ -184,3 +174,19 @@ def _times(
             "ends in one row; exclude the row, or name other columns"
         )
     return begins, ends
+
+
+def _items(events: Any) -> Any:
+    """A row's list, or its one number; a null list has no event."""
+    return () if events is None else events
+
+
+def _pair(name: str, pair: Any) -> tuple[float, float]:
+    """An event of a list of pairs; a null lies in no crop, as a null among starts or ends does."""
+    times = np.atleast_1d(np.asarray((np.nan, np.nan) if pair is None else pair, np.float64))
+    if times.shape != (2,):
+        raise ValueError(
+            f"column {name!r} has an event of {times.size} numbers, where [start, end] is wanted; "
+            "exclude the row, or name another column"
+        )
+    return times[0], times[1]
