@@ -75,3 +75,23 @@ def test_a_small_file_that_decodes_to_more_than_the_budget(
     assert path.stat().st_size < 1 << 20
     with pytest.raises(gm.LimitError, match=r"take up to 10[0-9]{7} bytes"):
         read(path, read=gm.ReadOptions(memory_budget="64MiB"))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("is_list", [False, True])
+def test_values_that_are_never_null(tmp_path: Path, layout: str, is_list: bool) -> None:
+    """Pages have no levels where nothing may be null."""
+    column = pa.array([f"value number {k % 3_000}" for k in range(2 * N_ROWS)])
+    name, kind = "x", column.type
+    if is_list:
+        offsets = pa.array(np.arange(0, len(column) + 1, 5), pa.int32())
+        name, kind = "x.list.element", pa.list_(pa.field("element", kind, nullable=False))
+        column = pa.ListArray.from_arrays(offsets, column, type=kind)
+    options = dict(LAYOUTS[layout])
+    if "column_encoding" in options:
+        options["column_encoding"] = {name: options["column_encoding"]}
+    path = tmp_path / "a.parquet"
+    schema = pa.schema([pa.field("x", kind, nullable=False)])
+    pq.write_table(pa.table([column], schema), path, **options)
+    found = [list(value) if is_list else value for value in read(path)]
+    assert found == column.to_pylist()

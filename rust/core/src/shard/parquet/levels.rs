@@ -14,6 +14,9 @@ pub(super) fn for_each_run(
     n: u64,
     mut on_run: impl FnMut(bool, u64) -> Result<()>,
 ) -> Result<()> {
+    if max == 0 {
+        return on_run(true, n); // nothing may be missing, and no levels are written
+    }
     let width = u8::BITS - max.leading_zeros();
     let max = u32::from(max);
     let mut levels = Hybrid::new(bytes, width, n);
@@ -77,6 +80,7 @@ mod tests {
         let expected = [1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 1].map(|level| level == 1);
         assert_eq!(rows, expected);
         assert_eq!(levels(&bytes, 2, 8).unwrap(), expected[..8]);
+        assert_eq!(levels(&[], 0, 3).unwrap(), [true; 3]);
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
         end: u64,
     ) -> Result<()> {
         let (max_level, mut at, mut row) = (self.max_level, payload + skip, first);
-        let mut on_run = |is_valid: bool, n: u64| {
+        let on_run = |is_valid: bool, n: u64| {
             let n = n.min(self.rows.end.saturating_sub(row));
             if is_valid {
                 for row in row..row + n {
@@ -204,9 +204,6 @@ impl<'a> Walk<'a> {
             row += n;
             Ok(())
         };
-        if max_level == 0 {
-            return on_run(true, n_rows);
-        }
         levels::for_each_run(levels, max_level, n_rows, on_run)
     }
 
