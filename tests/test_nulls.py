@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -72,3 +73,24 @@ def test_columns_that_bear_the_names_of_row_ids(tmp_path: Path) -> None:
         next(iter(gm.ArrowIterDataset(path, with_row_id=True)))
     row = next(iter(gm.ArrowIterDataset(path, columns=["x"], with_row_id=True)))
     assert (row["row"], row["x"]) == (0, 1.5)
+
+
+@pytest.mark.parametrize("make", [pa.ipc.new_stream, pa.ipc.new_file])
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_null_structs_before_the_first_value_of_a_dictionary(
+    tmp_path: Path, make: Any, compression: str | None
+) -> None:
+    kind = pa.struct([("name", pa.dictionary(pa.int32(), pa.string())), ("n", pa.int64())])
+    parts: list[list[Any]] = [[None, None], [{"name": None, "n": 1}]]
+    if make is pa.ipc.new_stream:
+        parts.append([None, {"name": "x", "n": 2}])
+    path = tmp_path / "a.arrow"
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with make(str(path), pa.schema([("of", kind)]), options=options) as writer:
+        for part in parts:
+            writer.write_table(pa.table({"of": pa.array(part, kind)}))
+    expected = [row for part in parts for row in part]
+    assert [row["of"] for row in gm.ArrowIterDataset(path)] == expected
+    batches = gm.ArrowIterDataset(path, batch_size=2, fill_value={"of": -1})
+    names = [name for batch in batches for name in batch["of"]["name"]]
+    assert names == [row and row["name"] for row in expected]

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, new_null_array};
 use arrow_schema::{Field, Fields, Schema};
 use arrow_select::concat::concat;
 
@@ -96,6 +96,19 @@ pub(super) fn stored_bytes(index: &MessageIndex, fields: &Fields, before: u64) -
         *sum = if dictionary.is_delta { sum.saturating_add(body) } else { body };
     }
     bytes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+}
+
+/// Gives a null to dictionaries without values, except those of whole columns.
+///
+/// Where a struct is null, pyarrow writes the key 0 for its fields, whether the dictionary has a value or
+/// not, and `arrow-ipc` refuses keys of nothing.
+pub(super) fn fill_empty(dictionaries: &mut Dictionaries, fields: &Fields) {
+    let is_column = |id| fields.iter().any(|field| schema::dictionary_id(field) == Some(id));
+    for (id, values) in dictionaries {
+        if values.is_empty() && !is_column(*id) {
+            *values = new_null_array(values.data_type(), 1);
+        }
+    }
 }
 
 impl<'i> Lookup<'i, '_> {

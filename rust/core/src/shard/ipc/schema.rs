@@ -51,7 +51,7 @@ fn add_dictionary_ids(field: &Field, ids: &mut Vec<i64>) {
 
 /// The id of a dictionary-encoded field's dictionary.
 #[expect(deprecated, reason = "arrow-ipc finds the dictionaries to decode by this id itself")]
-fn dictionary_id(field: &Field) -> Option<i64> {
+pub(super) fn dictionary_id(field: &Field) -> Option<i64> {
     field.dict_id()
 }
 

@@ -86,7 +86,8 @@ impl Loading<'_> {
         let body_start = entry.body.start;
         let layout = entry.with_header(reader, |message| entry.layout(message))?;
         let plan = ReadPlan::new(&layout, &index.schema, entry, projection)?;
-        let dictionaries = dictionaries(plan.schema.fields())?;
+        let mut dictionaries = dictionaries(plan.schema.fields())?;
+        dictionaries::fill_empty(&mut dictionaries, plan.schema.fields());
         let shared: usize = dictionaries.values().map(|values| dictionary_bytes(values)).sum();
         self.check_limit(plan.n_bytes())?;
         let body = CompactBody::read(reader, body_start, plan.ranges())?;
