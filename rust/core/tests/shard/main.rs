@@ -7,6 +7,7 @@ mod audio_index;
 mod bytes_read;
 mod common;
 mod golden;
+mod hand_made;
 mod hostile;
 mod many;
 mod property;

@@ -39,7 +39,7 @@ use self::{
     footer::{ENCRYPTED_MAGIC, Footer, MAGIC, chunk_range},
     located::Located,
     runs::Run,
-    table::Plan,
+    table::{Plan, check_limit},
 };
 use super::{
     Projection, Table, TableSize,
@@ -113,6 +113,9 @@ impl ParquetReader {
             return Ok((known, 0));
         }
         let run = self.runs.get(batch).ok_or_else(columns::missing)?;
+        let n_rows = run.rows.end - run.rows.start;
+        // Nulls take no bytes of the file that would bound their number.
+        check_limit(n_rows.saturating_mul(values::ROW_BYTES), usize::MAX)?;
         let chunk = self.footer.chunk(run.group, leaf)?;
         let pages = self.footer.pages.pages(run.group, leaf);
         let column = Arc::new(values::locate(reader, chunk, pages, &run.rows)?);

@@ -286,7 +286,7 @@ fn has_views(schema: &Schema) -> bool {
     schema.flattened_fields().iter().any(|field| has(field.data_type()))
 }
 
-fn check_limit(n_bytes: u64, limit: usize) -> Result<()> {
+pub(super) fn check_limit(n_bytes: u64, limit: usize) -> Result<()> {
     let limit = (limit as u64).min(MAX_DECODED);
     if n_bytes <= limit {
         return Ok(());
