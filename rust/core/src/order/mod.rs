@@ -42,6 +42,10 @@ use crate::{
 /// The version of the order function, and of the states that refer to it.
 pub const VERSION: u64 = 1;
 
+/// A stream is resumed here at the latest: so many rows take longer than any run, and counts of those
+/// behind it fit into 64 bits.
+const LAST: u64 = 1 << 62;
+
 /// The options of an order.
 #[derive(Clone, Debug)]
 pub struct OrderSpec {
@@ -299,14 +303,14 @@ impl Order {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] where the position is further past the end: the state is of
-    /// other data.
+    /// [`crate::ErrorKind::Config`] where the position is further past the end, or beyond 2^62: the
+    /// state is of other data.
     pub fn resume_at(&mut self, epoch: u64, next_index: u64, slack: u64) -> Result<u64> {
-        let limit = self.stream.total().map(|total| total.saturating_add(slack));
+        let limit = self.stream.total().map_or(LAST, |total| total.saturating_add(slack).min(LAST));
         let position = epoch
             .checked_mul(self.rows_per_epoch())
             .and_then(|start| start.checked_add(next_index))
-            .filter(|&position| limit.is_none_or(|limit| position <= limit))
+            .filter(|&position| position <= limit)
             .ok_or_else(|| {
                 Error::config(format!(
                     "the state stands at row {next_index} of epoch {epoch}, past the end of this \

@@ -82,6 +82,11 @@ fn positions_past_the_end_are_refused() {
     assert_eq!(order.resume_at(0, 15, 4).unwrap(), 12);
     assert!(order.resume_at(2, 1, 0).is_err());
     assert!(order.resume_at(u64::MAX, 1, 0).is_err());
+    for epochs in [None, Some(1 << 63)] {
+        let mut long = Order::new(rows(), &spec(Some(1), epochs, Partition::ALL)).unwrap();
+        assert!(long.resume_at((1 << 62) / 6, 0, 0).is_ok());
+        assert!(long.resume_at((1 << 62) / 6 + 1, 0, 0).is_err(), "batches from there on overflow");
+    }
     assert_eq!(order.nearest(9, 3), (2, 0));
     assert_eq!(order.nearest(1, 30), (1, 6));
 }
