@@ -219,6 +219,9 @@ impl<'a> Packets<'a> {
                 // What was begun and is not continued is lost, as the page after it is.
                 begun = None;
                 self.carry.clear();
+                if ends && piece.is_empty() {
+                    continue; // FFmpeg has such a packet behind the last frame
+                }
             }
             is_intact = self.is_page_intact && (is_intact || !continues);
             if ends && begun.is_none() {
@@ -298,6 +301,20 @@ mod tests {
                 assert_eq!(x.to_bits(), want.to_bits());
             }
         }
+    }
+
+    #[test]
+    fn empty_packets_say_nothing() {
+        let mut pages = stream(0);
+        let frames: Vec<_> = (4..6).map(|n| test_frame(n, i16::from(n) * 1000)).collect();
+        pages[4] = page(4, LAST, 1536, &[&frames[0], &[], &frames[1], &[]]);
+        let bytes = pages.concat();
+        let layout = open(&bytes).unwrap();
+        assert_eq!(layout.n_frames, 1536);
+        let mut out = vec![0.0; 512];
+        let mut sink = Sink::new(&mut out, 512, Mix::Take, 1024, 512);
+        decode_flac(&bytes, &layout, 1024, &mut sink, &Cancel::default()).unwrap();
+        assert!(sink.is_full());
     }
 
     #[test]
