@@ -178,6 +178,15 @@ def test_indexes_that_cannot_be_written_are_a_failure(damaged: Path, tmp_path: P
     assert (second["written"], second["not_written"]) == (0, 0)
 
 
+def test_a_shard_from_the_future_has_no_index(damaged: Path, tmp_path: Path) -> None:
+    shard = tmp_path / "a.arrow"
+    shard.write_bytes((damaged / "train-0.arrow").read_bytes())
+    os.utime(shard, (2**33, 2**33))
+    done = run("index", shard, "--index-dir", tmp_path / "own", "--quiet")
+    assert done.exit_code == 3
+    assert f"by its time {shard} was changed just now, or will be" in done.stderr
+
+
 def test_a_full_disk_is_a_sentence_that_names_the_file(damaged: Path) -> None:
     for arguments in (["inspect", damaged], ["index", damaged], ["scan", damaged, "--json"]):
         with Path("/dev/full").open("w") as full:

@@ -18,7 +18,7 @@ from gristmill.tools.inspection import list_unreadable
 from gristmill.tools.page import Page
 from gristmill.tools.parts import checked_part
 from gristmill.tools.shards import UnreadableShard
-from gristmill.urls import is_url
+from gristmill.urls import is_url, shown_path
 
 _PROBE_BYTES = 1 << 16
 _SETTLED_SECONDS = _core.SETTLED_SECONDS + 0.1
@@ -180,6 +180,11 @@ def _refusal(index_dir: str, shard: str) -> str:
             file.write(bytes(_PROBE_BYTES))
     except OSError as error:
         return error.strerror or str(error)
+    if not is_url(shard) and _is_new(shard):
+        return (
+            f"by its time {shown_path(shard)} was changed just now, or will be; wait, or give it "
+            "the time of now with touch, and try again"
+        )
     return ""
 
 
