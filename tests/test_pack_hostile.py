@@ -151,6 +151,8 @@ def test_members_of_tars_that_cannot_be_packed(tmp_path: Path) -> None:
             material.member("j.flac", whole),
             material.member("k.json", b"[" * 100_000),
             material.member("k.wav", whole),
+            material.member("l.json", b'{"n": ' * 80 + b"1" + b"}" * 80),
+            material.member("l.wav", whole),
         ],
     )
     report = gm.pack(tar, tmp_path / "out", keep_bad=True)
@@ -167,6 +169,7 @@ def test_members_of_tars_that_cannot_be_packed(tmp_path: Path) -> None:
         "x.tar/i.cls": "metadata",
         "x.tar/j.flac": "duplicate",
         "x.tar/k.json": "metadata",
+        "x.tar/l.json": "metadata",
     }
     assert paths_in(tmp_path / "out") == ["a.wav", "j.wav"]
 

@@ -226,9 +226,10 @@ def _take_value(
 
 
 def _parsed(kind: str, data: bytes) -> Any:
-    """The value of a member; an error where Arrow could not hold it."""
+    """The value of a member; an error where Arrow could not hold it, or not write it."""
     if kind in _TEXT:
         return data.decode()
     value: Any = json.loads(data) if kind in _JSON else int(data)
-    _ = pa.array([value], None if kind in _JSON else pa.int64())
+    array = pa.array([value], None if kind in _JSON else pa.int64())
+    _ = pa.record_batch([array], [kind]).serialize()  # values within values have a limit there
     return value
