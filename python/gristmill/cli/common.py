@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import sys
@@ -24,6 +25,25 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 READER_GONE = 141
 """Exit status where standard output is a pipe whose reader has gone, as shells have it."""
+
+
+class Seconds(click.FloatRange):
+    """A time above 0, which NaN is not: it is in every range, since it compares with nothing."""
+
+    name = "float range"
+
+    def __init__(self, low: float = 0, high: float = 1e9) -> None:
+        super().__init__(low, high, min_open=low == 0)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number, as `click` has it."""
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail("it is not a number", param, ctx)
+        return found
+
 
 paths_argument = click.argument("paths", nargs=-1, required=True)
 column_option = click.option(

@@ -11,6 +11,7 @@ import click
 from gristmill import _core
 from gristmill.cli.common import (
     FINDINGS,
+    Seconds,
     cache_options,
     column_option,
     paths_argument,
@@ -38,11 +39,13 @@ def _crop_options(command: _Command) -> _Command:
         click.option(
             "--crop",
             "crop_seconds",
-            type=click.FloatRange(min=0, max=_core.MAX_CROP_SECONDS, min_open=True),
+            type=Seconds(high=_core.MAX_CROP_SECONDS),
             default=5.0,
             help="Seconds of each recording that training takes.",
         ),
-        click.option("--batch-size", type=click.IntRange(min=1), default=64, help="Rows a step."),
+        click.option(
+            "--batch-size", type=click.IntRange(1, 2**31 - 1), default=64, help="Rows a step."
+        ),
         column_option,
         root_option,
         storage_option,
@@ -57,13 +60,13 @@ def _crop_options(command: _Command) -> _Command:
 @click.option(
     "--step-time",
     "step_seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     show_default="not known",
     help="Seconds that a training step takes by itself.",
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=1),
+    type=Seconds(low=1),
     default=24.0,
     help="What all measurements together take, about.",
 )
@@ -99,7 +102,7 @@ def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     default=10.0,
     help="What measuring takes, about.",
 )

@@ -88,8 +88,10 @@ def index(
 
     Exit status 1 says that a shard is broken.
     """
+    if not options["audio"] and (options["column"] is not None or cache_dir is not None):
+        raise click.UsageError("--column and --cache-dir are of recordings, which --audio reads")
     read = ReadOptions(
-        index_dir=index_dir or "auto",
+        index_dir="auto" if index_dir is None else index_dir,
         num_threads=threads,
         cache_dir=cache_dir,
         cache_size=cache_size,

@@ -8,10 +8,20 @@ from typing import Any
 
 import click
 
+from gristmill import checks
 from gristmill.cli.common import FINDINGS, threads_option, with_console
 from gristmill.cli.console import Console
 from gristmill.tools.pack.api import pack as pack_recordings
 from gristmill.tools.pack.report import page_of
+
+
+def _checked_size(_context: click.Context, _option: click.Parameter, size: str) -> str:
+    """A size that `gm.pack` takes."""
+    try:
+        checks.byte_count("it", size, write="500MB")
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return size
 
 
 @click.command(short_help="Writes recordings that lie as files into shards.")
@@ -23,7 +33,12 @@ from gristmill.tools.pack.report import page_of
     required=True,
     help="The folder for the shards.",
 )
-@click.option("--shard-size", default="500MB", help="Bytes of audio in a shard, at most.")
+@click.option(
+    "--shard-size",
+    callback=_checked_size,
+    default="500MB",
+    help="Bytes of audio in a shard, at most.",
+)
 @click.option(
     "--class-column",
     "class_columns",

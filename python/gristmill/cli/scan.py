@@ -68,8 +68,8 @@ def scan(
     A scan that was stopped goes on where it was, when it is started again with the same
     --quarantine. Exit status 0 says that all is sound, 1 that something is bad.
     """
-    if merge and (paths or part != (1, 1)):
-        raise click.UsageError("--merge takes --quarantine, and neither PATHS nor --part")
+    if merge and (paths or part != (1, 1) or options["restart"]):
+        raise click.UsageError("--merge takes --quarantine, and no PATHS, --part or --restart")
     if not merge and not paths:
         raise click.UsageError("Missing argument 'PATHS...'.")
     if quarantine is None and (merge or part[1] > 1):
