@@ -129,3 +129,16 @@ def test_indexes_are_written_once(same_rate: list[Path], tmp_path: Path) -> None
     assert (again.shards, again.written, again.requests) == (5, 0, 0)
     with pytest.raises(ValueError, match="nowhere to keep indexes"):
         gm.build_indexes(copies, read=gm.ReadOptions(index_dir=None))
+
+
+def test_a_field_that_is_called_names_is_no_list_of_classes(tmp_path: Path) -> None:
+    text = {"dtype": "string", "_type": "Value"}
+    features = {"by": {"names": [text]}, "label": {"names": ["a", "b"], "_type": "ClassLabel"}}
+    names = pa.struct([("names", pa.list_(pa.string()))])
+    of = pa.schema([("by", names), ("label", pa.int64())]).with_metadata(
+        {"huggingface": json.dumps({"info": {"features": features}})}
+    )
+    rows = [{"by": {"names": ["x", "y"]}, "label": 1}]
+    found = gm.inspect(shards.write(tmp_path / "x.arrow", rows, of=of))
+    assert dict(found.class_names) == {"label": ["a", "b"]}
+    assert dict(found.class_counts) == {"label": [0, 1]}

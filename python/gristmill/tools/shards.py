@@ -125,8 +125,9 @@ def class_names(header: ShardHeader) -> dict[str, list[str]]:
     """The names of the classes of each column that is a `ClassLabel`."""
     names: dict[str, list[str]] = {}
     for column, feature in features(header).items():
-        if isinstance(feature, dict):
-            found = cast("dict[str, Any]", feature).get("names")
-            if isinstance(found, list):
-                names[column] = [str(name) for name in cast("list[Any]", found)]
+        described = cast("dict[str, Any]", feature) if isinstance(feature, dict) else {}
+        found = described.get("names")
+        # A struct may have a field that is called so.
+        if described.get("_type") == "ClassLabel" and isinstance(found, list):
+            names[column] = [str(name) for name in cast("list[Any]", found)]
     return names
