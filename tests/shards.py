@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 NEW_YEAR = dt.datetime.fromisoformat("2026-01-01")
 AUDIO = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -85,6 +86,34 @@ def write(
             columns = [pa.array([r[f.name] for r in part], f.type) for f in of]
             writer.write_batch(pa.record_batch(columns, schema=of))
     return path
+
+
+def write_table(
+    path: Path,
+    table: pa.Table,
+    batch_rows: int | None = None,
+    *,
+    form: str = "stream",
+    codec: str | None = None,
+) -> Path:
+    """Writes one shard of a table, in record batches of at most `batch_rows` rows.
+
+    As Parquet where it is called so, in row groups of as many rows.
+    """
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=batch_rows)
+        return path
+    make = pa.ipc.new_file if form == "file" else pa.ipc.new_stream
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.OSFile(str(path), "wb") as sink, make(sink, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=batch_rows)
+    return path
+
+
+def with_features(table: pa.Table, features: dict[str, Any]) -> pa.Table:
+    """The table with these features in its metadata, as `datasets` writes them."""
+    info = json.dumps({"info": {"features": features}})
+    return table.replace_schema_metadata({"huggingface": info})
 
 
 def write_audio(path: Path, recordings: Sequence[bytes | None], **options: Any) -> Path:

@@ -41,13 +41,7 @@ def as_bytes(value: Any) -> Any:
 def write(path: Path, codec: str | None = None, batch_rows: int = 3, **columns: pa.Array) -> Path:
     features = shards.schema({"audio": shards.AUDIO}).metadata if "audio" in columns else None
     table = pa.table(columns).replace_schema_metadata(features)
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with (
-        pa.OSFile(str(path), "wb") as sink,
-        pa.ipc.new_stream(sink, table.schema, options=options) as out,
-    ):
-        out.write_table(table, max_chunksize=batch_rows)
-    return path
+    return shards.write_table(path, table, batch_rows, codec=codec)
 
 
 def blob_shard(path: Path, rows: list[bytes | None], batch_rows: int = 3) -> Path:

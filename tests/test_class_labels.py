@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +10,12 @@ from typing import Any
 import datasets
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gristmill as gm
+import shards
 from gristmill.tools.inspect import inspect
 
 
@@ -26,14 +25,8 @@ def label(*names: str) -> dict[str, Any]:
 
 def save(path: Path, table: pa.Table, features: dict[str, Any] | None) -> Path:
     if features is not None:
-        info = json.dumps({"info": {"features": features}})
-        table = table.replace_schema_metadata({"huggingface": info})
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-    else:
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table, max_chunksize=3)
-    return path
+        table = shards.with_features(table, features)
+    return shards.write_table(path, table, 3)
 
 
 def shard(path: Path, features: dict[str, Any] | None, labels: Any = (0, 1)) -> Path:

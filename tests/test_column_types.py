@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import column_values as cv
 import gristmill as gm
+import shards
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -127,11 +128,7 @@ def arrays(draw: st.DrawFn, n: int, depth: int = 2, nulls: bool = True) -> pa.Ar
 
 
 def write(path: Path, table: pa.Table, form: str, codec: str | None, rows: int) -> Path:
-    make = pa.ipc.new_file if form == "file" else pa.ipc.new_stream
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.OSFile(str(path), "wb") as sink, make(sink, table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=rows)
-    return path
+    return shards.write_table(path, table, rows, form=form, codec=codec)
 
 
 def load(path: Path, **options: Any) -> list[dict[str, Any]]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,14 +27,8 @@ def label(names: list[str]) -> dict[str, Any]:
 def write(path: Path, columns: dict[str, pa.Array], features: dict[str, Any] | None = None) -> Path:
     table = pa.table(columns)
     if features is not None:
-        info = json.dumps({"info": {"features": features}})
-        table = table.replace_schema_metadata({"huggingface": info})
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-    else:
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table, max_chunksize=3)
-    return path
+        table = shards.with_features(table, features)
+    return shards.write_table(path, table, 3)
 
 
 NESTED = pa.struct([("kind", pa.int64()), ("kinds", pa.list_(pa.int64()))])

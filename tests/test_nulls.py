@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,12 @@ import pyarrow as pa
 import pytest
 
 import gristmill as gm
+import shards
 
 
 def write(path: Path, **columns: pa.Array) -> Path:
-    metadata = {"info": {"features": {"audio": {"_type": "Audio"}}}}
-    rows = pa.record_batch(list(columns.values()), names=list(columns))
-    rows = rows.replace_schema_metadata({"huggingface": json.dumps(metadata)})
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    return path
+    table = shards.with_features(pa.table(columns), {"audio": {"_type": "Audio"}})
+    return shards.write_table(path, table)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,19 @@ def assert_equal(ours: Any, theirs: Any) -> None:
         assert ours == theirs
 
 
+def assert_same_run(ours: Any, theirs: Any, options: dict[str, Any]) -> None:
+    """The same elements of two data sets, and the same states after each."""
+    found, expected = (iter(gm.ArrowIterDataset(paths, **options)) for paths in (ours, theirs))
+    n = 0
+    for element in expected:
+        assert_equal(next(found), element)
+        assert found.get_state() == expected.get_state()
+        n += 1
+    assert n > 0
+    with pytest.raises(StopIteration):
+        next(found)
+
+
 @EACH
 @pytest.mark.parametrize(
     "how",
@@ -57,15 +70,7 @@ def test_rows_and_states_are_those_of_arrow(
     tmp_path: Path, same_rate: list[Path], options: dict[str, Any], how: dict[str, Any]
 ) -> None:
     copies = pf.copies(same_rate, tmp_path, **options)
-    expected, found = (iter(gm.ArrowIterDataset(paths, **how)) for paths in (same_rate, copies))
-    n = 0
-    for theirs in expected:
-        assert_equal(next(found), theirs)
-        assert found.get_state() == expected.get_state()
-        n += 1
-    assert n > 0
-    with pytest.raises(StopIteration):
-        next(found)
+    assert_same_run(copies, same_rate, how)
 
 
 @EACH

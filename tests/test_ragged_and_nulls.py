@@ -10,13 +10,11 @@ import pyarrow as pa
 import pytest
 
 import gristmill as gm
+import shards
 
 
 def write(path: Path, batch_rows: int = 2, **columns: pa.Array) -> Path:
-    table = pa.table(columns)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=batch_rows)
-    return path
+    return shards.write_table(path, pa.table(columns), batch_rows)
 
 
 def batch(path: Path, **options: Any) -> dict[str, Any]:

@@ -73,11 +73,7 @@ def write(path: Path, table: pa.Table, form: str, batch_rows: int) -> Path:
     if form not in ARROW:
         return parquet_files.write(path, table, **parquet_files.OPTIONS[form])
     codec = form if form in ("lz4", "zstd") else None
-    new = pa.ipc.new_file if form == "file" else pa.ipc.new_stream
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.OSFile(str(path), "wb") as sink, new(sink, table.schema, options=options) as out:
-        out.write_table(table, max_chunksize=batch_rows)
-    return path
+    return shards.write_table(path, table, batch_rows, form=form, codec=codec)
 
 
 FORMS = [*ARROW, "datasets-3", "datasets-4.1", "datasets-4.6", "plain-index", "v2", "brotli"]

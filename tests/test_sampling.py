@@ -68,10 +68,7 @@ def test_weights_follow_rows_and_lists(numbered: list[Path]) -> None:
 
 
 def write(path: Path, columns: dict[str, Any], batch_rows: int = 7) -> Path:
-    table = pa.table(columns)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=batch_rows)
-    return path
+    return shards.write_table(path, pa.table(columns), batch_rows)
 
 
 def values(paths: Any, column: str, **options: Any) -> list[Any]:

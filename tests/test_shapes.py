@@ -32,11 +32,8 @@ FEATURES = {
 def write(path: Path, columns: dict[str, pa.Array], *, features: bool = True) -> Path:
     table = pa.table(columns)
     if features:
-        info = {"info": {"features": {n: FEATURES[n] for n in columns if n in FEATURES}}}
-        table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=3)
-    return path
+        table = shards.with_features(table, {n: FEATURES[n] for n in columns if n in FEATURES})
+    return shards.write_table(path, table, 3)
 
 
 # Lists cut or padded to a length.

@@ -10,24 +10,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gristmill as gm
+import shards
 from gristmill.tools.inspect import inspect
 from gristmill.tools.inspection import page_of
 from signals import RATE, encode, synthetic
 
 
 def write(path: Path, table: pa.Table, rows_at_a_time: int = 3) -> Path:
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, row_group_size=rows_at_a_time)
-    else:
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table, max_chunksize=rows_at_a_time)
-    return path
+    return shards.write_table(path, table, rows_at_a_time)
 
 
 def plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import gristmill as gm
+import shards
 from signals import RATE, encode
 
 N_ROWS, BATCH_ROWS, TOKENS = 1_200, 100, 2_048
@@ -46,13 +47,7 @@ def table(seed: int) -> pa.Table:
 def write(
     path: Path, rows: pa.Table, codec: str | None = None, batch_rows: int = BATCH_ROWS
 ) -> Path:
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with (
-        pa.OSFile(str(path), "wb") as sink,
-        pa.ipc.new_stream(sink, rows.schema, options=options) as out,
-    ):
-        out.write_table(rows, max_chunksize=batch_rows)
-    return path
+    return shards.write_table(path, rows, batch_rows, codec=codec)
 
 
 @pytest.fixture(scope="module")
