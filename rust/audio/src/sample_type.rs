@@ -32,11 +32,6 @@ impl SampleType {
         ("int16", Self::I16),
     ];
 
-    /// The one of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, found)| *found)
-    }
-
     /// NumPy's name.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
@@ -183,9 +178,7 @@ mod tests {
     #[test]
     fn names_are_numpys() {
         for (name, sample_type) in SampleType::ALL {
-            assert_eq!(SampleType::from_name(name), Some(sample_type));
             assert_eq!(sample_type.name(), name);
         }
-        assert_eq!(SampleType::from_name("float64"), None);
     }
 }

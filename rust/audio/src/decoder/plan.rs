@@ -52,7 +52,6 @@ pub struct Plan {
     pub(crate) frames: Frames,
     pub(crate) rate_hz: u32,
     pub(crate) n_channels: u16,
-    pub(crate) has_channel_axis: bool,
     pub(crate) pad: Pad,
     pub(crate) mix: Mix,
     pub(crate) sample_type: SampleType,
@@ -171,23 +170,8 @@ impl Plan {
         self.n_samples().saturating_mul(self.sample_type.n_bytes())
     }
 
-    /// Whether the result is `(channels, frames)`, not `(frames,)`.
-    pub fn has_channel_axis(&self) -> bool {
-        self.has_channel_axis
-    }
-
     /// The frames of the whole recording, at the result's rate, that come out before padding.
     pub fn crop(&self) -> Range<u64> {
         self.frames.crop.clone()
-    }
-
-    /// Bytes of scratch memory that rendering needs besides its slot, the decoder's own aside.
-    pub fn scratch_bytes(&self) -> usize {
-        let rendered = match self.sample_type {
-            SampleType::F32 => 0,
-            _ => self.n_samples().saturating_mul(size_of::<f32>()),
-        };
-        let n_window = self.frames.n_window().saturating_mul(usize::from(self.n_channels));
-        n_window.saturating_mul(size_of::<f32>()).saturating_add(rendered)
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     demux::{Container, Input, Recording},
     report::{Counts, DecodeReport, Ledger},
     sink::Mix,
-    spec::{AudioSpec, Channels},
+    spec::AudioSpec,
 };
 
 impl Decoder {
@@ -64,7 +64,6 @@ impl Outline {
             frames,
             rate_hz: spec.rate_hz.unwrap_or(info.rate_hz),
             n_channels,
-            has_channel_axis: spec.channels != Channels::Mono,
             pad: spec.pad,
             mix,
             sample_type: spec.sample_type,
