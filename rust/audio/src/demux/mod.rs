@@ -81,8 +81,15 @@ pub(crate) trait Recording: fmt::Debug + Send + Sync {
     fn info(&self) -> AudioInfo;
 
     /// Decides where decoding begins for a window of frames. Called once, with the scratch memory that it
-    /// was opened with.
-    fn seek(&mut self, bytes: &[u8], window: &Range<u64>, scratch: &Scratch) -> Result<(), Reason>;
+    /// was opened with. In a part, or where frames are found by their number, there is nothing to decide.
+    fn seek(
+        &mut self,
+        _bytes: &[u8],
+        _window: &Range<u64>,
+        _scratch: &Scratch,
+    ) -> Result<(), Reason> {
+        Ok(())
+    }
 
     /// Whether decoding from the very start may end better than decoding from where [`Self::seek`] chose.
     fn may_restart(&self) -> bool {

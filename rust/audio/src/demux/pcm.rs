@@ -168,11 +168,6 @@ impl Recording for Stored {
         AudioInfo { codec: self.codec, rate_hz, n_channels, n_frames }
     }
 
-    /// Every frame is found by its number.
-    fn seek(&mut self, _: &[u8], _: &Range<u64>, _: &Scratch) -> Result<(), Reason> {
-        Ok(())
-    }
-
     fn seek_table(&self, _: &[u8], _: &Scratch) -> Option<Box<dyn SeekTable>> {
         let Layout { encoding, data, .. } = self.layout;
         Some(Box::new(StoredTable { encoding, data: data as u64 }))

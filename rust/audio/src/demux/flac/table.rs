@@ -134,10 +134,6 @@ impl Recording for FlacPart {
         AudioInfo { codec: Codec::Flac, rate_hz, n_channels, n_frames: self.n_frames }
     }
 
-    fn seek(&mut self, _: &[u8], _: &Range<u64>, _: &Scratch) -> Result<(), Reason> {
-        Ok(())
-    }
-
     /// Numbers and checksums of frames bear the table out.
     fn decode(
         &self,

@@ -140,10 +140,6 @@ impl Recording for MpegPart {
         AudioInfo { codec, rate_hz, n_channels, n_frames }
     }
 
-    fn seek(&mut self, _: &[u8], _: &Range<u64>, _: &Scratch) -> Result<(), Reason> {
-        Ok(())
-    }
-
     fn decode(
         &self,
         bytes: &[u8],

@@ -160,10 +160,6 @@ impl Recording for OpusPart {
         self.info
     }
 
-    fn seek(&mut self, _: &[u8], _: &Range<u64>, _: &Scratch) -> Result<(), Reason> {
-        Ok(())
-    }
-
     fn decode(
         &self,
         bytes: &[u8],

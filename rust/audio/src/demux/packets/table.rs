@@ -259,10 +259,6 @@ impl Recording for PacketPart {
         self.layout.info()
     }
 
-    fn seek(&mut self, _: &[u8], _: &Range<u64>, _: &Scratch) -> Result<(), Reason> {
-        Ok(())
-    }
-
     fn decode(
         &self,
         bytes: &[u8],
