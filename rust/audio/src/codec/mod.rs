@@ -123,15 +123,14 @@ pub(crate) trait Coding: fmt::Debug + Send + Sync {
     }
 
     /// A decoder that begins with the first packet that it is given.
-    fn decoder<'a>(
-        &'a self,
-        shape: Shape,
-        cache: &'a mut vorbis::Cache,
-    ) -> Result<Box<dyn Decode + 'a>, Reason>;
+    fn decoder<'a>(&'a self, shape: Shape, cache: &'a mut vorbis::Cache) -> DecoderResult<'a>;
 }
 
 /// The frames of a track's packets, which it must be asked for in their order.
 pub(crate) type Counter = Box<dyn FnMut(&[u8]) -> Result<u32, Reason> + Send>;
+
+/// What [`Coding::decoder`] gives.
+pub(crate) type DecoderResult<'a> = Result<Box<dyn Decode + 'a>, Reason>;
 
 /// What a decoder must give.
 #[derive(Clone, Copy, Debug)]

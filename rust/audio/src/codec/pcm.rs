@@ -1,7 +1,7 @@
 //! Interleaved PCM in packets, as Matroska has it.
 
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, Shape, WarmUp, vorbis},
+    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         packets::{Decode, Outcome, PacketSink, Track},
@@ -98,11 +98,7 @@ impl Coding for Pcm {
         }))
     }
 
-    fn decoder<'a>(
-        &'a self,
-        _: Shape,
-        _: &'a mut vorbis::Cache,
-    ) -> Result<Box<dyn Decode + 'a>, Reason> {
+    fn decoder<'a>(&'a self, _: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
         Ok(Box::new(Decoder { pcm: *self, samples: Vec::new() }))
     }
 }

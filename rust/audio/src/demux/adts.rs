@@ -13,7 +13,7 @@ use crate::{
     },
     decoder::plan::AudioInfo,
     demux::{
-        Container, Input, Recording, Scratch,
+        Container, Input, OpenResult, Scratch,
         packets::{Framing, Layout, List, Listed, Packet},
         tail::{is_lost_sound, is_tag, tag_size, unexplained},
     },
@@ -75,12 +75,7 @@ impl Container for Adts {
         Some(Codec::Aac)
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        scratch: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, scratch: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let layout = open(input.bytes, input.at, &mut scratch.packets, ledger)?;
         Ok(Box::new(Listed::framed(layout, Some(Framing::Adts), Vec::new())))
     }

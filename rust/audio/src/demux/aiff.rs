@@ -4,7 +4,7 @@ use crate::{
     bytes::{be_u16, be_u32, be_u64, from},
     codec::Codec,
     demux::{
-        Container, Input, Recording, Scratch,
+        Container, Input, OpenResult, Scratch,
         pcm::{
             self, Encoding,
             Endian::{Big, Little},
@@ -29,12 +29,7 @@ impl Container for Aiff {
         Some(Codec::Aiff)
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        _: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, _: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let layout = open(input.bytes, input.at, ledger)?;
         Ok(Box::new(pcm::Stored { codec: Codec::Aiff, layout }))
     }

@@ -5,7 +5,7 @@ use crate::{
     bytes::{be_u32, be_u64, from},
     codec::Codec,
     demux::{
-        Container, Input, Recording, Scratch,
+        Container, Input, OpenResult, Scratch,
         pcm::{self, Encoding, Endian, Format, Layout},
     },
     error::Reason,
@@ -27,12 +27,7 @@ impl Container for Caf {
         Some(Codec::Caf)
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        _: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, _: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let layout = open(input.bytes, input.at, ledger)?;
         Ok(Box::new(pcm::Stored { codec: Codec::Caf, layout }))
     }

@@ -58,13 +58,11 @@ pub(crate) trait Container: Sync {
     /// Reads headers and framing; nothing is decoded.
     ///
     /// Damage goes through the ledger, which makes an error or a count of it.
-    fn open(
-        &self,
-        input: Input<'_>,
-        scratch: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason>;
+    fn open(&self, input: Input<'_>, scratch: &mut Scratch, ledger: &mut Ledger) -> OpenResult;
 }
+
+/// What [`Container::open`] gives.
+pub(crate) type OpenResult = Result<Box<dyn Recording>, Reason>;
 
 /// What is opened.
 #[derive(Clone, Copy)]

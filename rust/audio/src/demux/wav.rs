@@ -4,7 +4,7 @@ use crate::{
     bytes::{from, le_u16, le_u32, le_u64},
     codec::Codec,
     demux::{
-        Container, Input, Recording, Scratch,
+        Container, Input, OpenResult, Scratch,
         pcm::{self, Encoding, Endian::Little, Format, Layout},
     },
     error::Reason,
@@ -34,12 +34,7 @@ impl Container for Wav {
         Some(Codec::Wav)
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        _: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, _: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let layout = open(input.bytes, input.at, ledger)?;
         Ok(Box::new(pcm::Stored { codec: Codec::Wav, layout }))
     }

@@ -18,7 +18,7 @@ use super::{
     sbr::refuse_sbr,
 };
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, Shape, WarmUp, vorbis},
+    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         mp4::SampleEntry,
@@ -78,11 +78,7 @@ impl Coding for Coded {
     }
 
     /// A new one for each row: the state of its noise generator outlives a reset.
-    fn decoder<'a>(
-        &'a self,
-        shape: Shape,
-        _: &'a mut vorbis::Cache,
-    ) -> Result<Box<dyn Decode + 'a>, Reason> {
+    fn decoder<'a>(&'a self, shape: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
         let mut params = AudioCodecParameters::new();
         params.for_codec(CODEC_ID_AAC).with_sample_rate(shape.rate_hz);
         params.with_channels(Channels::Discrete(shape.n_channels));

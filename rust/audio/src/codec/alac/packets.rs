@@ -4,7 +4,7 @@ use super::{Config, Decoder};
 use crate::{
     bits::BitReader,
     bytes::from,
-    codec::{Carriage, Codec, Coding, Counter, Shape, ToldBy, WarmUp, vorbis},
+    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         mp4::SampleEntry,
@@ -62,11 +62,7 @@ impl Coding for Config {
         Some(self.cookie())
     }
 
-    fn decoder<'a>(
-        &'a self,
-        _: Shape,
-        _: &'a mut vorbis::Cache,
-    ) -> Result<Box<dyn Decode + 'a>, Reason> {
+    fn decoder<'a>(&'a self, _: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
         Ok(Box::new(Decoder::new(*self)))
     }
 }

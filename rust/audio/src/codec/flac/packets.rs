@@ -3,7 +3,7 @@
 use super::{Feed, Header, StreamInfo, is_intact};
 use crate::{
     bytes::from,
-    codec::{Carriage, Codec, Coding, Counter, Shape, ToldBy, WarmUp, vorbis},
+    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         mp4::SampleEntry,
@@ -57,11 +57,7 @@ impl Coding for StreamInfo {
         Ok(Box::new(move |packet| info.packet_len(packet).ok_or_else(lost)))
     }
 
-    fn decoder<'a>(
-        &'a self,
-        _: Shape,
-        _: &'a mut vorbis::Cache,
-    ) -> Result<Box<dyn Decode + 'a>, Reason> {
+    fn decoder<'a>(&'a self, _: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
         Ok(Box::new(Feed::new(*self)))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Decoder, packet_shape};
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, Shape, WarmUp, vorbis},
+    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         packets::{Decode, Outcome, PacketSink, Track},
@@ -45,11 +45,7 @@ impl Coding for Coded {
         }))
     }
 
-    fn decoder<'a>(
-        &'a self,
-        shape: Shape,
-        _: &'a mut vorbis::Cache,
-    ) -> Result<Box<dyn Decode + 'a>, Reason> {
+    fn decoder<'a>(&'a self, shape: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
         Ok(Box::new(Decoder::new(shape.n_channels)))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{FRAME_LEN, Head, PacketDecoder, RATE_HZ, has_silk, packet_len, pre_roll};
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, Shape, ToldBy, WarmUp, vorbis},
+    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         mp4::SampleEntry,
@@ -85,11 +85,7 @@ impl Coding for Stream {
         Ok(())
     }
 
-    fn decoder<'a>(
-        &'a self,
-        _: Shape,
-        _: &'a mut vorbis::Cache,
-    ) -> Result<Box<dyn Decode + 'a>, Reason> {
+    fn decoder<'a>(&'a self, _: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
         let inner = PacketDecoder::new(&self.head, self.has_silk)?;
         Ok(Box::new(Decoder { stream: self, inner }))
     }

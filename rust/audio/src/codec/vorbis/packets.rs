@@ -3,7 +3,7 @@
 use super::{Cache, Decoder, Ident, Modes};
 use crate::{
     bytes::{from, u8_at},
-    codec::{Carriage, Codec, Coding, Counter, Shape, WarmUp},
+    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp},
     demux::{
         mkv::TrackEntry,
         packets::{Decode, Outcome, PacketSink, Track, limited},
@@ -74,11 +74,7 @@ impl Coding for Headers {
         }))
     }
 
-    fn decoder<'a>(
-        &'a self,
-        _: Shape,
-        cache: &'a mut Cache,
-    ) -> Result<Box<dyn Decode + 'a>, Reason> {
+    fn decoder<'a>(&'a self, _: Shape, cache: &'a mut Cache) -> DecoderResult<'a> {
         Ok(Box::new(cache.get(&self.0)?))
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     cancel::Cancel,
     codec::Codec,
     decoder::plan::AudioInfo,
-    demux::{Container, Input, Recording, Scratch, seek_target},
+    demux::{Container, Input, OpenResult, Recording, Scratch, seek_target},
     error::Reason,
     report::Ledger,
     seek::SeekTable,
@@ -26,12 +26,7 @@ impl Container for Flac {
         Some(Codec::Flac)
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        _: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, _: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let layout = open(input.bytes, input.at, input.cancel, ledger)?;
         Ok(Box::new(Opened { layout, start: 0 }))
     }

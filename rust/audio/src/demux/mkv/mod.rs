@@ -19,7 +19,7 @@ pub(crate) use track::TrackEntry;
 use crate::{
     codec::{Codec, Counter},
     demux::{
-        Container, Input, Recording, Scratch,
+        Container, Input, OpenResult, Scratch,
         packets::{Framing, Layout, List, Listed, Packet, Track},
     },
     error::Reason,
@@ -40,12 +40,7 @@ impl Container for Matroska {
         None
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        scratch: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, scratch: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let Opened { layout, track, places } = open(input.bytes, &mut scratch.packets, ledger)?;
         Ok(Box::new(Listed::framed(layout, Some(Framing::Blocks(track)), places)))
     }

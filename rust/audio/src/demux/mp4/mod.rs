@@ -19,7 +19,7 @@ use crate::{
     bytes::{be_u32, be_u64, from, u8_at},
     codec::{Codec, opus},
     demux::{
-        Container, Input, Recording, Scratch,
+        Container, Input, OpenResult, Scratch,
         packets::{self, Framing, Layout, List, Listed, Packet},
     },
     error::Reason,
@@ -38,12 +38,7 @@ impl Container for Mp4 {
         None
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        scratch: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, scratch: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let (layout, sizes) = open(input.bytes, &mut scratch.packets, ledger)?;
         Ok(Box::new(Listed::framed(layout, sizes.map(Framing::Sizes), Vec::new())))
     }

@@ -11,7 +11,7 @@ use crate::{
     cancel::Cancel,
     codec::Codec,
     decoder::plan::AudioInfo,
-    demux::{Container, Input, Recording, Scratch},
+    demux::{Container, Input, OpenResult, Recording, Scratch},
     error::Reason,
     report::Ledger,
     seek::SeekTable,
@@ -30,12 +30,7 @@ impl Container for Mpeg {
         Some(scan::codec(bytes, at))
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        scratch: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, scratch: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let layout = scan::open(input.bytes, input.at, &mut scratch.mpeg_frames, ledger)?;
         Ok(Box::new(Opened { layout, entry: None }))
     }

@@ -13,7 +13,7 @@ use crate::{
     cancel::Cancel,
     codec::Codec,
     decoder::plan::AudioInfo,
-    demux::{Container, Input, Recording, Scratch, seek_target},
+    demux::{Container, Input, OpenResult, Recording, Scratch, seek_target},
     error::Reason,
     report::Ledger,
     seek::SeekTable,
@@ -32,12 +32,7 @@ impl Container for Ogg {
         Some(chain::codec(bytes, at).unwrap_or(Codec::Vorbis))
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        scratch: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, scratch: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let layout = chain::open(input.bytes, input.at, &mut scratch.pages, ledger)?;
         Ok(Box::new(Opened { layout, entry: Entry::START }))
     }
@@ -102,12 +97,7 @@ impl Container for OggFlac {
         Some(Codec::Flac)
     }
 
-    fn open(
-        &self,
-        input: Input<'_>,
-        _: &mut Scratch,
-        ledger: &mut Ledger,
-    ) -> Result<Box<dyn Recording>, Reason> {
+    fn open(&self, input: Input<'_>, _: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
         let Input { bytes, at, cancel } = input;
         let no_stream = || Reason::malformed("the first Ogg page does not parse");
         let serial = find_flac(bytes, at).ok_or_else(no_stream)?;
