@@ -69,13 +69,6 @@ impl AlignedBuf {
         &mut self.0
     }
 
-    /// The bytes as samples, without an incomplete last one.
-    pub fn samples_mut(&mut self) -> &mut [f32] {
-        let whole = self.0.len() / size_of::<f32>() * size_of::<f32>();
-        let bytes = self.0.get_mut(..whole).unwrap_or_default();
-        bytemuck::try_cast_slice_mut(bytes).unwrap_or_default()
-    }
-
     /// Splits the buffer into `n` slots of `slot_bytes` each, which different threads may fill. Bytes
     /// behind the last slot are dropped.
     pub fn split(mut self, n: usize, slot_bytes: usize) -> Vec<Self> {
