@@ -4,6 +4,7 @@ use arrow_schema::DataType;
 
 use super::{
     dtype::Dtype,
+    encoded::plain_type,
     gather::is_record,
     gathered_column::lengths_name,
     lists::list_item,
@@ -49,14 +50,7 @@ pub fn column_specs(
     style: Option<Style>,
     binary: Binary,
 ) -> Vec<(String, ColumnSpec)> {
-    let mut data_type = data_type;
-    loop {
-        data_type = match data_type {
-            DataType::Dictionary(_, values) => values,
-            DataType::RunEndEncoded(_, values) => values.data_type(),
-            _ => break,
-        };
-    }
+    let data_type = plain_type(data_type);
     if let DataType::Struct(fields) = data_type {
         let fields = fields.iter();
         let fields = fields.flat_map(|f| column_specs(f.name(), f.data_type(), style, binary));
@@ -95,9 +89,7 @@ fn items(item: &DataType, width: Option<usize>) -> ArraySpec {
 
 /// One row of a column that is an array.
 fn array(data_type: &DataType, ragged: Ragged) -> ArraySpec {
-    match data_type {
-        DataType::Dictionary(_, values) => array(values, ragged),
-        DataType::RunEndEncoded(_, values) => array(values.data_type(), ragged),
+    match plain_type(data_type) {
         DataType::FixedSizeList(item, width) if !is_record(item.data_type()) => {
             array(item.data_type(), ragged).within(usize::try_from(*width).ok())
         }

@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Schema};
 
 use super::{
-    copy_plan::{referred, referred_values},
+    encoded::{is_encoded, plain_type, referred, referred_values},
     lists::{items_of, list_item},
 };
 use crate::error::{Error, Result};
@@ -137,31 +137,23 @@ impl EventReader {
 
 /// The item type of a list of any kind, under dictionaries too.
 fn item_of(data_type: &DataType) -> Option<&DataType> {
-    match data_type {
-        DataType::Dictionary(_, values) => item_of(values),
-        DataType::RunEndEncoded(_, values) => item_of(values.data_type()),
+    match plain_type(data_type) {
         DataType::FixedSizeList(item, _) => Some(item.data_type()),
         other => list_item(other).map(|item| item.data_type()),
     }
 }
 
 fn is_number(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => is_number(values),
-        DataType::RunEndEncoded(_, values) => is_number(values.data_type()),
-        other => other.is_integer() || other.is_floating(),
-    }
+    let plain = plain_type(data_type);
+    plain.is_integer() || plain.is_floating()
 }
 
 /// The times of a row: one number, or the items of a list.
 fn times(name: &str, array: &ArrayRef, row: usize) -> Result<Vec<f64>, String> {
-    let is_encoded = |array: &ArrayRef| {
-        matches!(array.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..))
-    };
     if row >= array.len() || array.is_null(row) {
         return Err(format!("{name:?} is null"));
     }
-    if is_encoded(array) {
+    if is_encoded(array.data_type()) {
         let values = referred_values(array).map_err(|e| e.to_string())?;
         return times(name, &values, referred(array, row).map_err(|e| e.to_string())?);
     }

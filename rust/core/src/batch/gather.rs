@@ -10,8 +10,9 @@ use arrow_schema::DataType;
 
 use super::{
     Column,
-    copy_plan::{CopyPlan, CopySource, array_of, referred_values},
+    copy_plan::{CopyPlan, CopySource, array_of},
     dtype::{Dtype, ZERO},
+    encoded::{plain_type, referred_values},
     gathered_column::{ColumnError, GatheredColumn},
     lists::{self, Lists, list_item},
     reservation::{self, Reservation},
@@ -23,12 +24,7 @@ use crate::error::Error;
 
 /// Whether values are structs: a list of these is a list of Python dictionaries.
 pub(super) fn is_record(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Struct(_) => true,
-        DataType::Dictionary(_, values) => is_record(values),
-        DataType::RunEndEncoded(_, values) => is_record(values.data_type()),
-        _ => false,
-    }
+    matches!(plain_type(data_type), DataType::Struct(_))
 }
 
 /// The values of a column.

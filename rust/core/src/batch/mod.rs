@@ -5,6 +5,7 @@ mod assemble;
 mod column_spec;
 mod copy_plan;
 mod dtype;
+mod encoded;
 mod events;
 mod gather;
 mod gathered_column;

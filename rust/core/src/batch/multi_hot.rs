@@ -14,7 +14,7 @@ use arrow_schema::DataType;
 
 use super::{
     Column, Dtype, Reservation, SizeLimit,
-    copy_plan::{referred, referred_values},
+    encoded::{is_encoded, plain_type, referred, referred_values},
     gathered_column::ColumnError,
     lists::{items_of, list_item},
     reservation,
@@ -162,15 +162,9 @@ impl MultiHot {
     }
 }
 
-fn is_encoded(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Dictionary(..) | DataType::RunEndEncoded(..))
-}
-
 /// The type of the classes themselves.
 fn item_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => item_type(values),
-        DataType::RunEndEncoded(_, values) => item_type(values.data_type()),
+    match plain_type(data_type) {
         DataType::FixedSizeList(item, _) => item_type(item.data_type()),
         other => list_item(other).map_or(other, |item| item_type(item.data_type())),
     }

@@ -7,6 +7,7 @@ use arrow_schema::{DataType, Fields, Schema};
 use super::{
     column_spec::column_specs,
     dtype::Dtype,
+    encoded::plain_type,
     lists::list_item,
     style::{Binary, Style, Styles},
 };
@@ -40,12 +41,10 @@ pub fn check_supported(schema: &Schema, styles: &Styles) -> Result<()> {
 
 fn first_unsupported(data_type: &DataType) -> Option<&DataType> {
     use DataType as T;
-    match data_type {
+    match plain_type(data_type) {
         T::FixedSizeList(item, _) => first_unsupported(item.data_type()),
         T::Struct(fields) => fields.iter().find_map(|field| first_unsupported(field.data_type())),
         T::Map(entries, _) => first_unsupported(entries.data_type()),
-        T::Dictionary(_, values) => first_unsupported(values),
-        T::RunEndEncoded(_, values) => first_unsupported(values.data_type()),
         T::Null | T::FixedSizeBinary(_) => None,
         plain if is_text(plain) || plain.is_binary() || plain.is_decimal() => None,
         other => match list_item(other) {
@@ -85,11 +84,9 @@ fn check_names(path: &str, fields: &Fields, style: &dyn Fn(&str) -> Style) -> Re
 /// Calls `visit` with the fields of the outermost structs of this type.
 fn each_struct(data_type: &DataType, visit: &mut dyn FnMut(&Fields) -> Result<()>) -> Result<()> {
     use DataType as T;
-    match data_type {
+    match plain_type(data_type) {
         T::Struct(fields) => visit(fields),
         T::FixedSizeList(item, _) => each_struct(item.data_type(), visit),
-        T::Dictionary(_, values) => each_struct(values, visit),
-        T::RunEndEncoded(_, values) => each_struct(values.data_type(), visit),
         T::Map(entries, _) => match entries.data_type() {
             // Entries become pairs, not dictionaries, so that their names do not matter.
             T::Struct(pair) => {

@@ -14,8 +14,9 @@ use arrow_schema::DataType;
 
 use super::{
     Column,
-    copy_plan::{CopyPlan, referred, referred_values},
+    copy_plan::CopyPlan,
     dtype::Dtype,
+    encoded::{plain_type, referred, referred_values},
     gather::{Gather, Values, is_record},
     gathered_column::ColumnError,
     lists::{items_of, list_item},
@@ -138,10 +139,8 @@ fn items_value(items: &ArrayRef, start: usize, len: usize, limit: &SizeLimit) ->
 
 /// Whether lists of fixed size are what this type refers to, or are in its lists.
 fn has_lists_of_fixed_size(data_type: &DataType) -> bool {
-    match data_type {
+    match plain_type(data_type) {
         DataType::FixedSizeList(..) => true,
-        DataType::Dictionary(_, values) => has_lists_of_fixed_size(values),
-        DataType::RunEndEncoded(_, values) => has_lists_of_fixed_size(values.data_type()),
         other => list_item(other).is_some_and(|item| has_lists_of_fixed_size(item.data_type())),
     }
 }
