@@ -10,6 +10,7 @@ use std::ops::Range;
 use arrow_ipc::{BodyCompressionMethod, CompressionType, MetadataVersion};
 use arrow_schema::{DataType, Field, Fields, UnionMode};
 
+use super::schema::children;
 use crate::{Error, Result};
 
 /// The most rows of a record batch: Arrow recommends this bound, and columns of nulls have no bytes
@@ -260,26 +261,13 @@ impl<'a> Walk<'a> {
             // Validity with values, indices or offsets.
             _ => 2,
         };
-        match data_type {
-            T::List(f)
-            | T::LargeList(f)
-            | T::ListView(f)
-            | T::LargeListView(f)
-            | T::FixedSizeList(f, _)
-            | T::Map(f, _) => self.child(f),
-            T::Struct(fields) => fields.iter().try_for_each(|f| self.child(f)),
-            T::Union(fields, _) => fields.iter().try_for_each(|(_, f)| self.child(f)),
-            T::RunEndEncoded(ends, values) => {
-                self.child(ends)?;
-                self.child(values)
+        // A dictionary's values are in messages of their own.
+        if !matches!(data_type, T::Dictionary(..)) {
+            for child in children(data_type) {
+                self.field(child)?;
             }
-            // A dictionary's values are in messages of their own.
-            _ => Ok(()),
         }
-    }
-
-    fn child(&mut self, field: &Field) -> Result<()> {
-        self.field(field).map(drop)
+        Ok(())
     }
 
     fn next_view_count(&mut self) -> Result<usize> {

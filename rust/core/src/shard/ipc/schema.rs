@@ -1,7 +1,7 @@
 //! The schema in a message, and the ids of its dictionaries.
 
 use arrow_ipc::{Endianness, Message, convert::try_fb_to_schema};
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
 
 use super::super::guard;
 use crate::{Error, Result};
@@ -46,7 +46,9 @@ fn add_dictionary_ids(field: &Field, ids: &mut Vec<i64>) {
     {
         ids.push(id);
     }
-    each_child(field.data_type(), &mut |child| add_dictionary_ids(child, ids));
+    for child in children(field.data_type()) {
+        add_dictionary_ids(child, ids);
+    }
 }
 
 /// The id of a dictionary-encoded field's dictionary.
@@ -63,19 +65,13 @@ pub(super) fn dictionary_values(fields: &Fields, id: i64) -> Option<DataType> {
         {
             return Some(values.as_ref().clone());
         }
-        let mut found = None;
-        each_child(field.data_type(), &mut |child| {
-            if found.is_none() {
-                found = find(child, id);
-            }
-        });
-        found
+        children(field.data_type()).into_iter().find_map(|child| find(child, id))
     }
     fields.iter().find_map(|field| find(field, id))
 }
 
-/// Calls `visit` on the fields directly below this type, those of a dictionary's values included.
-fn each_child(data_type: &DataType, visit: &mut dyn FnMut(&Field)) {
+/// The fields directly below this type, or below that of a dictionary's values.
+pub(super) fn children(data_type: &DataType) -> Vec<&FieldRef> {
     use DataType as T;
     match data_type {
         T::List(f)
@@ -83,14 +79,11 @@ fn each_child(data_type: &DataType, visit: &mut dyn FnMut(&Field)) {
         | T::ListView(f)
         | T::LargeListView(f)
         | T::FixedSizeList(f, _)
-        | T::Map(f, _) => visit(f),
-        T::Struct(fields) => fields.iter().for_each(|f| visit(f)),
-        T::Union(fields, _) => fields.iter().for_each(|(_, f)| visit(f)),
-        T::RunEndEncoded(ends, values) => {
-            visit(ends);
-            visit(values);
-        }
-        T::Dictionary(_, values) => each_child(values, visit),
-        _ => {}
+        | T::Map(f, _) => vec![f],
+        T::Struct(fields) => fields.iter().collect(),
+        T::Union(fields, _) => fields.iter().map(|(_, f)| f).collect(),
+        T::RunEndEncoded(ends, values) => vec![ends, values],
+        T::Dictionary(_, values) => children(values),
+        _ => Vec::new(),
     }
 }
