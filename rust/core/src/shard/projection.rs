@@ -138,14 +138,15 @@ impl Projection {
                 }
             }
         }
-        let mut projection = Self {
-            source: Arc::new(schema.clone()),
-            small,
-            small_schema: Arc::new(Schema::empty()),
-            blobs,
-        };
-        projection.small_schema = Arc::new(Schema::new(projection.small_fields(schema)));
-        Ok(projection)
+        Ok(Self::of_columns(Arc::new(schema.clone()), small, blobs))
+    }
+
+    fn of_columns(source: SchemaRef, small: Vec<SmallColumn>, blobs: Vec<BlobField>) -> Self {
+        let small_schema = Arc::new(Schema::empty());
+        let mut projection = Self { source, small, small_schema, blobs };
+        let fields = projection.small_fields(&projection.source);
+        projection.small_schema = Arc::new(Schema::new(fields));
+        projection
     }
 
     /// The fields of [`Table::columns`](super::Table::columns).
@@ -172,14 +173,7 @@ impl Projection {
         let small = small.collect::<Result<Vec<_>>>()?;
         let blobs = self.blobs.iter().filter_map(|blob| name(blob.column));
         let blobs = blobs.map(|name| blob_column(shard, name)).collect::<Result<_>>()?;
-        let mut own = Self {
-            source: Arc::clone(shard),
-            small,
-            small_schema: Arc::new(Schema::empty()),
-            blobs,
-        };
-        own.small_schema = Arc::new(Schema::new(own.small_fields(shard)));
-        Ok(own)
+        Ok(Self::of_columns(Arc::clone(shard), small, blobs))
     }
 
     /// The column of a shard that `small` is, with the same children by name.
