@@ -35,6 +35,8 @@ struct Layout {
     info: StreamInfo,
     n_frames: u64,
     timeline: Timeline,
+    /// The PCM frames that the numbers count before the first frame.
+    base: u64,
     audio: usize,
     end: usize,
 }
@@ -54,6 +56,9 @@ fn open(
     let bytes = without_tags(bytes, behind);
     let promised = info.promised;
     let first = audio.and_then(|at| Some((at, Header::parse(from(bytes, at))?)));
+    // Where nothing is promised, the first frame begins the recording, whatever its number: a cut, or
+    // a broadcast that was joined late.
+    let is_beginning = first.is_some() && promised == 0;
     let first = match first {
         Some(first) => Some(first),
         None => search(bytes, behind, &info, cancel)?,
@@ -69,13 +74,14 @@ fn open(
                     ledger.note(Damage::Truncated, 1, reason)?;
                 }
                 let (n_frames, timeline) = (promised, Timeline::Numbered);
-                Ok(Layout { info, n_frames, timeline, audio: behind, end: behind })
+                Ok(Layout { info, n_frames, timeline, base: 0, audio: behind, end: behind })
             }
         };
     };
     info.agree(&header)?;
     let timeline = Timeline::new(&info, &header);
-    let mut layout = Layout { info, n_frames: promised, timeline, audio, end: bytes.len() };
+    let base = if is_beginning { timeline.pts(&header, 0) } else { 0 };
+    let mut layout = Layout { info, n_frames: promised, timeline, base, audio, end: bytes.len() };
     let Some(last) = layout.walk(bytes).and_then(|walk| walk.last(audio)) else {
         return Err(Reason::malformed("no frame parses"));
     };
@@ -99,7 +105,10 @@ fn open(
 
 impl Layout {
     fn walk<'a>(&self, bytes: &'a [u8]) -> Option<Walk<'a>> {
-        Walk::new(bytes.get(..self.end)?, self.audio, &self.info, self.timeline)
+        let bytes = bytes.get(..self.end)?;
+        let mut walk = Walk::new(bytes, self.audio, &self.info, self.timeline)?;
+        walk.base = self.base;
+        Some(walk)
     }
 
     /// Frames whose checksum is wrong, or that do not follow the one before them.
@@ -245,6 +254,29 @@ mod tests {
                     [("partial_frame", 1)]
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_cut_that_keeps_its_numbers_begins_with_its_first_frame() {
+        let frames: Vec<_> = (50..90).map(|number| test_frame(number, i16::from(number))).collect();
+        let (bytes, mut decoder) = (stream(&frames), Decoder::default());
+        for depth in [Depth::Checksums, Depth::Decode] {
+            let checked = decoder.check(&bytes, Limits::default(), depth).unwrap();
+            assert_eq!((checked.info.n_frames, checked.error), (40 * 256, None), "{depth:?}");
+        }
+        let (whole, _) = lenient(&bytes, 0..40 * 256);
+        let values = whole.iter().map(|x| (x * 32_768.0) as i32);
+        assert!(values.eq((50..90).flat_map(|value| [value; 256])));
+        assert_eq!(lenient(&bytes, 5000..5300), (whole[5000..5300].to_vec(), 0));
+        // Where a count is promised, or metadata are broken, frames are missing.
+        let mut promised = bytes.clone();
+        promised[25] = 1;
+        let broken = with_a_wrong_length(&frames.concat());
+        for bytes in [promised, broken] {
+            assert!(
+                decoder.check(&bytes, Limits::default(), Depth::Decode).unwrap().error.is_some()
+            );
         }
     }
 

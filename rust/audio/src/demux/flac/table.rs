@@ -39,12 +39,15 @@ impl FlacTable {
     /// Looks for frames without a walk over all of them. One that is none costs no more than a part that
     /// does not decode.
     pub(super) fn new(bytes: &[u8], layout: &Layout) -> Option<Self> {
-        let Layout { info, n_frames, timeline, audio, end } = *layout;
+        let Layout { info, n_frames, timeline, base, audio, end } = *layout;
         let block_len = match timeline {
             Timeline::Numbered => 0,
             Timeline::Blocks(len) => len,
             Timeline::Counted => return None,
         };
+        if base > 0 {
+            return None; // the numbers are not those of the recording
+        }
         let unit_len = u64::from(block_len.max(1));
         let bytes = bytes.get(..end)?;
         let model = Header::parse(from(bytes, audio))?;
@@ -112,7 +115,7 @@ impl SeekTable for FlacTable {
         let end = usize::try_from(to.byte - from.byte).ok()?;
         let first = from.unit * self.unit_len();
         let end_frame = n_frames.min(to.unit.saturating_mul(self.unit_len()));
-        let layout = Layout { info, n_frames: end_frame, timeline, audio: 0, end };
+        let layout = Layout { info, n_frames: end_frame, timeline, base: 0, audio: 0, end };
         Some(Part::of(from.byte..to.byte, FlacPart { layout, first, n_frames }))
     }
 }

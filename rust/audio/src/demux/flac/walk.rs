@@ -84,6 +84,8 @@ pub(super) struct Walk<'a> {
     bits: u32,
     next: Option<(usize, Header)>,
     counted: u64,
+    /// The PCM frames that the numbers count before the recording begins.
+    pub(super) base: u64,
     /// Bytes that may still be looked through in vain for the number that comes next.
     pub(super) spare: usize,
 }
@@ -99,7 +101,12 @@ impl<'a> Walk<'a> {
         let model = Header::parse(from(bytes, audio))?;
         let next = Some((audio, model));
         let spare = spare(bytes);
-        Some(Self { bytes, timeline, model, bits: info.bits, next, counted: 0, spare })
+        Some(Self { bytes, timeline, model, bits: info.bits, next, counted: 0, base: 0, spare })
+    }
+
+    /// The PCM frames before the frame with this header.
+    fn pts(&self, header: &Header) -> u64 {
+        self.timeline.pts(header, self.counted).saturating_sub(self.base)
     }
 
     /// Goes to a frame from which on PCM frame `start` is found, by halving the bytes.
@@ -113,7 +120,7 @@ impl<'a> Walk<'a> {
             let middle = usize::midpoint(low, high);
             let found = find(self.bytes, middle..high, |header| header.is_like(&self.model));
             match found {
-                Some((at, header)) if self.timeline.pts(&header, 0) <= start => {
+                Some((at, header)) if self.pts(&header) <= start => {
                     low = at;
                     self.next = Some((at, header));
                 }
@@ -132,7 +139,7 @@ impl<'a> Walk<'a> {
         ends.iter().rev().enumerate().filter(|&(_, &byte)| byte == 0xFF).find_map(|(i, _)| {
             let data = from(ends, n_bytes - 1 - i);
             let header = Header::parse(data).filter(|header| header.counts_like(&self.model))?;
-            let pts = self.timeline.pts(&header, 0);
+            let pts = self.pts(&header);
             Some(Frame { header, pts, end: pts + u64::from(header.n_frames), data })
         })
     }
@@ -157,10 +164,10 @@ impl<'a> Walk<'a> {
                 })
             });
         let data_end = self.next.map_or(self.bytes.len(), |(at, _)| at);
-        let pts = self.timeline.pts(&header, self.counted);
+        let pts = self.pts(&header);
         self.counted += u64::from(header.n_frames);
         let end = pts + u64::from(header.n_frames);
-        let next_pts = self.next.map(|(_, next)| self.timeline.pts(&next, self.counted));
+        let next_pts = self.next.map(|(_, next)| self.pts(&next));
         let end = next_pts.map_or(end, |next_pts| end.min(next_pts));
         Some(Frame { header, pts, end, data: self.bytes.get(at..data_end)? })
     }

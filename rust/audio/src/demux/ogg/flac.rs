@@ -30,6 +30,8 @@ pub(crate) struct FlacLayout {
     pub(crate) info: StreamInfo,
     pub(crate) n_frames: u64,
     timeline: Timeline,
+    /// The PCM frames that the numbers count before the first frame.
+    base: u64,
     serial: u32,
     /// The offset of a page on which a frame begins, and the PCM frames before that frame.
     pages: Vec<(usize, u64)>,
@@ -76,7 +78,7 @@ pub(crate) fn open_flac(
         info.ok_or_else(|| Reason::malformed("the first Ogg packet is no FLAC header"))?;
     let mut pages = Vec::new();
     let mut timeline = None;
-    let mut end = 0;
+    let (mut base, mut end) = (0, 0);
     let mut n_lost = 0;
     let no_page = loop {
         cancel.check()?;
@@ -97,9 +99,14 @@ pub(crate) fn open_flac(
             timeline
         } else {
             info.agree(&header)?;
-            *timeline.insert(Timeline::new(&info, &header))
+            let timeline = *timeline.insert(Timeline::new(&info, &header));
+            // Where nothing is promised and nothing lost, the first frame begins the recording: a cut,
+            // or a broadcast that was joined late.
+            let is_beginning = info.promised == 0 && n_lost + packet.n_lost == 0;
+            base = if is_beginning { timeline.pts(&header, 0) } else { 0 };
+            timeline
         };
-        let pts = timeline.pts(&header, end);
+        let pts = timeline.pts(&header, end).saturating_sub(base);
         n_lost += u64::from(pts != end);
         end = pts + u64::from(header.n_frames);
         if pages.last().is_none_or(|&(page, _)| page != packet.page) {
@@ -122,7 +129,7 @@ pub(crate) fn open_flac(
     }
     let n_frames = if ledger.is_lenient() { end.max(info.promised) } else { end };
     let timeline = timeline.unwrap_or(Timeline::Counted);
-    Ok(FlacLayout { info, n_frames, timeline, serial, pages })
+    Ok(FlacLayout { info, n_frames, timeline, base, serial, pages })
 }
 
 /// Decodes from PCM frame `start` until the sink is full.
@@ -152,7 +159,7 @@ pub(crate) fn decode_flac(
             continue;
         };
         has_begun = true;
-        let pts = layout.timeline.pts(&header, end);
+        let pts = layout.timeline.pts(&header, end).saturating_sub(layout.base);
         end = pts + u64::from(header.n_frames);
         if end <= sink.next() {
             continue;
@@ -186,6 +193,8 @@ struct Packet<'a> {
     /// The offset of the page on which it begins.
     page: usize,
     is_intact: bool,
+    /// Pages that are missing before it ends.
+    n_lost: u64,
 }
 
 impl<'a> Packets<'a> {
@@ -225,7 +234,8 @@ impl<'a> Packets<'a> {
             }
             is_intact = self.is_page_intact && (is_intact || !continues);
             if ends && begun.is_none() {
-                return Ok(Packet { data: piece, page: self.page, is_intact });
+                let n_lost = self.walk.n_lost;
+                return Ok(Packet { data: piece, page: self.page, is_intact, n_lost });
             }
             let page = *begun.get_or_insert(self.page);
             if self.carry.len() <= MAX_PACKET {
@@ -234,7 +244,8 @@ impl<'a> Packets<'a> {
                 is_intact = false; // no frame is as long
             }
             if ends {
-                return Ok(Packet { data: &self.carry, page, is_intact });
+                let n_lost = self.walk.n_lost;
+                return Ok(Packet { data: &self.carry, page, is_intact, n_lost });
             }
         }
     }
@@ -315,6 +326,20 @@ mod tests {
         let mut sink = Sink::new(&mut out, 512, Mix::Take, 1024, 512);
         decode_flac(&bytes, &layout, 1024, &mut sink, &Cancel::default()).unwrap();
         assert!(sink.is_full());
+    }
+
+    #[test]
+    fn a_stream_that_was_joined_late_begins_with_its_first_frame() {
+        let frames: Vec<_> = (70..74).map(|n| test_frame(n, i16::from(n))).collect();
+        let last = page(2, LAST, 74 * 256, &[&frames[0], &frames[1], &frames[2], &frames[3]]);
+        let start = |promised| [stream(promised)[..2].concat(), last.clone()].concat();
+        let layout = open(&start(0)).unwrap();
+        assert_eq!(layout.n_frames, 1024);
+        let mut out = vec![0.0; 256];
+        let mut sink = Sink::new(&mut out, 256, Mix::Take, 512, 256);
+        decode_flac(&start(0), &layout, 512, &mut sink, &Cancel::default()).unwrap();
+        assert!(out.iter().all(|x| x.to_bits() == (72.0f32 / 32_768.0).to_bits()));
+        assert_eq!(open(&start(74 * 256)).unwrap_err(), Reason::CorruptPackets { count: 1 });
     }
 
     #[test]
