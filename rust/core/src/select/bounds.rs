@@ -38,12 +38,6 @@ impl Bounds {
     pub(super) fn greatest(&self) -> Cell<'_> {
         self.ends.as_ref().map_or(Cell::Null, |(_, greatest)| value_of(greatest))
     }
-
-    /// Whether this value may be among them. NaN always may.
-    pub(super) fn may_have(&self, value: &Cell<'_>) -> bool {
-        self.least().compare(value) != Some(Ordering::Greater)
-            && self.greatest().compare(value) != Some(Ordering::Less)
-    }
 }
 
 fn value_of(array: &ArrayRef) -> Cell<'_> {

@@ -1,6 +1,11 @@
 //! Conditions on the values of columns, as pyarrow and pandas write them.
 
-use std::{cmp::Ordering, collections::HashSet};
+use std::{
+    borrow::Borrow,
+    cmp::Ordering,
+    collections::BTreeSet,
+    ops::Bound::{Included, Unbounded},
+};
 
 use super::{
     DURATION,
@@ -237,13 +242,14 @@ fn is_class(column: &Column, value: &Scalar) -> bool {
     column.kind == Kind::Int && matches!(value, Scalar::Text(_))
 }
 
-/// The values of an `in`.
+/// The values of an `in`. They are sorted, so that one within bounds is found without a look at all of them.
 #[derive(Debug, Default)]
 struct Members {
     has_null: bool,
-    numbers: HashSet<i128>,
-    floats: HashSet<u64>,
-    bytes: HashSet<Vec<u8>>,
+    numbers: BTreeSet<i128>,
+    /// By their ranks.
+    floats: BTreeSet<u64>,
+    bytes: BTreeSet<Vec<u8>>,
 }
 
 impl Members {
@@ -253,7 +259,7 @@ impl Members {
             match cell {
                 Cell::Null => members.has_null = true,
                 Cell::Int(value) => drop(members.numbers.insert(value)),
-                Cell::Float(value) => drop(members.floats.insert(float_bits(value))),
+                Cell::Float(value) => drop(members.floats.insert(rank(value))),
                 Cell::Bytes(bytes) => drop(members.bytes.insert(bytes.to_vec())),
             }
         }
@@ -264,18 +270,87 @@ impl Members {
         match cell {
             Cell::Null => self.has_null,
             Cell::Int(value) => self.numbers.contains(value),
-            Cell::Float(value) => self.floats.contains(&float_bits(*value)),
+            Cell::Float(value) => self.floats.contains(&rank(*value)),
             Cell::Bytes(bytes) => self.bytes.contains(*bytes),
         }
     }
 
-    /// Whether one of them may be within these bounds.
+    /// Whether one of them may be within these bounds. NaN always may.
     fn may_be_in(&self, bounds: &Bounds) -> bool {
-        let numbers = self.numbers.iter().map(|value| Cell::Int(*value));
-        let floats = self.floats.iter().map(|bits| Cell::Float(f64::from_bits(*bits)));
-        let bytes = self.bytes.iter().map(|bytes| Cell::Bytes(bytes));
-        let mut all = numbers.chain(floats).chain(bytes);
-        (self.has_null && bounds.may_have_nulls)
-            || (bounds.may_have_values && all.any(|value| bounds.may_have(&value)))
+        let may_be_value = || match (bounds.least(), bounds.greatest()) {
+            (Cell::Int(least), Cell::Int(greatest)) => has_within(&self.numbers, &least, &greatest),
+            (Cell::Float(least), Cell::Float(greatest)) => {
+                self.floats.contains(&rank(f64::NAN))
+                    || has_within(&self.floats, &rank(least), &rank(greatest))
+            }
+            (Cell::Bytes(least), Cell::Bytes(greatest)) => has_within(&self.bytes, least, greatest),
+            _ => !(self.numbers.is_empty() && self.floats.is_empty() && self.bytes.is_empty()),
+        };
+        (self.has_null && bounds.may_have_nulls) || (bounds.may_have_values && may_be_value())
+    }
+}
+
+/// A number that rises with the value. That of NaN is above all others.
+fn rank(value: f64) -> u64 {
+    let bits = float_bits(value);
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+/// Whether a set has a value from `least` to `greatest`.
+fn has_within<T: Ord + Borrow<B>, B: Ord + ?Sized>(
+    set: &BTreeSet<T>,
+    least: &B,
+    greatest: &B,
+) -> bool {
+    let next = set.range::<B, _>((Included(least), Unbounded)).next();
+    next.is_some_and(|value| value.borrow() <= greatest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array};
+
+    use super::*;
+    use crate::shard::Statistics;
+
+    fn bounds(least: ArrayRef, greatest: ArrayRef) -> Bounds {
+        let bounds = Some((least, greatest));
+        Bounds::new(Statistics { bounds, may_have_nulls: false, may_have_values: true })
+    }
+
+    #[test]
+    fn members_within_bounds_are_found() {
+        let number = |value| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+        let numbers = Members::new(&[Bound::Int(-4), Bound::Int(7)], Kind::Int);
+        let has = |least, greatest| numbers.may_be_in(&bounds(number(least), number(greatest)));
+        assert!(has(-4, -4) && has(0, 7) && has(-10, 10));
+        assert!(!has(-3, 6) && !has(8, 9) && !has(-9, -5));
+
+        let float = |value| Arc::new(Float64Array::from(vec![value])) as ArrayRef;
+        let kind = Kind::Float { is_narrow: false };
+        let members = Members::new(&[Bound::Float(-1.5), Bound::Float(0.0)], kind);
+        let has = |least, greatest| members.may_be_in(&bounds(float(least), float(greatest)));
+        assert!(has(-2.0, -1.5) && has(-0.0, -0.0) && has(-1.0, 1.0) && has(-9.0, f64::INFINITY));
+        assert!(!has(-1.0, -0.5) && !has(0.5, 2.0) && !has(-9.0, -2.0));
+        let nan = Members::new(&[Bound::Float(f64::NAN)], kind);
+        assert!(nan.may_be_in(&bounds(float(0.0), float(1.0))));
+
+        let text =
+            |value: &str| Arc::new(BinaryArray::from_vec(vec![value.as_bytes()])) as ArrayRef;
+        let members = Members::new(&[Bound::Bytes(b"owl".to_vec())], Kind::Text);
+        let has = |least, greatest| members.may_be_in(&bounds(text(least), text(greatest)));
+        assert!(has("o", "p") && has("owl", "owl") && !has("owls", "z") && !has("a", "ow"));
+    }
+
+    #[test]
+    fn many_members_meet_many_bounds() {
+        let even: Vec<_> = (0..100_000).map(|n| Bound::Int(2 * n)).collect();
+        let members = Members::new(&even, Kind::Int);
+        for odd in (1..200_000).step_by(2) {
+            let odd = Arc::new(Int64Array::from(vec![odd])) as ArrayRef;
+            assert!(!members.may_be_in(&bounds(Arc::clone(&odd), odd)));
+        }
     }
 }
