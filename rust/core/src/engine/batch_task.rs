@@ -4,7 +4,7 @@
 //! Copying such a row takes a fraction of a microsecond. Claiming, handing over and finishing rows
 //! one by one would take several, in locks and wake-ups.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
     dataset::Dataset,
@@ -24,6 +24,10 @@ use crate::{
 /// The most rows for which memory is allocated at once: a batch may have any number.
 const MAX_CAPACITY: usize = 4096;
 
+/// How many record batches are looked for in the cache before each load, once all of the batch were: all of
+/// them each time would take quadratic time.
+const LOOKS_PER_LOAD: usize = 64;
+
 /// A claimed batch whose rows are being looked up.
 #[derive(Debug)]
 pub(super) struct BatchTask {
@@ -32,7 +36,8 @@ pub(super) struct BatchTask {
     /// Its rows, sorted by record batch, so that each is needed once however rows are shuffled.
     wanted: Vec<WantedRow>,
     /// The rows of each record batch that is still needed, as ranges of `wanted`.
-    groups: Vec<Range<usize>>,
+    groups: VecDeque<Range<usize>>,
+    looks: Looks,
     /// The group for whose record batch it waits for a permit.
     loading: Option<usize>,
     /// The rows that were looked up.
@@ -58,6 +63,31 @@ struct WantedRow {
 impl WantedRow {
     fn batch_id(&self) -> BatchId {
         (self.id.shard, self.batch)
+    }
+}
+
+/// Which groups are looked for in the cache: those that are there come first, before loads evict them.
+#[derive(Debug)]
+struct Looks {
+    /// The group that is looked for next.
+    next: usize,
+    /// How many may be before the next load.
+    left: usize,
+}
+
+impl Looks {
+    /// The next of `n` groups that is cached, as far as may be looked now. The caller removes it.
+    fn find(&mut self, n: usize, mut is_cached: impl FnMut(usize) -> bool) -> Option<usize> {
+        while self.left > 0 {
+            let group = self.next.checked_rem(n)?;
+            self.next = group;
+            if is_cached(group) {
+                return Some(group);
+            }
+            self.next += 1;
+            self.left -= 1;
+        }
+        None
     }
 }
 
@@ -107,9 +137,11 @@ impl RowReader {
             start = range.end;
             range
         });
+        let groups: VecDeque<_> = groups.collect();
         let mut task = BatchTask {
             first: rows.start,
-            groups: groups.collect(),
+            looks: Looks { next: 0, left: groups.len() },
+            groups,
             loading: None,
             rows: wanted.iter().map(|_| None).collect(),
             wanted,
@@ -169,10 +201,14 @@ impl RowReader {
         if let Some(group) = task.loading.take().filter(|_| permit.is_some()) {
             self.look_up(dataset, task, group, permit.take());
         }
+        task.looks.left = task.looks.left.max(LOOKS_PER_LOAD);
         loop {
-            let cached = (0..task.groups.len()).find(|group| {
-                let row = task.first_of(*group);
-                row.is_some_and(|row| matches!(self.tables.find(row.batch_id()), Lookup::Loaded(_)))
+            let BatchTask { looks, groups, wanted, .. } = &mut *task;
+            let cached = looks.find(groups.len(), |group| {
+                let first = groups.get(group).and_then(|rows| wanted.get(rows.start));
+                first.is_some_and(|row| {
+                    matches!(self.tables.find(row.batch_id()), Lookup::Loaded(_))
+                })
             });
             let group = cached.or_else(|| (!task.groups.is_empty()).then_some(0))?;
             let Some(wait) = self.look_up(dataset, task, group, None) else { continue };
@@ -181,7 +217,7 @@ impl RowReader {
                 return Some(wait);
             }
             // Another reader loads this one. Is there one that this reader can load?
-            let other = (1..task.groups.len()).find(|group| {
+            let other = (1..task.groups.len().min(LOOKS_PER_LOAD)).find(|group| {
                 task.first_of(*group).is_some_and(|row| !self.tables.has(row.batch_id()))
             });
             let Some(other) = other else { return Some(wait) };
@@ -314,4 +350,30 @@ impl RowReader {
 
 fn located(error: Error, shard: &Shard, row: &WantedRow) -> Error {
     error.in_shard(shard.name()).in_row(row.id.row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_groups_come_first_and_looks_are_in_proportion_to_groups() {
+        let n = 10_000;
+        // Every third record batch is cached.
+        let mut groups: VecDeque<usize> = (0..n).collect();
+        let mut looks = Looks { next: 0, left: n };
+        let (mut n_looks, mut taken) = (0, Vec::new());
+        while !groups.is_empty() {
+            looks.left = looks.left.max(LOOKS_PER_LOAD);
+            let found = looks.find(groups.len(), |group| {
+                n_looks += 1;
+                groups[group].is_multiple_of(3)
+            });
+            taken.extend(groups.remove(found.unwrap_or(0)));
+        }
+        let n_cached = n.div_ceil(3);
+        assert!(taken[..n_cached].iter().all(|group| group.is_multiple_of(3)));
+        assert!(taken[n_cached..].is_sorted());
+        assert!(n_looks <= n * (LOOKS_PER_LOAD + 2), "{n_looks}");
+    }
 }
