@@ -83,19 +83,14 @@ impl DictionaryCache {
 /// Bytes in the file of the dictionaries that these fields need, without those that dictionaries
 /// need.
 pub(super) fn stored_bytes(index: &MessageIndex, fields: &Fields, before: u64) -> u64 {
-    let ids = schema::dictionary_ids(fields);
-    let needed = index
-        .dictionaries
-        .iter()
-        .filter(|d| ids.contains(&d.id) && (index.is_file || d.batch.span.number < before));
-    // A whole dictionary replaces those before it.
-    let mut bytes = HashMap::<i64, u64>::new();
-    for dictionary in needed {
-        let sum = bytes.entry(dictionary.id).or_default();
-        let body = dictionary.batch.body.end - dictionary.batch.body.start;
-        *sum = if dictionary.is_delta { sum.saturating_add(body) } else { body };
-    }
-    bytes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    let bytes = schema::dictionary_ids(fields).into_iter().map(|id| {
+        let batches = index.dictionaries_of(id, before);
+        // A whole dictionary replaces those before it.
+        let whole = batches.iter().rposition(|d| !d.is_delta).unwrap_or(0);
+        let bodies = batches.iter().skip(whole).map(|d| d.batch.body.end - d.batch.body.start);
+        bodies.fold(0, u64::saturating_add)
+    });
+    bytes.fold(0, u64::saturating_add)
 }
 
 /// Gives a null to dictionaries without values, except those of whole columns.
@@ -137,7 +132,7 @@ impl<'i> Lookup<'i, '_> {
             self.charge(dictionary_bytes(cached) as u64)?;
         }
         self.path.push(id);
-        for dictionary in chain.into_iter().skip(done) {
+        for dictionary in chain.iter().skip(done) {
             let next = self.read(dictionary);
             parts.push(next.map_err(|e| dictionary.batch.span.locate(e))?);
         }
@@ -156,10 +151,9 @@ impl<'i> Lookup<'i, '_> {
     }
 
     /// The batches that make up dictionary `id` before message `before`.
-    fn chain(&self, id: i64, before: u64) -> Result<Vec<&'i DictionaryEntry>> {
+    fn chain(&self, id: i64, before: u64) -> Result<&'i [DictionaryEntry]> {
         let is_file = self.index.is_file;
-        let holds = |d: &&DictionaryEntry| d.id == id && (is_file || d.batch.span.number < before);
-        let batches: Vec<_> = self.index.dictionaries.iter().filter(holds).collect();
+        let batches = self.index.dictionaries_of(id, before);
         let Some(whole) = batches.iter().rposition(|d| !d.is_delta) else {
             return match batches.first() {
                 None => Ok(batches),
@@ -171,7 +165,7 @@ impl<'i> Lookup<'i, '_> {
                 "dictionary {id} is replaced, which only a stream may do; write the shard again"
             )));
         }
-        Ok(batches.into_iter().skip(whole).collect())
+        Ok(batches.get(whole..).unwrap_or_default())
     }
 
     /// Charges bytes to the limit, before they are read or decompressed.

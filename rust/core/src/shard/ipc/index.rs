@@ -94,12 +94,28 @@ pub(super) struct MessageIndex {
     pub(super) batches: Vec<BatchEntry>,
     /// The first row of each record batch, and at the end the number of rows.
     pub(super) row_starts: Vec<u64>,
-    pub(super) dictionaries: Vec<DictionaryEntry>,
+    /// By their ids, and those of one id in the order of the shard.
+    dictionaries: Vec<DictionaryEntry>,
     /// In the file format a dictionary holds for all record batches, in a stream for later ones.
     pub(super) is_file: bool,
 }
 
 impl MessageIndex {
+    /// All dictionary batches.
+    pub(super) fn dictionaries(&self) -> &[DictionaryEntry] {
+        &self.dictionaries
+    }
+
+    /// The dictionary batches of this id that may hold for a record batch that is message `before`. A shard
+    /// may have one for each record batch, so others are not looked at.
+    pub(super) fn dictionaries_of(&self, id: i64, before: u64) -> &[DictionaryEntry] {
+        let start = self.dictionaries.partition_point(|d| d.id < id);
+        let holds =
+            |d: &DictionaryEntry| d.id == id && (self.is_file || d.batch.span.number < before);
+        let from = self.dictionaries.get(start..).unwrap_or_default();
+        from.get(..from.partition_point(holds)).unwrap_or_default()
+    }
+
     /// Reads the headers of a stream.
     pub(super) fn read_stream(window: &mut WindowReader<'_>) -> Result<Self> {
         let end = window.reader().len();
@@ -316,6 +332,37 @@ impl IndexBuilder {
 
     pub(super) fn finish(mut self, is_file: bool) -> MessageIndex {
         self.index.is_file = is_file;
+        self.index.dictionaries.sort_by_key(|d| d.id);
         self.index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index with dictionary batches of these ids, as messages 1, 2, ...
+    fn index(ids: &[i64], is_file: bool) -> MessageIndex {
+        let mut builder = IndexBuilder::new(Schema::empty(), &[]);
+        for (number, id) in (1..).zip(ids) {
+            let span = MessageSpan { number, start: 0, metadata: 0..0 };
+            let entry = BatchEntry { span, body: 0..0, header: None, rows: Vec::new() };
+            builder.push(entry, Contents::Dictionary { id: *id, is_delta: false }).unwrap();
+        }
+        builder.finish(is_file)
+    }
+
+    fn numbers(index: &MessageIndex, id: i64, before: u64) -> Vec<u64> {
+        index.dictionaries_of(id, before).iter().map(|d| d.batch.span.number).collect()
+    }
+
+    #[test]
+    fn dictionaries_are_found_by_their_ids() {
+        let stream = index(&[7, 3, 7, 9, 3, 7], false);
+        assert_eq!(numbers(&stream, 7, 6), [1, 3]);
+        assert_eq!(numbers(&stream, 3, u64::MAX), [2, 5]);
+        assert_eq!(numbers(&stream, 9, 4), Vec::<u64>::new());
+        assert_eq!(numbers(&stream, 8, 9), Vec::<u64>::new());
+        assert_eq!(numbers(&index(&[7, 3, 7], true), 7, 0), [1, 3]);
     }
 }

@@ -25,8 +25,8 @@ pub(super) fn save(index: &MessageIndex, out: &mut SidecarWriter) {
     let batches =
         index.batches.iter().zip(counts).map(|(entry, (start, end))| (entry, 0, end - start));
     let dictionaries =
-        index.dictionaries.iter().map(|d| (&d.batch, 1 + u64::from(d.is_delta), d.id as u64));
-    out.words(&[(index.batches.len() + index.dictionaries.len()) as u64]);
+        index.dictionaries().iter().map(|d| (&d.batch, 1 + u64::from(d.is_delta), d.id as u64));
+    out.words(&[(index.batches.len() + index.dictionaries().len()) as u64]);
     // In the order of the index, which a footer may list in any order.
     for (entry, kind, value) in dictionaries.chain(batches) {
         let MessageSpan { number, start, metadata } = &entry.span;
