@@ -278,3 +278,32 @@ def test_flac_of_32_bits(channels: int, mode: str, is_refused: bool) -> None:
     else:
         got = gm.decode(data, channels="keep").T
         assert np.array_equal(got, integers.astype(np.float32) / 2**31)
+
+
+@pytest.mark.parametrize("second_s", [3.0, 5.0])
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_of_joined_files_no_crop_is_the_second_ones(second_s: float, is_counted: bool) -> None:
+    """Frames are found by their numbers, which begin anew in the second file."""
+    first, second = (
+        encode(synthetic(seconds, RATE, seed=k), RATE, "flac16")
+        for k, seconds in enumerate((3.0, second_s))
+    )
+    data = bytearray(first + second)
+    if not is_counted:
+        at = data.index(b"fLaC") + 21
+        data[at] &= 0xF0
+        data[at + 1 : at + 5] = bytes(4)
+    joined, alone = bytes(data), gm.decode(first)
+    with pytest.raises(gm.DecodeError):
+        gm.decode(joined)
+    whole, report = gm.decode_with_report(joined)
+    assert report.damage
+    n_whole = 2 * RATE
+    assert np.array_equal(whole[:n_whole], alone[:n_whole])
+    for start_s in (0.5, 1.0, 1.7):
+        with pytest.raises(gm.DecodeError):
+            gm.decode(joined, start=start_s, seconds=0.2)
+        crop, report = gm.decode_with_report(joined, start=start_s, seconds=0.2)
+        assert report.damage
+        begin = round(start_s * RATE)
+        assert np.array_equal(crop, alone[begin : begin + len(crop)])

@@ -82,16 +82,18 @@ fn open(
     let timeline = Timeline::new(&info, &header);
     let base = if is_beginning { timeline.pts(&header, 0) } else { 0 };
     let mut layout = Layout { info, n_frames: promised, timeline, base, audio, end: bytes.len() };
-    let Some(last) = layout.walk(bytes).and_then(|walk| walk.last(audio)) else {
+    let Some((last, rises)) =
+        layout.walk(bytes).and_then(|walk| Some((walk.last(audio)?, walk.rises(audio))))
+    else {
         return Err(Reason::malformed("no frame parses"));
     };
     let is_plausible = last.end / PLAUSIBLE_FRAMES_PER_BYTE <= (layout.end - audio) as u64;
-    let is_sure = is_plausible && timeline != Timeline::Counted && last.is_intact();
+    let is_sure = is_plausible && timeline != Timeline::Counted && last.is_intact() && rises;
     layout.n_frames = match promised {
         0 if is_sure => last.end,
         _ if is_sure && last.end == promised => promised,
         // Something is wrong: what counts is what is there.
-        _ => match layout.count(bytes, cancel, ledger)? {
+        _ => match layout.count(bytes, rises, cancel, ledger)? {
             decoded if decoded < promised => {
                 let reason = Reason::Truncated { decoded, expected: Some(promised) };
                 ledger.note(Damage::Truncated, 1, reason)?;
@@ -129,13 +131,25 @@ impl Layout {
     }
 
     /// Where the last undamaged frame ends. If STREAMINFO promises nothing, what follows is a frame that
-    /// was cut, which decoding does not meet.
-    fn count(&self, bytes: &[u8], cancel: &Cancel, ledger: &mut Ledger) -> Result<u64, Reason> {
+    /// was cut, which decoding does not meet. Where numbers do not rise, as in two files that are joined,
+    /// only those before the first damage are this stream's.
+    fn count(
+        &mut self,
+        bytes: &[u8],
+        rises: bool,
+        cancel: &Cancel,
+        ledger: &mut Ledger,
+    ) -> Result<u64, Reason> {
         let (mut end, mut n_frames, mut is_cut) = (0, 0, false);
         let Some(mut walk) = self.walk(bytes) else { return Ok(0) };
         while let Some(frame) = walk.next() {
             cancel.check()?;
             is_cut = !frame.is_intact();
+            if is_cut && !rises {
+                ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+                self.end = frame.at;
+                return Ok(end);
+            }
             if !is_cut {
                 end = frame.end;
                 n_frames += frame.end - frame.pts;

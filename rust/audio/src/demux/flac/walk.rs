@@ -12,6 +12,8 @@ use crate::{
 /// A frame and where it lies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
+    /// Where it begins.
+    pub(super) at: usize,
     pub(super) header: Header,
     /// The PCM frames before it.
     pub(super) pts: u64,
@@ -129,6 +131,18 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Whether numbers rise from one quarter of the bytes to the next, as halving takes them to do.
+    pub(super) fn rises(&self, audio: usize) -> bool {
+        let quarter = self.bytes.len().saturating_sub(audio) / 4;
+        let mut before = 0;
+        (1..4).all(|n| {
+            let rest = audio + n * quarter..self.bytes.len();
+            let found = find(self.bytes, rest, |header| header.is_like(&self.model));
+            let pts = found.map_or(before, |(_, header)| self.pts(&header));
+            std::mem::replace(&mut before, pts) <= pts
+        })
+    }
+
     /// The last header that looks right, as a frame that goes to the end.
     ///
     /// Channels and bits may differ from those of the first: that is for decoding to find. The
@@ -137,10 +151,12 @@ impl<'a> Walk<'a> {
         let ends = from(self.bytes, audio);
         let n_bytes = ends.len();
         ends.iter().rev().enumerate().filter(|&(_, &byte)| byte == 0xFF).find_map(|(i, _)| {
-            let data = from(ends, n_bytes - 1 - i);
+            let at = n_bytes - 1 - i;
+            let data = from(ends, at);
             let header = Header::parse(data).filter(|header| header.counts_like(&self.model))?;
             let pts = self.pts(&header);
-            Some(Frame { header, pts, end: pts + u64::from(header.n_frames), data })
+            let end = pts + u64::from(header.n_frames);
+            Some(Frame { at: audio + at, header, pts, end, data })
         })
     }
 
@@ -169,7 +185,7 @@ impl<'a> Walk<'a> {
         let end = pts + u64::from(header.n_frames);
         let next_pts = self.next.map(|(_, next)| self.pts(&next));
         let end = next_pts.map_or(end, |next_pts| end.min(next_pts));
-        Some(Frame { header, pts, end, data: self.bytes.get(at..data_end)? })
+        Some(Frame { at, header, pts, end, data: self.bytes.get(at..data_end)? })
     }
 }
 
