@@ -118,7 +118,8 @@ def _add_file(path: str, by_name: dict[str, list[int]], found: Exclusions) -> No
     if another is not None and not counts:
         raise ValueError(
             f"{path} is of another data set: of the shards that it names, such as {another!r}, "
-            "none is among those given"
+            "none is among those given; where each shard is a data set of its own, give each the "
+            "pairs of path and row that are its own"
         )
     found.counts.extend(counts.items())
 
