@@ -150,7 +150,7 @@ impl Scan<'_> {
         columns: &[&Column],
         each: impl Fn(&Shard, &[Cells<'_>], usize, &mut T) -> Result<()> + Sync,
     ) -> Result<Vec<T>> {
-        self.run_where(columns, |_| Vec::new(), |_, _| (), each)
+        self.run_where(columns, |_| Vec::new(), |_, _| Ok(()), each)
     }
 
     /// As [`Scan::run`], but without reading the record batches that `is_needed` says `false` of, if
@@ -163,7 +163,7 @@ impl Scan<'_> {
         &self,
         columns: &[&Column],
         is_needed: impl Fn(&Shard) -> Vec<bool> + Sync,
-        skip: impl Fn(usize, &mut T) + Sync,
+        skip: impl Fn(usize, &mut T) -> Result<()> + Sync,
         each: impl Fn(&Shard, &[Cells<'_>], usize, &mut T) -> Result<()> + Sync,
     ) -> Result<Vec<T>> {
         let mut names: Vec<String> = Vec::new();
@@ -183,7 +183,7 @@ impl Scan<'_> {
             for batch in 0..shard.n_batches() {
                 if is_needed.get(batch) == Some(&false) {
                     let n_rows = shard.n_rows_of(batch) as usize;
-                    skip(n_rows, &mut made);
+                    skip(n_rows, &mut made).map_err(|e| e.in_shard(shard.name()))?;
                     start += n_rows;
                     continue;
                 }

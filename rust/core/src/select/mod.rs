@@ -216,7 +216,12 @@ impl Selector<'_> {
             let array = |of_shard| Arc::new(Float64Array::from(of_shard)) as ArrayRef;
             let durations: Vec<ArrayRef> = durations.into_iter().map(array).collect();
             let scan = Scan { durations: &durations, ..self.scan() };
-            let skip = |n_rows, kept: &mut Vec<bool>| kept.resize(kept.len() + n_rows, false);
+            // Nothing was read of these rows that would bear their number out.
+            let skip = |n_rows, kept: &mut Vec<bool>| {
+                kept.try_reserve(n_rows).map_err(|_| Error::out_of_memory(n_rows))?;
+                kept.resize(kept.len() + n_rows, false);
+                Ok(())
+            };
             let kept = scan.run_where(
                 &columns,
                 |shard| checked.may_keep(shard),

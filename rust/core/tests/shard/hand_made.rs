@@ -2,7 +2,8 @@
 
 use gristmill_core::{
     Error, ErrorKind,
-    shard::{Projection, Shard},
+    select::{Condition, Op, RowSpec, Scalar, Selector},
+    shard::{IndexDir, Projection, Shard},
 };
 
 use crate::common::Fixture;
@@ -85,13 +86,18 @@ fn page(is_dictionary: bool, n: u32, encoding: u32, body: &[u8]) -> Vec<u8> {
 
 /// A file of one column of binary values, called `x`, whose row group claims [`N`] rows.
 fn file(may_be_null: bool, dictionary: &[u8], data: &[u8]) -> Vec<u8> {
+    file_of(N.into(), may_be_null, dictionary, data)
+}
+
+/// The same of `n` rows; statistics say that all values are "b".
+fn file_of(n: u64, may_be_null: bool, dictionary: &[u8], data: &[u8]) -> Vec<u8> {
     let n_bytes = || I64((dictionary.len() + data.len()) as u64);
     let mut chunk = vec![
         (1, I32(6)), // BYTE_ARRAY
         (2, List(vec![I32(if dictionary.is_empty() { PLAIN } else { REFERENCES }), I32(RUNS)])),
         (3, List(vec![Text("x")])),
         (4, I32(0)), // uncompressed
-        (5, I64(N.into())),
+        (5, I64(n)),
         (6, n_bytes()),
         (7, n_bytes()),
         (9, I64(4 + dictionary.len() as u64)),
@@ -99,15 +105,18 @@ fn file(may_be_null: bool, dictionary: &[u8], data: &[u8]) -> Vec<u8> {
     if !dictionary.is_empty() {
         chunk.push((11, I64(4)));
     }
+    chunk.push((12, Struct(vec![(5, Text("b")), (6, Text("b"))])));
     let column = Struct(vec![(2, I64(4)), (3, Struct(chunk))]);
-    let group = vec![(1, List(vec![column])), (2, n_bytes()), (3, I64(N.into()))];
+    let group = vec![(1, List(vec![column])), (2, n_bytes()), (3, I64(n))];
     let root = Struct(vec![(4, Text("root")), (5, I32(1))]);
     let leaf = Struct(vec![(1, I32(6)), (3, I32(may_be_null.into())), (4, Text("x"))]);
     let footer = Struct(vec![
         (1, I32(2)),
         (2, List(vec![root, leaf])),
-        (3, I64(N.into())),
+        (3, I64(n)),
         (4, List(vec![Struct(group)])),
+        // By the order of their type: without this, bounds of bytes mean nothing.
+        (7, List(vec![Struct(vec![(1, Struct(Vec::new()))])])),
     ]);
     let footer = footer.bytes();
     let len = (footer.len() as u32).to_le_bytes();
@@ -147,4 +156,24 @@ fn false_numbers_of_nulls_are_refused_before_they_are_located() {
     assert_too_much(&shard.complete_sidecar().unwrap_err());
     let projection = Projection::new(shard.schema(), None, &["x".to_owned()]).unwrap();
     assert_too_much(&shard.load_table(0, &projection).unwrap_err());
+}
+
+/// Of rows that statistics leave out nothing is read, so that nothing bears their number out.
+#[test]
+fn rows_that_are_left_out_are_not_more_than_memory_takes() {
+    let fixture = Fixture::new(&file_of(1 << 61, false, &[], &page(false, N, PLAIN, &[])));
+    let shards = [fixture.open().unwrap()];
+    let values = vec![Scalar::Bytes(b"a".to_vec())];
+    let condition = Condition { column: "x".to_owned(), op: Op::Eq, values };
+    let spec = RowSpec { filters: vec![vec![condition]], ..RowSpec::default() };
+    let selector = Selector {
+        shards: &shards,
+        index_dir: &IndexDir::Nowhere,
+        n_threads: 1,
+        limit: 1 << 20,
+        durations: None,
+    };
+    let error = selector.rows(&spec, &[]).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::OutOfMemory { .. }), "{error:?}");
+    assert!(error.at().shard.is_some(), "{error:?}");
 }
