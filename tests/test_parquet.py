@@ -195,7 +195,8 @@ def test_any_table(
     for row, k in zip(types.load(path), range(read.num_rows), strict=True):
         for name in read.column_names:
             types.assert_same(row[name], cv.row(read[name][k]))
-    arrow = types.write(folder / "any.arrow", read, "file", None, 3)
+    # A stream, since row groups may have dictionaries of their own.
+    arrow = types.write(folder / "any.arrow", read, "stream", None, 3)
     try:
         expected = types.load(arrow, batch_size=size, ragged="object")
     except gm.SchemaError:
