@@ -150,27 +150,28 @@ fn is_number(data_type: &DataType) -> bool {
 
 /// The times of a row: one number, or the items of a list.
 fn times(name: &str, array: &ArrayRef, row: usize) -> Result<Vec<f64>, String> {
-    if row >= array.len() || array.is_null(row) {
-        return Err(format!("{name:?} is null"));
-    }
-    if is_encoded(array.data_type()) {
-        let values = referred_values(array).map_err(|e| e.to_string())?;
-        return times(name, &values, referred(array, row).map_err(|e| e.to_string())?);
+    if let Some((values, at)) = encoded(name, array, row)? {
+        return times(name, &values, at);
     }
     if item_of(array.data_type()).is_none() {
         return Ok(vec![number(name, array, row)?]);
     }
     let (items, start, len) = items_of(array, row).map_err(|e| e.to_string())?;
-    (start..start + len).map(|at| times(name, &items, at)?.pop().ok_or_else(String::new)).collect()
+    (start..start + len).map(|at| time(name, &items, at)).collect()
+}
+
+/// One number.
+fn time(name: &str, array: &ArrayRef, at: usize) -> Result<f64, String> {
+    match encoded(name, array, at)? {
+        Some((values, at)) => time(name, &values, at),
+        None => number(name, array, at),
+    }
 }
 
 /// The pairs of a row.
 fn pairs(name: &str, array: &ArrayRef, row: usize) -> Result<Vec<Event>, String> {
-    if row >= array.len() || array.is_null(row) {
-        return Err(format!("{name:?} is null"));
-    }
-    if let Ok(values) = referred_values(array) {
-        return pairs(name, &values, referred(array, row).map_err(|e| e.to_string())?);
+    if let Some((values, at)) = encoded(name, array, row)? {
+        return pairs(name, &values, at);
     }
     let (items, start, len) = items_of(array, row).map_err(|e| e.to_string())?;
     let pair = |at| match times(name, &items, at)?.as_slice() {
@@ -178,6 +179,18 @@ fn pairs(name: &str, array: &ArrayRef, row: usize) -> Result<Vec<Event>, String>
         other => Err(format!("an event in {name:?} has {} numbers and not two", other.len())),
     };
     (start..start + len).map(pair).collect()
+}
+
+/// The array and the place that value `at` of an encoded array refers to; an error where it is null.
+fn encoded(name: &str, array: &ArrayRef, at: usize) -> Result<Option<(ArrayRef, usize)>, String> {
+    if at >= array.len() || array.is_null(at) {
+        return Err(format!("{name:?} is null"));
+    }
+    if !is_encoded(array.data_type()) {
+        return Ok(None);
+    }
+    let values = referred_values(array).map_err(|e| e.to_string())?;
+    Ok(Some((values, referred(array, at).map_err(|e| e.to_string())?)))
 }
 
 /// A number of any type, as `f64`.
