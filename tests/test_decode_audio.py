@@ -114,7 +114,7 @@ def test_what_is_refused() -> None:
         assert raised.value.reason == reason
     most = gm.Audio(strict=False, max_missing=0.01)
     with pytest.raises(gm.DecodeError) as raised:
-        gm.DecodeAudio(most).map({"audio": RECORDINGS[0][:-4000]})  # pyright: ignore[reportAttributeAccessIssue]
+        gm.DecodeAudio(most).map({"audio": RECORDINGS[0][:-4000]})
     assert raised.value.reason == "missing"
     make: Any = gm.DecodeAudio
     for arguments, what in [

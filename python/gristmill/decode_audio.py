@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import grain
 import numpy as np
@@ -23,8 +23,19 @@ from gristmill.signature import short
 _RETRIES = ReadOptions().retries
 _WRITE_AUDIO = "gm.DecodeAudio(gm.Audio(sample_rate=16_000))"
 
+if TYPE_CHECKING:
 
-class DecodeAudio:
+    class _Transform(grain.transforms.Map, grain.transforms.RandomMap):
+        """What type checkers know: which of the two it is depends on the crop."""
+
+        def map(self, element: Any) -> Any: ...
+        def random_map(self, element: Any, rng: np.random.Generator) -> Any: ...
+
+else:
+    _Transform = object
+
+
+class DecodeAudio(_Transform):
     """Decodes encoded audio in elements of a Grain pipeline, whatever their source.
 
     `gm.DecodeAudio(audio)` is a `grain.transforms.Map`, for `.map(...)` and for `operations=[...]`
