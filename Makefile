@@ -92,10 +92,6 @@ bench-counts: ## Count the native stages' instructions, beside those of the last
 	GUNGRAUN_RUNNER="$$(scripts/gungraun.sh)" $(CARGO_BENCH) --bench counts \
 	  --features gristmill-audio/counts,gristmill-core/counts -- $(ARGS)
 
-.PHONY: bench-locks
-bench-locks: ## Measure the crop job by threads, and what its locks cost
-	cargo bench --locked --package gristmill-core --features bench --bench locks -- $(ARGS)
-
 .PHONY: bench-audio
 bench-audio: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure each codec beside its peers, on one thread
 	$(BENCH)/bench_audio.py $(ARGS)

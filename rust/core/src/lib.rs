@@ -35,8 +35,5 @@ pub use error::{Error, ErrorKind, Position, Result};
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench {
-    pub use crate::{
-        engine::pass_rows,
-        sync::{LockTimes, lock_times, measure_locks},
-    };
+    pub use crate::engine::pass_rows;
 }

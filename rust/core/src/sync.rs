@@ -1,20 +1,11 @@
 //! Locks and atomics. Under the feature `shuttle` those of the model checker of that name, which
-//! runs the tests of this crate's concurrency through many interleavings. Under the feature `bench`
-//! locks can be measured.
-
-#[cfg(any(test, feature = "bench"))]
-// Without the feature, only for its test.
-#[cfg_attr(not(feature = "bench"), allow(dead_code, unreachable_pub))]
-mod timed;
+//! runs the tests of this crate's concurrency through many interleavings.
 
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-#[cfg(not(any(feature = "bench", feature = "shuttle")))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-#[cfg(all(feature = "bench", not(feature = "shuttle")))]
-pub(crate) use timed::{Condvar, Mutex, MutexGuard};
-#[cfg(feature = "bench")]
-pub use timed::{LockTimes, lock_times, measure_locks};
+pub(crate) use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::{

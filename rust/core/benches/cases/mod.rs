@@ -83,21 +83,15 @@ pub(crate) fn positions(order: &Order) -> u64 {
 
 /// Rows of noise in a shard: `n_batches` record batches of 100 rows, as `datasets` writes audio.
 pub(crate) struct Written {
-    pub(crate) path: PathBuf,
+    path: PathBuf,
     store: Arc<Store>,
     _folder: TempDir,
 }
 
 impl Written {
     pub(crate) fn audio(n_batches: usize, row_bytes: usize) -> Self {
-        let rows = (0..100).map(|row| noise(row, row_bytes)).collect::<Vec<_>>();
-        Self::of_rows(&rows, n_batches)
-    }
-
-    /// The same 100 encoded recordings in each record batch.
-    pub(crate) fn of_rows(rows: &[Vec<u8>], n_batches: usize) -> Self {
-        let bytes = BinaryArray::from_iter_values(rows);
-        let names = StringArray::from_iter_values((0..rows.len()).map(|row| format!("{row}.ogg")));
+        let bytes = BinaryArray::from_iter_values((0..100).map(|row| noise(row, row_bytes)));
+        let names = StringArray::from_iter_values((0..100).map(|row| format!("{row}.ogg")));
         let audio = StructArray::try_new(
             vec![
                 Field::new("bytes", DataType::Binary, true),
@@ -107,7 +101,7 @@ impl Written {
             vec![Arc::new(bytes), Arc::new(names)],
             None,
         );
-        let labels = Int64Array::from_iter_values(0..rows.len() as i64);
+        let labels = Int64Array::from_iter_values(0..100);
         let columns: [(&str, ArrayRef); 2] =
             [("audio", Arc::new(audio.unwrap())), ("label", Arc::new(labels))];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
