@@ -23,9 +23,8 @@ fi
 
 if cargo clippy --version >/dev/null 2>&1; then
     cargo clippy --locked --workspace --all-targets -- -D warnings
-    cargo clippy --locked --package gristmill-core --all-targets --features shuttle -- -D warnings
     cargo clippy --locked --package gristmill-audio --package gristmill-core --all-targets \
-        --features gristmill-audio/counts,gristmill-core/counts -- -D warnings
+        --features gristmill-audio/counts,gristmill-core/counts,gristmill-core/shuttle -- -D warnings
 else
     echo "skipped: clippy is not part of this toolchain (rustup component add clippy)"
 fi
