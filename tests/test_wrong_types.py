@@ -177,6 +177,25 @@ def test_what_only_seems_to_be_a_list(name: str, option: str, value: object) -> 
     assert "0-d" not in told
 
 
+@pytest.mark.parametrize("wrap", [iter, lambda dataset: dataset], ids=["iterator", "data set"])
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("ArrowIterDataset", "paths"),
+        ("ArrowIterDataset", "columns"),
+        ("ArrowIterDataset", "exclude"),
+        ("ArrowDataSource", "paths"),
+        ("Mixture", "weights"),
+        ("scan", "paths"),
+    ],
+)
+def test_a_data_set_is_no_list(name: str, option: str, wrap: Any) -> None:
+    """Nothing of it is read: it may have no end."""
+    told = wrong(name, option, wrap(gm.ArrowIterDataset(PATH, epochs=None)))
+    assert option in told
+    assert "ArrowIterDataset" in told
+
+
 @pytest.mark.parametrize(
     ("name", "option", "value"),
     [

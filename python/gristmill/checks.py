@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, cast
 
+import grain
 import numpy as np
 
 _BYTE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
@@ -77,7 +78,9 @@ def shown(value: Any) -> str:
 
 def items(value: Any) -> tuple[Any, ...] | None:
     """The items of a list or another iterable; `None` if it is none."""
-    if not isinstance(value, Iterable):
+    # A data set is none: it would be read to its end, which it may not have.
+    is_data = isinstance(value, (grain.IterDataset, grain.DatasetIterator))
+    if is_data or not isinstance(value, Iterable):
         return None
     try:
         return tuple(cast("Iterable[object]", value))
