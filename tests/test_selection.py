@@ -171,6 +171,16 @@ def test_crops_of_repeated_rows_differ(same_rate: list[Path]) -> None:
     assert len(own) == len(set(own)) == 3
 
 
+def test_repeats_that_are_left_out_are_none(same_rate: list[Path]) -> None:
+    """Crops are those of rows that come once: what counts is the rows that are left."""
+    audio = gm.Audio("audio", crop=gm.RandomCrop(0.2))
+    options: dict[str, Any] = {"audio": audio, "shuffle": gm.Shuffle(4), "columns": ["audio"]}
+    rows = [3, 2, 3, 4]
+    left = gm.ArrowIterDataset(same_rate, rows=rows, exclude=[(0, 3)], **options)
+    once = gm.ArrowIterDataset(same_rate, rows=[2, 4], **options)
+    np.testing.assert_equal(list(left), list(once))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

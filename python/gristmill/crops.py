@@ -48,7 +48,8 @@ class RandomCrop(_Crop):
     """`seconds` from anywhere in each recording, every start frame being equally likely.
 
     The place depends on the seed, the epoch, the shard's base name and the row: not on the order,
-    the batch size, threads or workers.
+    the batch size, threads or workers. Where a row may come more than once in an epoch (with
+    `sampling=`, or twice in `rows=`), it depends on the position in the epoch as well.
 
     Args:
         seconds: Length of the crop, above 0.
