@@ -7,6 +7,8 @@ import json
 import os
 import resource
 import shutil
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -402,3 +404,35 @@ def test_class_columns_that_are_not_there(tmp_path: Path) -> None:
         gm.pack(source, tmp_path / "out", class_columns=["genus"])
     with pytest.raises(gm.SchemaError, match="'count' is of type int64, and classes are made of"):
         gm.pack(source, tmp_path / "out", class_columns=["count"])
+
+
+def test_names_are_utf8_in_any_locale(tmp_path: Path) -> None:
+    source = material.class_folders(tmp_path / "source", n_each=1)
+    (source / "wren").rename(source / "Zaunkönig")
+    tars = tmp_path / "tärs"
+    tars.mkdir()
+    material.write_tar(tars / "ä.tar", [material.member("ö.wav", material.recording(0))])
+    script = (
+        "import sys, gristmill as gm\n"
+        "for source, out in zip(sys.argv[1::2], sys.argv[2::2]):\n"
+        "    report = gm.pack(source, out)\n"
+        "    assert not report.bad, report.bad\n"
+    )
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    one_tar = (tars / "ä.tar", tmp_path / "c")
+    paths = [source, tmp_path / "a", tars, tmp_path / "b", *one_tar]
+    command = [sys.executable, "-c", script, *map(str, paths)]
+    subprocess.run(command, env={**os.environ, **ascii_only}, timeout=60, check=True)
+    for here, out in ((source, "a"), (tars, "b"), (tars / "ä.tar", "c")):
+        gm.pack(here, tmp_path / "utf8" / out)
+        assert files_in(tmp_path / out) == files_in(tmp_path / "utf8" / out)
+
+
+def test_tars_whose_names_are_not_utf8(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.tar"))
+    for path in (tmp_path / "a.tar", odd):
+        material.write_tar(path, [material.member("s.wav", material.recording(0))])
+    for number, source in enumerate((tmp_path, [tmp_path / "a.tar", odd])):
+        report = gm.pack(source, tmp_path / f"out{number}")
+        assert list(reasons(report).values()) == ["name"]
+        assert report.rows == 1

@@ -9,13 +9,13 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
 from gristmill.checks import is_text
 from gristmill.tools.pack.report import BadFile
-from gristmill.tools.pack.source import Recording, Source, is_audio, is_hidden
+from gristmill.tools.pack.source import Recording, Source, is_audio, is_hidden, name_of
 
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
@@ -50,9 +50,9 @@ class _Walk:
         for entry in _entries(path):
             if is_hidden(entry.name):
                 continue
-            name = prefix + entry.name
+            name = prefix + name_of(entry.name)
             if not is_text(name):
-                if is_audio(entry.name) or entry.is_dir():
+                if is_audio(name) or is_tar(name) or Path(entry.path).is_dir():
                     shown = name.encode("utf-8", "replace").decode()
                     self._bad(shown, "name", "its name is not UTF-8; rename it")
                 continue
@@ -84,7 +84,7 @@ class _Walk:
 
     def _file(self, entry: os.DirEntry[str], name: str, found: os.stat_result) -> None:
         folder = self.folder
-        ending = PurePosixPath(entry.name).suffix.lower()
+        ending = PurePosixPath(name).suffix.lower()
         is_metadata = entry.name in METADATA_NAMES
         if not (is_audio(name) or is_metadata or is_tar(name)):
             folder.source.ignored[ending] += 1

@@ -10,7 +10,6 @@ import io
 import os
 import posixpath
 import re
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -24,7 +23,7 @@ from gristmill.errors import SchemaError
 from gristmill.tools.pack.columns import check_classes, known_classes
 from gristmill.tools.pack.folder import Folder
 from gristmill.tools.pack.report import BadFile
-from gristmill.tools.pack.source import Recording, Source
+from gristmill.tools.pack.source import Recording, Source, on_disk
 
 _compute: Any = pyarrow.compute  # its functions are made when it is imported
 _FILE_NAME = "file_name"
@@ -99,15 +98,15 @@ def _find(folder: Folder, parent: str, name: str | None, where: str) -> Recordin
         return BadFile(name, "outside", f"{where} names a file that is not in the source")
     if (found := folder.recordings.get(path)) is not None:
         return found
-    there = os.path.lexists(Path(folder.root, path))
+    there = os.path.lexists(on_disk(folder.root, path))
     why = "which is no recording by its ending" if there else "which does not exist"
     return BadFile(path, "missing", f"{where} names this file, {why}")
 
 
 def _read(folder: Folder, name: str) -> pa.Table:
-    path = Path(folder.root, name)
+    path = on_disk(folder.root, name)
     kind = name.rpartition(".")[2]
-    with open_regular(str(path)) as file:  # a pipe would block what follows
+    with open_regular(path) as file:  # a pipe would block what follows
         data = file.read() if kind == "csv" else b""
     try:
         # A Python file, which threads of Arrow's may still read when the interpreter ends, would
@@ -123,13 +122,13 @@ def _read(folder: Folder, name: str) -> pa.Table:
         raise _unreadable(path, kind, error) from error
     except OSError as error:
         if error.errno is not None:
-            error.filename = error.filename or str(path)
+            error.filename = error.filename or path
             raise
         # So Arrow calls a Parquet file whose pages are corrupt.
         raise _unreadable(path, kind, error) from error
 
 
-def _unreadable(path: Path, kind: str, why: object) -> SchemaError:
+def _unreadable(path: str, kind: str, why: object) -> SchemaError:
     return SchemaError(f"{path} cannot be read as {kind}: {why}; repair it")
 
 

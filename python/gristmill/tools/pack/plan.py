@@ -18,7 +18,7 @@ import pyarrow as pa
 from gristmill.tools.pack import folder, tar
 from gristmill.tools.pack.columns import encode_classes, schema_of
 from gristmill.tools.pack.metadata import with_metadata
-from gristmill.tools.pack.source import ORDER_OF_SPLITS, Recording, Source, splits_of
+from gristmill.tools.pack.source import ORDER_OF_SPLITS, Recording, Source, name_of, splits_of
 
 FORMAT = 1
 """Of what is written: another number, and shards of an earlier version are not continued."""
@@ -117,7 +117,7 @@ def _in_tars(paths: Sequence[str]) -> Source:
             raise ValueError(f"{path} is neither a folder nor a tar of recordings")
     absolute = {Path(path).absolute() for path in paths}
     root = os.path.commonpath([path.parent for path in absolute])
-    names = sorted(path.relative_to(root).as_posix() for path in absolute)
+    names = sorted(name_of(path.relative_to(root).as_posix()) for path in absolute)
     return tar.with_samples(root, names, Source())
 
 

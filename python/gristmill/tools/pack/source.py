@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -83,6 +84,16 @@ class Source:
     unlisted: int = 0
     ignored: Counter[str] = field(default_factory=Counter[str])
     notes: list[str] = field(default_factory=list[str])
+
+
+def name_of(file: str) -> str:
+    """A file's name, which is UTF-8 whatever the locale says; other bytes are lone surrogates."""
+    return os.fsencode(file).decode("utf-8", "surrogateescape")
+
+
+def on_disk(root: str, name: str) -> str:
+    """Where what is called so in a source lies."""
+    return str(Path(root, os.fsdecode(name.encode("utf-8", "surrogateescape"))))
 
 
 def is_audio(name: str) -> bool:

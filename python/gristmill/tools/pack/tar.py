@@ -19,7 +19,7 @@ from gristmill.bad_rows.line_file import open_regular
 from gristmill.checks import is_text
 from gristmill.errors import SchemaError
 from gristmill.tools.pack.report import BadFile
-from gristmill.tools.pack.source import Recording, Source, is_audio, is_hidden
+from gristmill.tools.pack.source import Recording, Source, is_audio, is_hidden, on_disk
 
 _JSON = frozenset(("json", "jsn"))
 _TEXT = frozenset(("txt", "text", "transcript"))
@@ -64,9 +64,13 @@ def with_samples(root: str, tars: list[str], source: Source) -> Source:
     """
     columns = _Columns()
     for tar in tars:
+        if not is_text(tar):
+            shown = tar.encode("utf-8", "replace").decode()
+            source.bad.append(BadFile(shown, "name", "its name is not UTF-8; rename it"))
+            continue
         if not tar.lower().endswith(".tar"):
             raise ValueError(f"{Path(root, tar)} is compressed; decompress it first")
-        for sample in _samples(str(Path(root, tar)), tar, source):
+        for sample in _samples(on_disk(root, tar), tar, source):
             if sample.recording is None:
                 if not sample.is_bad:
                     why = "the sample has no recording"
@@ -155,7 +159,7 @@ def _members(file: BinaryIO, tar: str, source: Source) -> Generator[tarfile.TarI
     offset = -1
     bounded: Any = _Bounded(file)
     try:
-        archive = tarfile.TarFile(fileobj=bounded, mode="r", name=tar)
+        archive = tarfile.TarFile(fileobj=bounded, mode="r", name=tar, encoding="utf-8")
         kept: list[Any] = vars(archive)["members"]  # it would remember all of them
         while (member := archive.next()) is not None:
             kept.clear()
