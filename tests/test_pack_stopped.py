@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -16,6 +17,7 @@ import pytest
 
 import gristmill as gm
 import pack_material as material
+from gristmill.tools.pack.state import PackFolder
 from test_pack import files_in
 
 GRISTMILL = Path(sys.executable).with_name("gristmill")
@@ -153,3 +155,42 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert done.stdout == f"27 {out / '.pack' / 'shard.partial'}\n"
     assert set(files_in(out)) == {".pack/lock", ".pack/plan.json"}
     assert gm.pack(source, out).rows == 60
+
+
+def test_a_disk_that_is_full_when_a_shard_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = material.class_folders(tmp_path / "source", n_each=1)
+    out = tmp_path / "out"
+
+    def full(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    with monkeypatch.context() as patched:
+        # The shard is whole, and its record no longer fits.
+        patched.setattr(PackFolder, "_record", lambda *_: full(out))
+        patched.setattr(PackFolder, "kept", lambda *_: None)
+        with pytest.raises(OSError, match="No space left"):
+            gm.pack(source, out)
+    assert set(files_in(out)) == {".pack/lock", ".pack/plan.json"}
+    assert gm.pack(source, out).rows == 3
+
+
+def test_a_finished_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    source = material.class_folders(tmp_path / "source", n_each=1)
+    out = tmp_path / "out"
+    first = gm.pack(source, out)
+    before = files_in(out)
+    # Whoever runs the tests may be root, whom permissions do not stop.
+    script = (
+        "import sys, pathlib, gristmill as gm\n"
+        "def mkdir(path, *_, **__): raise OSError(30, 'Read-only file system', str(path))\n"
+        "pathlib.Path.mkdir = mkdir\n"
+        "print(gm.pack(*sys.argv[1:]).reused)\n"
+        "try: gm.pack(*sys.argv[1:], overwrite=True)\n"
+        "except OSError as error: print(error.strerror)\n"
+    )
+    command = [sys.executable, "-c", script, str(source), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"{len(first.shards)}\nRead-only file system\n"
+    assert files_in(out) == before

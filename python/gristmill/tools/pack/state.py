@@ -49,8 +49,15 @@ class PackFolder:
                 f"{folder} holds shards that pack has not written, such as {found}; give an empty "
                 "folder"
             )
-        self._running.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self._running / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._lock = -1
+        try:
+            self._running.mkdir(parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._lock = os.open(self._running / "lock", flags, 0o666)
+        except OSError:
+            if overwrite or self.finished() is None:
+                raise
+            return  # nothing is written to a folder that is complete
         try:
             self._take_lock()
             if overwrite:
@@ -121,10 +128,16 @@ class PackFolder:
     def keep(self, shard: PackedShard, bad: Iterable[BadFile], stamp: str) -> None:
         """Gives the shard that is whole its name. Its record is there before."""
         record = {"stamp": stamp, "shard": asdict(shard), "bad": [asdict(one) for one in bad]}
-        _write(self._record(shard.file), record)
         path = self.folder / shard.file
-        path.parent.mkdir(exist_ok=True)
-        self.partial().replace(path)
+        try:
+            _write(self._record(shard.file), record)
+            path.parent.mkdir(exist_ok=True)
+            self.partial().replace(path)
+        except OSError:
+            # On a full disk it would take what little room there is.
+            with contextlib.suppress(OSError):
+                self.partial().unlink(missing_ok=True)
+            raise
         _sync(path.parent)
         _sync(self.folder)
 
