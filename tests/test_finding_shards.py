@@ -11,6 +11,7 @@ import pytest
 
 import gristmill as gm
 import shards
+from gristmill.paths import resolve
 from signals import encode, synthetic
 
 DATA = [encode(synthetic(0.1, 8_000, 1, i), 8_000, "wav16") for i in range(3)]
@@ -118,3 +119,13 @@ def test_a_folder_without_shards_says_what_it_has(tmp_path: Path) -> None:
     assert message(split) == (
         f"{no}, but 2 .arrow files and the folders test, train; name the one that has them"
     )
+
+
+def test_hidden_files_are_no_shards(tmp_path: Path) -> None:
+    write(tmp_path / "a.arrow", {"audio": shards.AUDIO})
+    for name in ("._a.arrow", "._a.parquet", ".arrow"):
+        (tmp_path / name).write_bytes(b"\0\5\x16\7 written by macOS")
+    assert resolve([str(tmp_path)]) == [str(tmp_path / "a.arrow")]
+    (tmp_path / "a.arrow").unlink()
+    with pytest.raises(FileNotFoundError, match=r"No \.arrow or \.parquet shards"):
+        resolve([str(tmp_path)])

@@ -15,6 +15,11 @@ _ANY_FOLDERS = "**"
 """This part of a pattern stands for any number of folders."""
 
 
+def is_shard_name(name: str) -> bool:
+    """Whether a file in a folder is one of its shards by its name, which is not hidden."""
+    return name.endswith(EXTENSIONS) and not name.startswith(".")
+
+
 class Folder:
     """A folder of a bucket, or of a data set or bucket on the Hub; its names are listed once.
 
@@ -40,8 +45,8 @@ class Folder:
         return bool(self.files or self.folders)
 
     def shards(self) -> list[str]:
-        """The names of the files with a shard's extension."""
-        return [name for name in self.files if name.endswith(EXTENSIONS)]
+        """The names of the files that are shards by their names."""
+        return [name for name in self.files if is_shard_name(name)]
 
     def read(self, name: str) -> bytes:
         """A small file as a whole."""

@@ -16,7 +16,7 @@ from gristmill import urls
 from gristmill._core import path_kinds
 from gristmill.checks import in_order, is_path, items, shown
 from gristmill.found import what_is_in
-from gristmill.listing import EXTENSIONS, Folder, matches
+from gristmill.listing import EXTENSIONS, Folder, is_shard_name, matches
 from gristmill.storage import NO_OPTIONS, StorageOptions
 
 logger = logging.getLogger("gristmill")
@@ -91,7 +91,8 @@ def resolve(
     """The shards that the paths stand for.
 
     A directory stands for the `*.arrow` and `*.parquet` files in it and a glob pattern for its
-    matches (`**` for any number of folders), both sorted by name; a URL stands for itself, and so
+    matches (`**` for any number of folders), both sorted by name, without names that begin with a
+    dot, such as the `._x.arrow` that macOS writes beside files; a URL stands for itself, and so
     does a file, also if its name looks like a pattern. A directory that Hugging Face `datasets` has
     written stands for the data set alone: cached results of `map` are left out. Folders and
     patterns of object stores and the Hub are listed likewise. Anything but a file with such a name
@@ -234,9 +235,7 @@ def _check_one_split(directory: str, names: Sequence[str]) -> None:
 def _files_in(directory: str) -> list[str]:
     """The files with a shard's extension, links followed."""
     with os.scandir(directory) as entries:
-        found = {
-            entry.name: _is_file(entry) for entry in entries if entry.name.endswith(EXTENSIONS)
-        }
+        found = {entry.name: _is_file(entry) for entry in entries if is_shard_name(entry.name)}
     _left_out(os.path.join(directory, name) for name, is_file in found.items() if not is_file)
     return sorted(name for name, is_file in found.items() if is_file)
 
