@@ -59,3 +59,8 @@ def test_options_that_make_no_sense(numbered: list[Path], options: dict[str, Any
 def test_values_that_make_no_sense(make: Any) -> None:
     with pytest.raises(ValueError):
         make()
+
+
+def test_a_length_of_nothing_is_named_as_it_is_given() -> None:
+    with pytest.raises(ValueError, match=r"^seconds is a number above 0.*, not 0: write seconds=5"):
+        gm.decode(GOOD, seconds=0)

@@ -206,6 +206,7 @@ def test_rows_that_do_not_fit(numbered: list[Path], options: Any, message: str) 
         ("all", "rows is a mask or row numbers, not 'all'"),
         (3, "rows is a mask or row numbers"),
         ([0.5], "rows is a mask or row numbers"),
+        ([True, 2], "rows is a mask or row numbers, and not both"),
         ([[1, 2]], "rows is a mask or row numbers"),
         ([[1], [2, 3]], "rows is a mask or row numbers"),
         ([4, -1], "rows has -1, and row numbers count from 0"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gristmill import _core, checks
+from gristmill.crops import check_crop_seconds
 from gristmill.options import (
     Audio,
     Channels,
@@ -108,9 +109,7 @@ def decode_with_report(
         as_bytes(data),
         native_audio(audio),
         start=checks.number("start", start, 0, _core.MAX_RECORDING_SECONDS, write="start=1.5"),
-        seconds=checks.number(
-            "seconds", seconds, 0, _core.MAX_CROP_SECONDS, write="seconds=5", none=True
-        ),
+        seconds=None if seconds is None else check_crop_seconds("seconds", seconds, "seconds=5"),
     )
 
 

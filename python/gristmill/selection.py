@@ -104,6 +104,10 @@ def checked_rows(rows: Rows | None) -> RowChoice | None:
         return RowChoice(True, array.astype(np.uint8).tobytes())
     if array.size and array.dtype.kind not in "iu":
         raise checks.wrong("rows", "a mask or row numbers", rows, _WRITE_ROWS)
+    is_list = isinstance(rows, (list, tuple))
+    if is_list and any(isinstance(row, (bool, np.bool_)) for row in rows):
+        # NumPy makes integers of both.
+        raise checks.wrong("rows", "a mask or row numbers, and not both", rows, _WRITE_ROWS)
     below = array[array < 0]
     if below.size:
         raise ValueError(f"rows has {below[0]}, and row numbers count from 0: write {_WRITE_ROWS}")
