@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -169,3 +171,31 @@ def test_a_scan_of_recordings_beside_the_shards_learns_nothing(tmp_path: Path) -
     report = gm.scan(path, root=tmp_path, read=gm.ReadOptions(index_dir=tmp_path / "own"))
     assert [finding.row.row for finding in report.findings] == [1]
     assert not list(tmp_path.rglob("*.gmaudio"))
+
+
+def test_nothing_is_read_for_indexes_that_cannot_be_written(
+    paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    read = gm.ReadOptions(index_dir=own)
+    assert gm.build_indexes(paths, read=read).not_written == 0
+
+    def refuse(**_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gristmill.tools.index.tempfile.TemporaryFile", refuse)
+        told: list[int] = []
+        report = gm.build_indexes(
+            paths, read=read, audio=True, on_rows=lambda done, _: told.append(done)
+        )
+        done = CliRunner().invoke(
+            main, ["index", *map(str, paths), "--audio", "--index-dir", str(own)]
+        )
+    assert (told, report.not_written) == ([], 0)
+    assert report.audio_not_written == "Read-only file system"
+    assert f"audio indexes could not be written in {own}: Read-only" in str(report)
+    assert (done.exit_code, "audio indexes could not be written" in done.stderr) == (3, True)
+    whole = gm.build_indexes(paths, read=read, audio=True)
+    assert whole.audio is not None
+    assert (whole.audio.known, whole.audio_not_written) == (whole.rows, "")

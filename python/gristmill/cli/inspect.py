@@ -116,7 +116,7 @@ def index(
             **options,
         )
     console.show(indexing.page_of(report), report.to_dict())
-    if report.not_written:
+    if report.not_written or report.audio_not_written:
         console.warn(f"gristmill index: {indexing.not_written(report)}")
         sys.exit(FAILED)
     if report.unreadable:

@@ -14,6 +14,8 @@ from gristmill.options import Audio, ReadOptions
 from gristmill.storage import NO_OPTIONS, StorageOptions
 from gristmill.tools.shards import ShardHeader, audio_column
 
+CanKeep = Callable[[str], bool]
+"""Tells whether what is learned of a shard can be written."""
 OnRows = Callable[[int, int], None]
 """Called with the number of rows done and of all rows, now and then and at the end."""
 
@@ -59,11 +61,12 @@ def learn(
     read: ReadOptions,
     on_rows: OnRows | None = None,
     storage: StorageOptions = NO_OPTIONS,
+    can_keep: CanKeep = lambda _: True,
 ) -> AudioCoverage:
     """Reads the recordings that the audio indexes of these shards do not know, and keeps theirs.
 
     Shards that are known as a whole are passed over, and of others a few bytes of what is known are
-    read, so that it goes on where it was stopped.
+    read, so that it goes on where it was stopped. Where nothing can be kept, nothing is read.
 
     Raises:
         SchemaError: There is no such column.
@@ -71,6 +74,7 @@ def learn(
     """
     known = zip(headers, _known(headers, read, storage), strict=True)
     todo = [header for header, (n, _) in known if n < header.rows and header.compression is None]
+    todo = [header for header in todo if can_keep(header.path)]
     total, done = sum(header.rows for header in todo), 0
     if todo:
         dataset = ArrowIterDataset(

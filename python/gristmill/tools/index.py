@@ -38,6 +38,7 @@ class IndexReport:
         unreadable: Shards that are not valid Arrow IPC or Parquet.
         why_not_written: Why the system refuses to write there, if it does.
         audio: What the audio indexes know now, where they were asked for.
+        audio_not_written: Why the system refuses to write some of these, if it does.
     """
 
     shards: int
@@ -49,10 +50,11 @@ class IndexReport:
     unreadable: tuple[UnreadableShard, ...] = ()
     why_not_written: str = ""
     audio: AudioCoverage | None = None
+    audio_not_written: str = ""
 
     def __str__(self) -> str:
         page = page_of(self)
-        if self.not_written:
+        if self.not_written or self.audio_not_written:
             page.say(not_written(self))
         return str(page)
 
@@ -93,6 +95,8 @@ def _say_audio(audio: AudioCoverage, page: Page) -> None:
 def not_written(report: IndexReport) -> str:
     """Why some shards have no index."""
     place = "beside the shards" if report.index_dir == "beside" else f"in {report.index_dir}"
+    if not report.not_written:
+        return f"audio indexes could not be written {place}: {report.audio_not_written}"
     why = report.why_not_written or "nothing keeps them from it now; try again"
     return f"{report.not_written} indexes could not be written {place}: {why}"
 
@@ -156,6 +160,13 @@ def build_indexes(
         headers = [header for header in headers if header.is_indexed] + settled
         unreadable += broken
     not_written = [header.path for header in headers if not header.is_indexed]
+    places = _Places(index_dir)
+    if audio and headers:
+        learned = learn(headers, column, options, on_rows, storage, places.can_keep)
+        if learned.known < learned.rows - learned.compressed:
+            places.try_again()
+    else:
+        learned = None
     return IndexReport(
         shards=len(headers),
         written=sum(header.requests > 0 and header.is_indexed for header in headers),
@@ -165,11 +176,51 @@ def build_indexes(
         index_dir=index_dir,
         unreadable=tuple(unreadable),
         why_not_written=_refusal(index_dir, not_written[0]) if not_written else "",
-        audio=learn(headers, column, options, on_rows, storage) if audio and headers else None,
+        audio=learned,
+        audio_not_written=places.refusal,
     )
 
 
+class _Places:
+    """The folders of audio indexes; each is tried before recordings are read for it."""
+
+    def __init__(self, index_dir: str) -> None:
+        self._index_dir = index_dir
+        self._refusals: dict[str, str] = {}
+        self._shards: dict[str, str] = {}
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing can be written to one of them; empty where all can be."""
+        return next(filter(None, self._refusals.values()), "")
+
+    def can_keep(self, shard: str) -> bool:
+        """Whether the index of this shard can be written."""
+        place = str(Path(shard).parent) if self._index_dir == "beside" else self._index_dir
+        if place not in self._refusals:
+            self._shards[place] = shard
+            self._refusals[place] = _unwritable(self._index_dir, shard)
+        return not self._refusals[place]
+
+    def try_again(self) -> None:
+        """Looks whether a disk is full by now."""
+        for place, shard in self._shards.items():
+            self._refusals[place] = _unwritable(self._index_dir, shard)
+
+
 def _refusal(index_dir: str, shard: str) -> str:
+    """Why a shard has no index; empty where nothing keeps it from one now."""
+    if why := _unwritable(index_dir, shard):
+        return why
+    if not is_url(shard) and _is_new(shard):
+        return (
+            f"by its time {shown_path(shard)} was changed just now, or will be; wait, or give it "
+            "the time of now with touch, and try again"
+        )
+    return ""
+
+
+def _unwritable(index_dir: str, shard: str) -> str:
     """Why nothing can be written there; empty where it can now."""
     if index_dir == "beside" and is_url(shard):
         return "shards behind a URL have no folder of their own here; name one: --index-dir FOLDER"
@@ -180,11 +231,6 @@ def _refusal(index_dir: str, shard: str) -> str:
             file.write(bytes(_PROBE_BYTES))
     except OSError as error:
         return error.strerror or str(error)
-    if not is_url(shard) and _is_new(shard):
-        return (
-            f"by its time {shown_path(shard)} was changed just now, or will be; wait, or give it "
-            "the time of now with touch, and try again"
-        )
     return ""
 
 
