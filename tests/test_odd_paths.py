@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +241,25 @@ def test_many_exclusions_take_eight_bytes_each(tmp_path: Path) -> None:
     assert rows.itemsize == 8
     assert list(rows) == [*range(4000), 4500]
     assert found.counts == [(0, 5000)]
+
+
+def test_names_that_the_locale_does_not_have(tmp_path: Path) -> None:
+    shards.write(tmp_path / "Käuze.arrow", [shards.row(0, b"garbage"), shards.row(1, b"garbage")])
+    script = (
+        "import sys, gristmill as gm\n"
+        "folder, bad = sys.argv[1:]\n"
+        "assert gm.inspect(folder).rows == 2\n"
+        "gm.build_indexes(folder, audio=True, read=gm.ReadOptions(index_dir=folder + '/own'))\n"
+        "for again in range(2): assert gm.scan(folder, quarantine=bad).undecodable == 2\n"
+        "try: next(iter(gm.ArrowIterDataset(folder, exclude=bad, audio=None)))\n"
+        "except ValueError as error: print(ascii(str(error)))\n"
+    )
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    bad = tmp_path / "bad.jsonl"
+    command = [sys.executable, "-c", script, str(tmp_path), str(bad)]
+    env = {**os.environ, **ascii_only}
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert "exclude= leaves out all 2 rows" in done.stdout
+    assert [row.shard for row in gm.read_quarantine(bad)] == ["Käuze.arrow"] * 2

@@ -59,7 +59,8 @@ def resolve(exclude: Iterable[Item], shards: Sequence[str]) -> Exclusions:
         return found
     by_name: dict[str, list[int]] = {}
     for number, shard in enumerate(shards):
-        for name in {shard, shown_path(shard), base_name(shard)}:
+        path = shown_path(shard)  # as UTF-8, whatever the locale
+        for name in {shard, path, base_name(shard), base_name(path)}:
             by_name.setdefault(name, []).append(number)
     for item in items:
         if isinstance(item, tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from gristmill import _core, checks, paths
@@ -63,7 +64,7 @@ def read_headers(
         if cancel.is_cancelled():
             return
         try:
-            headers[number] = _core.read_header(
+            header = _core.read_header(
                 shard,
                 index_dir=options.resolved_index_dir,
                 retries=options.retries,
@@ -71,6 +72,8 @@ def read_headers(
                 storage_options=reached,
                 cancel=cancel,
             )
+            # It has the path as UTF-8, which the locale may not have.
+            headers[number] = replace(header, path=shard)
         except (CorruptShardError, LimitError, SchemaError) as error:
             broken[number] = UnreadableShard(shown_path(shard), 0, str(error))
 

@@ -201,7 +201,7 @@ class Scan:
 
     def _known_in(self, path: str) -> set[tuple[str, int]]:
         """The rows in the quarantine file, also of shards that are not scanned here."""
-        counts = {base_name(header.path): header.rows for header in self._headers}
+        counts = {_name_of(header): header.rows for header in self._headers}
         known = read_quarantine(path)
         for row in known:
             if counts.get(row.shard, row.shard_rows) != row.shard_rows:
@@ -380,10 +380,15 @@ def part_path(quarantine: str | os.PathLike[str], part: tuple[int, int]) -> str:
     return str(path.with_name(f"{path.stem}.part-{number}-of-{count}{path.suffix}"))
 
 
+def _name_of(header: ShardHeader) -> str:
+    """A shard's name in files, which is the same in any locale."""
+    return base_name(shown_path(header.path))
+
+
 def _signature(headers: Sequence[ShardHeader], broken: Sequence[UnreadableShard]) -> str:
     """A hash of the names, sizes and row counts of all shards."""
     names: list[Any] = [
-        *((base_name(header.path), header.rows, header.bytes) for header in headers),
+        *((_name_of(header), header.rows, header.bytes) for header in headers),
         *(base_name(shard.shard) for shard in broken),
     ]
     return hashlib.blake2b(repr(names).encode(), digest_size=8).hexdigest()
@@ -392,7 +397,7 @@ def _signature(headers: Sequence[ShardHeader], broken: Sequence[UnreadableShard]
 def _times(headers: Sequence[ShardHeader]) -> str:
     """A hash of when the shards on disks were written."""
     times = [
-        (base_name(header.path), Path(header.path).stat().st_mtime_ns)
+        (_name_of(header), Path(header.path).stat().st_mtime_ns)
         for header in headers
         if not is_url(header.path)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -49,6 +50,7 @@ class Job:
         header = self.headers[number]
         # What is found is printed and kept: of a URL without its password and its query.
         shard = shown_path(header.path)
+        in_locale = os.fsdecode(shard.encode("utf-8", "surrogateescape"))
         data, path = self._audio(element[self.column])
         n_bytes = None if data is None else len(data)
 
@@ -73,13 +75,13 @@ class Job:
         learner = None if data is None or pipeline is None else (pipeline, number)
         try:
             if data is None:
-                data = self.recordings.read(path, limits=self.limits, shard=shard, row=row)
+                data = self.recordings.read(path, limits=self.limits, shard=in_locale, row=row)
                 n_bytes = len(data)
             found = _core.check(
                 data,
                 decode=self.decode,
                 limits=self.limits,
-                shard=shard,
+                shard=in_locale,
                 row=row,
                 learner=learner,
             )
