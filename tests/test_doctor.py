@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -287,3 +291,20 @@ def test_options_out_of_range(same_rate: list[Path]) -> None:
         gm.diagnose(same_rate, step_seconds=0)
     with pytest.raises(ValueError, match="seconds"):
         gm.bench(same_rate, seconds=0)
+
+
+def test_a_stop_while_the_processes_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    material: Any = None
+    lab = Lab(material)
+    with monkeypatch.context() as patched:
+        patched.setattr(lab, "_send", stop)
+        with pytest.raises(KeyboardInterrupt), lab:
+            pass
+    assert lab._program.poll() == -signal.SIGKILL
+    program = [sys.executable, "-W", "ignore", "-m", "gristmill.tools.doctor.lab"]
+    cut = pickle.dumps(list(range(1000)))[:-10]
+    done = subprocess.run(program, input=cut, capture_output=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")

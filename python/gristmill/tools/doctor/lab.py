@@ -52,7 +52,13 @@ class Lab:
         )
         self._requests = cast("IO[bytes]", self._program.stdin)
         self._answers = cast("IO[bytes]", self._program.stdout)
-        self._send(self._material)
+        try:
+            self._send(self._material)
+        except BaseException:
+            # Ctrl-C while it starts: it has nothing to finish, and nobody leaves this context.
+            self._program.kill()
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -147,8 +153,8 @@ def serve() -> None:
         while True:
             pickle.dump(_fork(material, *pickle.load(requests)), answers)
             answers.flush()
-    except (EOFError, BrokenPipeError, KeyboardInterrupt):
-        return
+    except (EOFError, pickle.UnpicklingError, BrokenPipeError, KeyboardInterrupt):
+        return  # whoever asked has ended, maybe in the middle of a request
 
 
 if __name__ == "__main__":
