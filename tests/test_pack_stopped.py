@@ -194,3 +194,22 @@ def test_a_finished_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"{len(first.shards)}\nRead-only file system\n"
     assert files_in(out) == before
+
+
+def test_a_stop_waits_for_no_recording(tmp_path: Path) -> None:
+    source = material.class_folders(tmp_path / "source", n_each=2)
+    script = (
+        "import os, signal, sys, time, gristmill as gm\n"
+        "from gristmill.tools.pack.reader import Reader\n"
+        "def slow(*_):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(100)\n"
+        "Reader._check = slow\n"
+        "try: gm.pack(*sys.argv[1:], num_threads=1)\n"
+        "except KeyboardInterrupt: print('stopped')\n"
+    )
+    command = [sys.executable, "-c", script, str(source), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout == "stopped\n"
+    assert set(files_in(tmp_path / "out")) == {".pack/lock", ".pack/plan.json"}
+    assert gm.pack(source, tmp_path / "out").rows == 6

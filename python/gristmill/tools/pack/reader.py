@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
-from collections.abc import Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
+from functools import partial
+from queue import SimpleQueue
 from typing import cast
 
 from gristmill import _core
@@ -17,6 +20,7 @@ from gristmill.tools.pack.source import Recording
 
 _AHEAD_BYTES = 256 << 20
 """Recordings that are read, or being read, and wait for their turn."""
+_SIGNAL_CHECK_SECONDS = 0.05
 _MOST_BYTES = 2**31 - 1
 """Of a value of Arrow's type binary, which is what `datasets` writes."""
 
@@ -31,12 +35,44 @@ class Loaded:
     bad: BadFile | None = None
 
 
+class Pool:
+    """Threads that load recordings. They are daemons: an exit cannot wait for a long recording."""
+
+    def __init__(self, n_threads: int) -> None:
+        self._jobs: SimpleQueue[tuple[Future[Loaded], Callable[[], Loaded]] | None] = SimpleQueue()
+        self._n_threads = n_threads
+        for k in range(n_threads):
+            name = f"gristmill-pack-{k}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def submit(self, job: Callable[[], Loaded]) -> Future[Loaded]:
+        """Does a job when a thread is free, unless it is cancelled before."""
+        future: Future[Loaded] = Future()
+        self._jobs.put((future, job))
+        return future
+
+    def close(self) -> None:
+        """Lets each thread end after its recording. Nothing is waited for."""
+        for _ in range(self._n_threads):
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (taken := self._jobs.get()) is not None:
+            future, job = taken
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(job())
+            except BaseException as error:  # noqa: BLE001 - raised again by `result`
+                future.set_exception(error)
+
+
 class Reader:
     """Reads recordings in a pool of threads, which decode without the GIL."""
 
     def __init__(
         self,
-        pool: ThreadPoolExecutor,
+        pool: Pool,
         n_threads: int,
         limits: _core.Limits,
         *,
@@ -64,12 +100,14 @@ class Reader:
                     n_bytes + recording.size > _AHEAD_BYTES or len(waiting) > 2 * self._n_threads
                 ):
                     job, size = waiting.popleft()
-                    yield job.result()
+                    yield _result(job)
                     n_bytes -= size
-                waiting.append((self._pool.submit(self._load, row, recording), recording.size))
+                waiting.append(
+                    (self._pool.submit(partial(self._load, row, recording)), recording.size)
+                )
                 n_bytes += recording.size
             while waiting:
-                yield waiting.popleft()[0].result()
+                yield _result(waiting.popleft()[0])
         finally:
             for job, _ in waiting:
                 job.cancel()
@@ -102,6 +140,13 @@ class Reader:
             limit = cast("str", getattr(error, "limit", ""))
             reason = limit or cast("str", getattr(error, "reason", ""))
             return seconds, BadFile(name, reason, str(error), error.codec)
+
+
+def _result(job: Future[Loaded]) -> Loaded:
+    """Waits a little at a time: other libraries' handlers of Ctrl-C let one long wait go on."""
+    while not wait([job], timeout=_SIGNAL_CHECK_SECONDS).done:
+        pass
+    return job.result()
 
 
 def _read(recording: Recording) -> bytes:

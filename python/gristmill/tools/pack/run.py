@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from gristmill import _core
 from gristmill.options import Limits, native_limits
 from gristmill.tools.pack.plan import FORMAT, PackOptions, Plan, ShardPlan, make_plan
-from gristmill.tools.pack.reader import Loaded, Reader
+from gristmill.tools.pack.reader import Loaded, Pool, Reader
 from gristmill.tools.pack.report import BadFile, PackedShard, PackReport
 from gristmill.tools.pack.state import PackFolder
 from gristmill.tools.pack.writer import write_shard
@@ -44,14 +43,14 @@ def run(
             shards, bad, reused = _finished(folder, plan, done), _bad_of(done), len(plan.shards)
         else:
             n_threads = num_threads or _core.usable_cpus()
-            pool = ThreadPoolExecutor(n_threads, thread_name_prefix="gristmill-pack")
+            pool = Pool(n_threads)
             native = native_limits(limits)
             reader = Reader(pool, n_threads, native, fast=options.fast, keep=options.keep_bad)
             try:
                 folder.begin(plan.digest, (shard.file for shard in plan.shards))
                 shards, bad, reused = _write_all(folder, plan, reader, progress)
             finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+                pool.close()
             done = {
                 "gristmill_pack": FORMAT,
                 "plan": plan.digest,
