@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import gristmill as gm
@@ -114,3 +116,33 @@ def test_reading_without_the_page_cache_reads_the_same(folder: Path) -> None:
         for read in (None, options)
     )
     assert plain == uncached
+
+
+def test_what_is_worked_out_of_many_rows_is_kept(tmp_path: Path) -> None:
+    """Eight bytes for each of nine million rows, which is more than a sidecar may have."""
+    n = 9_000_000
+    starts = pa.array(np.repeat(np.arange(256, dtype=np.uint8), n // 256 + 1)[:n])
+    path = tmp_path / "many.arrow"
+    table = pa.table({"weight": starts, "start": starts})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1_000_000)
+    os.utime(path, (time.time() - 60, time.time() - 60))
+    index_dir = tmp_path / "indexes"
+
+    def first_row() -> tuple[Any, int]:
+        ds = gm.ArrowIterDataset(
+            path,
+            columns=["start"],
+            sampling=gm.Weighted("weight"),
+            read=gm.ReadOptions(index_dir=index_dir),
+        )
+        with closing(iter(ds)) as it:
+            row = next(it)
+            return row["start"], it.stats().storage.bytes
+
+    expected, bytes_first = first_row()
+    again, bytes_again = first_row()
+    assert again == expected
+    assert bytes_again <= bytes_first - n
+    (kept,) = index_dir.glob("*.gmrows")
+    assert kept.stat().st_size > 8 * n

@@ -250,8 +250,7 @@ impl<'a> Pass<'a> {
             self.options.n_openers(),
             |(shard, of)| {
                 let n_words = shard.n_rows().saturating_mul(per_row);
-                let words = shard.load_kept(dir, key);
-                lock_std(of).whole = words.filter(|words| words.len() as u64 == n_words);
+                lock_std(of).whole = shard.load_kept(dir, key, n_words);
             },
         );
         let mut jobs = Vec::new();

@@ -14,13 +14,19 @@ use crate::{hash, store::RangeReader};
 /// The last byte is the version.
 const MAGIC: &[u8; 8] = b"GMROWS\0\x01";
 
-/// The numbers that are kept of a shard under this key; `None` where none are.
-pub(super) fn load(reader: &RangeReader, dir: &IndexDir, key: u64) -> Option<Vec<u64>> {
+/// The numbers that are kept of a shard under this key, if there are `n_words` of them.
+pub(super) fn load(
+    reader: &RangeReader,
+    dir: &IndexDir,
+    key: u64,
+    n_words: u64,
+) -> Option<Vec<u64>> {
     if !reader.may_be_kept() {
         return None;
     }
     let path = path(reader, dir, key)?;
-    let bytes = read(&path).ok()?;
+    // What goes before the numbers is far shorter than a sidecar may be.
+    let bytes = read(&path, n_words.saturating_mul(8).saturating_add(MAX_BYTES)).ok()?;
     let (sum, payload) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
     if u64::from_le_bytes(*sum) != hash::fnv1a(payload) {
         return None;
@@ -33,7 +39,7 @@ pub(super) fn load(reader: &RangeReader, dir: &IndexDir, key: u64) -> Option<Vec
         return None;
     }
     let words = saved.words()?;
-    saved.is_empty().then_some(words)
+    (saved.is_empty() && words.len() as u64 == n_words).then_some(words)
 }
 
 /// Keeps numbers of a shard. Errors are ignored: the next opening works them out again.
@@ -53,10 +59,8 @@ pub(super) fn save(reader: &RangeReader, dir: &IndexDir, key: u64, words: &[u64]
     let mut bytes = MAGIC.to_vec();
     bytes.extend(hash::fnv1a(&payload).to_le_bytes());
     bytes.extend(payload);
-    if bytes.len() as u64 <= MAX_BYTES {
-        dir.make();
-        let _ = replace(&path, &bytes);
-    }
+    dir.make();
+    let _ = replace(&path, &bytes);
 }
 
 fn version(reader: &RangeReader, key: u64) -> [u64; 4] {

@@ -201,11 +201,11 @@ impl Shard {
         self.has_sidecar
     }
 
-    /// Numbers that were kept of this version of the shard, under this key; `None` where none were.
+    /// `n_words` numbers that were kept of this version of the shard under this key, if they were.
     ///
     /// Blocks for a small read. They are checked no further than by a checksum.
-    pub fn load_kept(&self, index_dir: &IndexDir, key: u64) -> Option<Vec<u64>> {
-        kept::load(&self.reader, index_dir, key)
+    pub fn load_kept(&self, index_dir: &IndexDir, key: u64, n_words: u64) -> Option<Vec<u64>> {
+        kept::load(&self.reader, index_dir, key, n_words)
     }
 
     /// Keeps numbers for [`Shard::load_kept`], if that is possible.

@@ -113,7 +113,7 @@ pub(super) fn load(reader: &RangeReader, dir: &IndexDir) -> Option<Box<dyn Forma
     }
     let path = dir.path(reader.path())?;
     let shard = dir.shard_path(reader.path())?;
-    decode(&read(&path).ok()?, &shard, reader.version())
+    decode(&read(&path, MAX_BYTES).ok()?, &shard, reader.version())
 }
 
 /// Writes the sidecar of a shard whose metadata has just been read. Returns whether it has one now.
@@ -131,15 +131,20 @@ pub(super) fn save(reader: &RangeReader, dir: &IndexDir, contents: &dyn FormatRe
     bytes.len() as u64 <= MAX_BYTES && replace(&path, &bytes).is_ok()
 }
 
-/// What [`save_derived`] wrote; `None` where nothing can be read.
-pub(crate) fn read_derived(dir: &IndexDir, first: &Path, name: &str) -> Option<Vec<u8>> {
-    read(&dir.derived_path(first, name)?).ok()
+/// What [`save_derived`] wrote, of at most so many bytes; `None` where nothing can be read.
+pub(crate) fn read_derived(
+    dir: &IndexDir,
+    first: &Path,
+    name: &str,
+    most: usize,
+) -> Option<Vec<u8>> {
+    read(&dir.derived_path(first, name)?, most as u64).ok()
 }
 
 /// Writes a file of what was worked out from shards, of which `first` is the first. As with
 /// sidecars, errors are ignored, and readers must not trust it.
 pub(crate) fn save_derived(dir: &IndexDir, first: &Path, name: &str, bytes: &[u8]) {
-    if let Some(path) = dir.derived_path(first, name).filter(|_| bytes.len() as u64 <= MAX_BYTES) {
+    if let Some(path) = dir.derived_path(first, name) {
         dir.make();
         let _ = replace(&path, bytes);
     }
@@ -231,14 +236,15 @@ impl<'a> SidecarReader<'a> {
     }
 }
 
-pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// A file of at most `most` bytes.
+pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // Before opening: a pipe in its place would wait for its writer.
     let metadata = fs::metadata(path)?;
-    if !metadata.is_file() || metadata.len() > MAX_BYTES {
+    if !metadata.is_file() || metadata.len() > most {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -42,7 +42,7 @@ pub(in crate::shard) fn load(reader: &RangeReader, dir: &IndexDir, version: u64)
         if !reader.may_be_kept() {
             return None;
         }
-        let bytes = sidecar::read(&path(reader, dir)?).ok()?;
+        let bytes = sidecar::read(&path(reader, dir)?, MAX_BYTES).ok()?;
         decode(&bytes, &identity(reader, dir, version)?)
     };
     loaded().unwrap_or_default()
