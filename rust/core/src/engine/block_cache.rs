@@ -60,6 +60,11 @@ pub(super) struct RowInBlock {
 }
 
 impl RowInBlock {
+    /// Where the row begins in the shard.
+    pub(super) fn start(&self) -> u64 {
+        self.range.start
+    }
+
     /// The size of the block.
     pub(super) fn block_bytes(&self) -> usize {
         (self.block.bytes.end - self.block.bytes.start) as usize

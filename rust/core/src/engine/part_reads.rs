@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use super::{
     audio_index::Known,
+    block_cache::Recording,
     dataset::Dataset,
     row_reader::RowReader,
     row_spec::RowSpec,
-    row_task::{Attempt, Parts},
+    row_task::{Attempt, Parts, RawBlob},
 };
 use crate::{
-    error::Result,
+    error::{Error, Result},
     memory::Permit,
     shard::{Shard, Table},
 };
@@ -86,5 +87,26 @@ impl RowReader {
         let bytes = ranges.iter().map(|range| self.read_range(shard, range, own));
         let bytes = bytes.collect::<Result<_>>()?;
         Ok(Box::new(Parts { plan, bytes, start: whole.start }))
+    }
+
+    /// Copies what is planned out of a recording that is in memory for its windows, and begins at
+    /// `start` in its shard.
+    pub(super) fn copy_parts(
+        &self,
+        plan: PartPlan,
+        recording: &Recording,
+        start: u64,
+        own: &mut Permit,
+    ) -> Result<RawBlob> {
+        let account = &self.context.account;
+        let copy = |range: &Range<u64>| {
+            let part = recording.as_slice().get(range.start as usize..range.end as usize);
+            let part = part.ok_or_else(|| Error::internal("a part lies outside its recording"))?;
+            let mut bytes = account.buffer(part.len(), own.split(part.len()))?;
+            bytes.as_bytes_mut().copy_from_slice(part);
+            Ok(bytes)
+        };
+        let bytes = plan.ranges().iter().map(copy).collect::<Result<_>>()?;
+        Ok(RawBlob::Parts(Box::new(Parts { plan, bytes, start })))
     }
 }

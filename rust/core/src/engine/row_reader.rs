@@ -275,6 +275,12 @@ impl RowReader {
                             n_bytes = n_bytes.saturating_add(plan.n_bytes());
                             BlobLocation::Parts(plan, range)
                         }
+                        // The recording is read once for its windows, and none of them walks
+                        // over all of it.
+                        (Found::Parts(plan), Some(block)) if block.is_shared => {
+                            n_bytes = n_bytes.saturating_add(plan.n_bytes());
+                            BlobLocation::InBlock(block, Some(plan))
+                        }
                         (found, block) => {
                             if let Found::Whole { learns: start, is_unknown: unknown } = found {
                                 learns = learns.or(start);
@@ -284,7 +290,8 @@ impl RowReader {
                             if !block.as_ref().is_some_and(|row| row.is_shared) {
                                 n_bytes = n_bytes.saturating_add(range.end - range.start);
                             }
-                            block.map_or(BlobLocation::InFile(range), BlobLocation::InBlock)
+                            let in_block = |block| BlobLocation::InBlock(block, None);
+                            block.map_or(BlobLocation::InFile(range), in_block)
                         }
                     }
                 }
@@ -350,7 +357,7 @@ impl RowReader {
                     recording_file::read(&file, account, own)?
                         .map_or_else(RawBlob::Unreadable, RawBlob::Own)
                 }
-                BlobLocation::InBlock(row) => {
+                BlobLocation::InBlock(row, plan) => {
                     let blocks = self.blocks.as_ref();
                     let blocks = blocks.ok_or_else(|| Error::internal("there are no blocks"))?;
                     let own = own.get_or_insert_with(|| self.context.account.take(0));
@@ -366,7 +373,12 @@ impl RowReader {
                             continue;
                         }
                         RowLookup::Shared(recording) => {
-                            blobs.push(RawBlob::Recording(recording));
+                            blobs.push(match plan {
+                                Some(plan) => {
+                                    self.copy_parts(*plan, &recording, row.start(), own)?
+                                }
+                                None => RawBlob::Recording(recording),
+                            });
                             continue;
                         }
                         RowLookup::Loading => WaitFor::Load { after },
@@ -374,7 +386,7 @@ impl RowReader {
                             WaitFor::Bytes { n_bytes: row.block_bytes(), from_reserve: false }
                         }
                     };
-                    pending.push_front(BlobLocation::InBlock(row));
+                    pending.push_front(BlobLocation::InBlock(row, plan));
                     return Ok(Some(wait));
                 }
             };

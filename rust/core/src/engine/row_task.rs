@@ -115,8 +115,8 @@ pub(super) enum BlobLocation {
     Loaded(RawBlob),
     /// At this range of the shard.
     InFile(Range<u64>),
-    /// In a block of small blobs.
-    InBlock(RowInBlock),
+    /// In a block of small blobs, or in a recording that its windows share; of that these parts.
+    InBlock(RowInBlock, Option<Box<PartPlan>>),
     /// The whole of this file.
     OwnFile(Box<RangeReader>),
     /// These parts of the recording at this range of the shard.
