@@ -107,7 +107,7 @@ fn shards_that_only_a_query_tells_apart_share_nothing_without_a_tag() {
             let shard = open(&format!("{url}/get?id={id}"), &dir);
             assert_eq!((batches(&shard), shard.has_sidecar()), (rows.to_vec(), has_tags));
             shard.keep(&dir, 7, &[id as u64]);
-            assert_eq!(shard.load_kept(&dir, 7), has_tags.then(|| vec![id as u64]));
+            assert_eq!(shard.load_kept(&dir, 7, 1), has_tags.then(|| vec![id as u64]));
             assert_eq!(shard.save_audio_index(1, &mut AudioIndex::default()), has_tags);
             assert!(shard.load_audio_index(1).is_empty());
         }
@@ -126,10 +126,10 @@ fn what_was_kept_without_a_query_is_not_read_with_one() {
     // An older version kept it under the same identity with a query, too.
     let first = open(&format!("{url}/get"), &dir);
     first.keep(&dir, 7, &[1]);
-    assert!(first.has_sidecar() && first.load_kept(&dir, 7).is_some());
+    assert!(first.has_sidecar() && first.load_kept(&dir, 7, 1).is_some());
     let other = open(&format!("{url}/get?id=1"), &dir);
     assert_eq!(batches(&other), [0, 0, 1, 1, 1, 1]);
-    assert!(!other.has_sidecar() && other.load_kept(&dir, 7).is_none());
+    assert!(!other.has_sidecar() && other.load_kept(&dir, 7, 1).is_none());
 }
 
 #[test]
