@@ -200,7 +200,7 @@ def test_cache(
 ) -> None:
     """Local files against cached ranges of them, both in the page cache."""
     n_recordings, longest = size((400, 76.0), (400, 76.0), (130, 11.0))
-    folder = data / "remote"
+    folder = data / f"remote-{n_recordings}"  # as above
     paths = material.vorbis_shards(folder, n_recordings, "32 kHz", longest, 4)
 
     urls = store(folder).urls(paths)
