@@ -23,6 +23,14 @@ from test_pack import files_in
 GRISTMILL = Path(sys.executable).with_name("gristmill")
 
 
+def printed(script: str, *arguments: Path) -> str:
+    """What a program of these lines prints, in a process of its own."""
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    # Less than the hundred seconds that one of them would sleep.
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
 def test_two_at_a_time(tmp_path: Path) -> None:
     source = material.class_folders(tmp_path / "source", n_each=1)
     (tmp_path / "out" / ".pack").mkdir(parents=True)
@@ -150,9 +158,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         "try: gm.pack(sys.argv[1], sys.argv[2])\n"
         "except OSError as error: print(error.errno, error.filename)\n"
     )
-    command = [sys.executable, "-c", script, str(source), str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == f"27 {out / '.pack' / 'shard.partial'}\n"
+    assert printed(script, source, out) == f"27 {out / '.pack' / 'shard.partial'}\n"
     assert set(files_in(out)) == {".pack/lock", ".pack/plan.json"}
     assert gm.pack(source, out).rows == 60
 
@@ -190,9 +196,7 @@ def test_a_finished_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
         "try: gm.pack(*sys.argv[1:], overwrite=True)\n"
         "except OSError as error: print(error.strerror)\n"
     )
-    command = [sys.executable, "-c", script, str(source), str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == f"{len(first.shards)}\nRead-only file system\n"
+    assert printed(script, source, out) == f"{len(first.shards)}\nRead-only file system\n"
     assert files_in(out) == before
 
 
@@ -208,8 +212,6 @@ def test_a_stop_waits_for_no_recording(tmp_path: Path) -> None:
         "try: gm.pack(*sys.argv[1:], num_threads=1)\n"
         "except KeyboardInterrupt: print('stopped')\n"
     )
-    command = [sys.executable, "-c", script, str(source), str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
-    assert done.stdout == "stopped\n"
+    assert printed(script, source, tmp_path / "out") == "stopped\n"
     assert set(files_in(tmp_path / "out")) == {".pack/lock", ".pack/plan.json"}
     assert gm.pack(source, tmp_path / "out").rows == 6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -17,7 +16,7 @@ from gristmill.iterator import ArrowIterator, pipeline_of
 from gristmill.report import DecodeReport
 from gristmill.tools.scan.report import Finding
 from gristmill.tools.shards import ShardHeader
-from gristmill.urls import shown_path
+from gristmill.urls import is_url, shown_path
 
 _MARK_ONLY = {"partial_frame"}
 _WAKE_SECONDS = 1.0
@@ -50,7 +49,8 @@ class Job:
         header = self.headers[number]
         # What is found is printed and kept: of a URL without its password and its query.
         shard = shown_path(header.path)
-        in_locale = os.fsdecode(shard.encode("utf-8", "surrogateescape"))
+        # The core takes a local path as Python has it, and `shard` is UTF-8 whatever the locale.
+        named = shard if is_url(header.path) else header.path
         data, path = self._audio(element[self.column])
         n_bytes = None if data is None else len(data)
 
@@ -75,13 +75,13 @@ class Job:
         learner = None if data is None or pipeline is None else (pipeline, number)
         try:
             if data is None:
-                data = self.recordings.read(path, limits=self.limits, shard=in_locale, row=row)
+                data = self.recordings.read(path, limits=self.limits, shard=named, row=row)
                 n_bytes = len(data)
             found = _core.check(
                 data,
                 decode=self.decode,
                 limits=self.limits,
-                shard=in_locale,
+                shard=named,
                 row=row,
                 learner=learner,
             )
