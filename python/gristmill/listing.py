@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gristmill import _core
 from gristmill.storage import StorageOptions
+from gristmill.urls import shown_path
 
 EXTENSIONS = (".arrow", ".parquet")
 """Of the files that a folder stands for."""
@@ -102,8 +103,18 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _fixed(pattern: str) -> tuple[str, Sequence[str]]:
-    """The folder before the first part with a wildcard, and the parts from there on."""
+    """The folder before the first part with a wildcard, and the parts from there on.
+
+    Raises:
+        ValueError: The wildcard stands in what is no folder.
+    """
     root, rest = _root_and_rest(pattern)
+    if glob.has_magic(root):
+        what = "the data set or bucket" if root.startswith("hf:") else "the bucket or container"
+        raise ValueError(
+            f"{shown_path(pattern)}: a pattern cannot stand for {what}; name it, and list the "
+            "patterns of several"
+        )
     parts = rest.split("/")
     first = next(k for k, part in enumerate(parts) if glob.has_magic(part))
     return "/".join([root, *parts[:first]]), parts[first:]
