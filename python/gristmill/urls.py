@@ -135,8 +135,13 @@ def _check_store(path: str) -> str:
             bool(parts[0]),
             f"{scheme}://{'container' if scheme == 'az' else 'bucket'}/path",
         )
-    if not is_sound or "@" in parts[0] or "" in parts[1:-1]:
+    if not is_sound or "@" in parts[0]:
         raise ValueError(f"{hidden(path)} is no URL of a shard: write {write}")
+    if "" in parts[1:-1]:
+        raise ValueError(
+            f"{hidden(path)} has an empty part, and keys with // cannot be read: write {write}, or "
+            "copy the shard to a key without"
+        )
     if "." in names or ".." in names:
         raise ValueError(f"{hidden(path)}: a store has no folders . and ..; write the path without")
     return path
