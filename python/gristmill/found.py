@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -49,9 +50,19 @@ def what_is_in(folder: str) -> str:
         return f", but {_counts({'.tar': suffixes['.tar']})}; make shards of them: {pack}"
     parts = [_counts(suffixes)] if suffixes else []
     if folders:
-        named = ", ".join(sorted(folders)[:3]) + (", ..." if len(folders) > 3 else "")
-        parts.append(f"the folder {named}" if len(folders) == 1 else f"the folders {named}")
+        parts.append(_named(folders))
     return f", but {' and '.join(parts)}; name the one that has them"
+
+
+def what_is_in_store(folders: Sequence[str]) -> str:
+    """The same of a folder of a store, of which the folders are known."""
+    return f", but {_named(folders)}; name the one that has them" if folders else ""
+
+
+def _named(folders: Sequence[str]) -> str:
+    """`the folders a, b, c, ...`."""
+    named = ", ".join(sorted(folders)[:3]) + (", ..." if len(folders) > 3 else "")
+    return f"the folder {named}" if len(folders) == 1 else f"the folders {named}"
 
 
 def _look(folder: str) -> tuple[Counter[str], list[str]]:

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from gristmill import urls
 from gristmill._core import path_kinds
 from gristmill.checks import in_order, is_path, items, shown
-from gristmill.found import what_is_in
+from gristmill.found import what_is_in, what_is_in_store
 from gristmill.listing import EXTENSIONS, Folder, is_shard_name, matches
 from gristmill.storage import NO_OPTIONS, StorageOptions
 
@@ -149,8 +149,7 @@ def _in_store(path: str, options: StorageOptions, retries: int) -> list[str]:
         return [path]  # a shard without an extension
     names = _shards_of(folder.url, _RemoteFiles(folder))
     if not names:
-        among = f", but the folders {', '.join(folder.folders[:3])}" if folder.folders else ""
-        what = f"No .arrow or .parquet shards in this folder{among}"
+        what = f"No .arrow or .parquet shards in this folder{what_is_in_store(folder.folders)}"
         raise FileNotFoundError(2, what, urls.shown_path(path))
     return [f"{folder.url}/{name}" for name in names]
 
