@@ -221,7 +221,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
         gm.ReadOptions(cache_size="80%")
     with pytest.raises(ValueError, match="not a URL"):
         gm.ReadOptions(cache_dir="s3://bucket/cache")
-    with pytest.raises(ValueError, match="cache_dir"):
+    with pytest.raises(ValueError, match="cache_dir is the path of a folder or None, not 5: write"):
         gm.ReadOptions(cache_dir=5)  # pyright: ignore[reportArgumentType]
     assert gm.ReadOptions().resolved_cache_dir is None
     assert gm.ReadOptions(cache_dir="~/x").resolved_cache_dir == str(Path.home() / "x")

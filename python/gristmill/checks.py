@@ -210,15 +210,17 @@ def instance(name: str, value: Any, kind: type, *, write: str, none: bool = Fals
     raise wrong(name, kind.__name__, value, write, none=none)
 
 
-def file_path(name: str, value: Any, *, none: bool = False) -> Any:
-    """A path, as a string; with `none`, also `None`."""
+def file_path(name: str, value: Any, *, none: bool = False, is_folder: bool = False) -> Any:
+    """A path of a file or a folder, as a string; with `none`, also `None`."""
     if value is None and none:
         return None
     if isinstance(value, (str, os.PathLike)):
         path = os.fsdecode(cast("os.PathLike[str]", value))
         if path and is_path(path):
             return path
-    raise wrong(name, "the path of a file", value, f"{name}='folder/file'", none=none)
+    what = "a folder" if is_folder else "a file"
+    write = f"{name}='{'folder' if is_folder else 'folder/file'}'"
+    raise wrong(name, f"the path of {what}", value, write, none=none)
 
 
 def names(name: str, value: Any, *, write: str, none: bool = False) -> Any:

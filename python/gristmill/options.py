@@ -252,8 +252,8 @@ class ReadOptions:
             page_cache=checks.flag,
             log_every_seconds=checks.above_0(math.inf, "log_every_seconds=60", none=True),
         )
-        checks.file_path("index_dir", self.index_dir, none=True)
-        checks.file_path("cache_dir", self.cache_dir, none=True)
+        checks.file_path("index_dir", self.index_dir, none=True, is_folder=True)
+        checks.file_path("cache_dir", self.cache_dir, none=True, is_folder=True)
         if self.cache_dir is not None and "://" in os.fspath(self.cache_dir):
             raise ValueError("cache_dir is a folder on a local disk, not a URL")
         _ = self.memory_budget_bytes, self.cache_limit
@@ -326,7 +326,7 @@ def check_dtype(name: str, dtype: Any) -> Any:
 
 def check_root(name: str, root: Any) -> str | None:
     """The folder of recordings, as an absolute path: a worker may have another folder."""
-    folder = checks.file_path(name, root, none=True)
+    folder = checks.file_path(name, root, none=True, is_folder=True)
     return None if folder is None else os.path.abspath(Path(folder).expanduser())  # noqa: PTH100
 
 

@@ -85,7 +85,7 @@ def pack(
     )
     return run(
         [_path("source", one) for one in _sources(source)],
-        _path("out", out),
+        _path("out", out, is_folder=True),
         options,
         checked,
         num_threads=checks.integer(
@@ -104,5 +104,5 @@ def _sources(source: Any) -> tuple[Any, ...]:
     return given
 
 
-def _path(name: str, path: Any) -> str:
-    return str(Path(checks.file_path(name, path)).expanduser())
+def _path(name: str, path: Any, *, is_folder: bool = False) -> str:
+    return str(Path(checks.file_path(name, path, is_folder=is_folder)).expanduser())
