@@ -360,3 +360,12 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     done = CliRunner().invoke(main, ["pack", str(source), "-o", str(tmp_path / "out")])
     assert done.exit_code == 2
     assert "pack needs pyarrow: pip install 'gristmill[pack]'" in done.stderr
+
+
+def test_a_url_as_out_makes_no_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="out is the path of a folder on this machine, not a URL"):
+        gm.pack("recordings", "s3://bucket/shards")
+    assert not any(tmp_path.iterdir())

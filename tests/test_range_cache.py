@@ -219,8 +219,10 @@ def test_options_are_checked(tmp_path: Path) -> None:
             limit(size)
     with pytest.raises(ValueError, match="cache_size= is about the folder that cache_dir= names"):
         gm.ReadOptions(cache_size="80%")
-    with pytest.raises(ValueError, match="not a URL"):
-        gm.ReadOptions(cache_dir="s3://bucket/cache")
+    for name in ("cache_dir", "index_dir"):
+        for given in ("s3://bucket/folder", Path("s3://bucket/folder")):
+            with pytest.raises(ValueError, match=f"{name} is the path of a folder on this machine"):
+                gm.ReadOptions(**{name: given})  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="cache_dir is the path of a folder or None, not 5: write"):
         gm.ReadOptions(cache_dir=5)  # pyright: ignore[reportArgumentType]
     assert gm.ReadOptions().resolved_cache_dir is None

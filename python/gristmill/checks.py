@@ -17,6 +17,8 @@ from typing import Any, TypeAlias, cast
 import grain
 import numpy as np
 
+from gristmill.urls import is_shortened
+
 _BYTE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
     "KI": 2**10,
     "MI": 2**20,
@@ -214,11 +216,14 @@ def file_path(name: str, value: Any, *, none: bool = False, is_folder: bool = Fa
     """A path of a file or a folder, as a string; with `none`, also `None`."""
     if value is None and none:
         return None
+    what = "a folder" if is_folder else "a file"
     if isinstance(value, (str, os.PathLike)):
         path = os.fsdecode(cast("os.PathLike[str]", value))
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", path) or is_shortened(path):
+            # It would make a folder `s3:` here. It may have a password.
+            raise ValueError(f"{name} is the path of {what} on this machine, not a URL")
         if path and is_path(path):
             return path
-    what = "a folder" if is_folder else "a file"
     write = f"{name}='{'folder' if is_folder else 'folder/file'}'"
     raise wrong(name, f"the path of {what}", value, write, none=none)
 

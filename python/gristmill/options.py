@@ -254,8 +254,6 @@ class ReadOptions:
         )
         checks.file_path("index_dir", self.index_dir, none=True, is_folder=True)
         checks.file_path("cache_dir", self.cache_dir, none=True, is_folder=True)
-        if self.cache_dir is not None and "://" in os.fspath(self.cache_dir):
-            raise ValueError("cache_dir is a folder on a local disk, not a URL")
         _ = self.memory_budget_bytes, self.cache_limit
         if self.cache_size is not None and self.cache_dir is None:
             raise ValueError("cache_size= is about the folder that cache_dir= names: give both")
