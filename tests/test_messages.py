@@ -240,5 +240,5 @@ def test_results_print_the_page_of_the_command(tmp_path: Path) -> None:
     assert "Bad rows" in str(gm.scan(path))
     assert "undecodable  1" in str(gm.scan(path))
     assert "bare decode loop" in str(gm.bench(path, seconds=0.2, batch_size=2))
-    assert "indexes are new" in str(gm.build_indexes(path))
+    assert "1 shard of 5 rows: 1 index is new, 0 were there" in str(gm.build_indexes(path))
     assert "Settings" in str(gm.diagnose(path, seconds=1, batch_size=2))

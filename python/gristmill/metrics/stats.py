@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import groupby
 from typing import Any, cast
 
+from gristmill.metrics.text import count_text
+
 _MB = 1e6
 
 
@@ -401,8 +403,9 @@ def _plain(value: Any) -> Any:
 def _table(stats: Stats) -> list[str]:
     """The most important figures, within 80 columns."""
     memory, storage, queues = stats.memory, stats.storage, stats.queues
+    delivered = f"{count_text(stats.rows, 'row')} in {count_text(stats.elements, 'element')}"
     lines = [
-        f"{stats.rows:,} rows in {stats.elements:,} elements, {stats.elapsed_seconds:.1f} s",
+        f"{delivered}, {stats.elapsed_seconds:.1f} s",
         f"{stats.rows_per_second:,.0f} rows/s, waiting {stats.waiting_share:.1%} of the time",
         "stage          count    busy s    wait s    p50 ms    p90 ms    p99 ms",
     ]

@@ -50,6 +50,6 @@ def plural(n: int, one: str, many: str | None = None) -> str:
     return one if n == 1 else many or f"{one}s"
 
 
-def count_text(n: int, one: str) -> str:
+def count_text(n: int, one: str, many: str | None = None) -> str:
     """The count with its noun."""
-    return f"{n} {plural(n, one)}"
+    return f"{n:,} {plural(n, one, many)}"

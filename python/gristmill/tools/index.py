@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill import _core, checks
+from gristmill.metrics.text import count_text, plural
 from gristmill.options import ReadOptions, read_options
 from gristmill.paths import Paths, as_list, resolve
 from gristmill.storage import Given, checked_storage_options
@@ -68,8 +69,9 @@ def page_of(report: IndexReport) -> Page:
     page = Page()
     n_there = report.shards - report.written - report.not_written
     page.say(
-        f"{report.shards} shards of {report.rows:,} rows: {report.written} indexes are new, "
-        f"{n_there} were there"
+        f"{count_text(report.shards, 'shard')} of {count_text(report.rows, 'row')}: "
+        f"{count_text(report.written, 'index is', 'indexes are')} new, {n_there:,} "
+        f"{plural(n_there, 'was', 'were')} there"
     )
     if report.written or n_there:
         is_beside = report.index_dir == "beside"
@@ -98,7 +100,8 @@ def not_written(report: IndexReport) -> str:
     if not report.not_written:
         return f"audio indexes could not be written {place}: {report.audio_not_written}"
     why = report.why_not_written or "nothing keeps them from it now; try again"
-    return f"{report.not_written} indexes could not be written {place}: {why}"
+    n = count_text(report.not_written, "index", "indexes")
+    return f"{n} could not be written {place}: {why}"
 
 
 def build_indexes(

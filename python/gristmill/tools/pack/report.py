@@ -119,13 +119,15 @@ def page_of(report: PackReport) -> Page:
     n_bytes = sum(shard.bytes for shard in report.shards)
     hours = sum(shard.audio_seconds for shard in report.shards) / 3600
     page.say(
-        f"{report.rows:,} recordings in {count_text(len(report.shards), 'shard')}, "
+        f"{count_text(report.rows, 'recording')} in {count_text(len(report.shards), 'shard')}, "
         f"{bytes_text(n_bytes)}, {hours:,.1f} hours of audio"
     )
     there = f", {count_text(report.reused, 'shard')} from an earlier run" if report.reused else ""
     page.say(f"in {time_text(report.seconds)}{there}; they are in {report.folder}")
     if len(report.splits) > 1:
-        page.table("Splits", [(name, f"{rows:,} rows") for name, rows in report.splits.items()])
+        page.table(
+            "Splits", [(name, count_text(rows, "row")) for name, rows in report.splits.items()]
+        )
     names = report.features.items()
     page.table("Columns", [(name, cut(_kind(feature), WIDTH - 20)) for name, feature in names])
     if report.bad:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from gristmill.bad_rows.rows import BadRow
-from gristmill.metrics.text import bytes_text, time_text
+from gristmill.metrics.text import bytes_text, count_text, time_text
 from gristmill.tools.inspection import list_unreadable
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 from gristmill.tools.shards import UnreadableShard
@@ -124,7 +124,7 @@ def page_of(report: ScanReport, written: str | None) -> Page:
     hours = report.audio_seconds / 3600
     how = "headers and checksums of " if report.fast else ""
     page.say(
-        f"{part}{how}{report.rows:,} rows of {report.shards:,} shards, "
+        f"{part}{how}{count_text(report.rows, 'row')} of {count_text(report.shards, 'shard')}, "
         f"{bytes_text(report.bytes)}, {hours:,.1f} hours of audio"
     )
     page.say(f"in {time_text(report.seconds)}, {report.rows_per_second:,.0f} rows/s")
