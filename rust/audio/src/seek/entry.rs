@@ -17,20 +17,18 @@ const VERSION: u8 = 1;
 /// The kind of an entry that has no table.
 const NO_TABLE: u8 = 0;
 
-/// Codecs by the numbers that entries have for them. They never change.
-const CODECS: [Codec; 11] = [
-    Codec::Wav,
-    Codec::Aiff,
-    Codec::Caf,
-    Codec::Flac,
-    Codec::Vorbis,
-    Codec::Opus,
-    Codec::Mp3,
-    Codec::Mp2,
-    Codec::Mp1,
-    Codec::Aac,
-    Codec::Alac,
-];
+/// Codecs by the numbers that entries have for them, and a compile error where one has none.
+macro_rules! numbered {
+    ($($codec:ident),*) => {
+        const CODECS: &[Codec] = &[$(Codec::$codec),*];
+        const _: fn(Codec) = |codec| match codec {
+            $(Codec::$codec => (),)*
+        };
+    };
+}
+
+// These numbers never change: a new codec stands at the end.
+numbered!(Wav, Aiff, Caf, Flac, Vorbis, Opus, Mp3, Mp2, Mp1, Aac, Alac);
 
 /// What a walk over one whole and undamaged recording found: what its headers say, and where its frames
 /// lie. Clones share their memory.
@@ -145,7 +143,7 @@ mod tests {
 
     #[test]
     fn every_codec_has_a_number() {
-        for codec in CODECS {
+        for &codec in CODECS {
             let info = AudioInfo { codec, rate_hz: 44_100, n_channels: 2, n_frames: 1_984_500 };
             let about = About { info, n_bytes: 7_938_044 };
             let entry = Entry { about, is_cut: codec == Codec::Mp3, table: None };
