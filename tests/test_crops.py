@@ -80,8 +80,13 @@ def test_decoding_from_a_start_runs_to_the_end(kind: str) -> None:
 
 def test_a_start_reaches_as_far_as_a_recording_may() -> None:
     data = constant_flac(rate_hz=32, n_channels=1, n_frames=90_000 * 32)
-    limits = gm.Limits(max_seconds=90_000)
-    assert gm.decode(data, start=89_999, seconds=2, limits=limits).shape == (32,)
+    assert gm.decode(data, start=89_999, seconds=2).shape == (32,)
+    data = constant_flac(rate_hz=32, n_channels=1, n_frames=90_001 * 32)
+    with pytest.raises(gm.LimitError, match=r"max_seconds=") as caught:
+        gm.decode(data, start=89_999, seconds=2)
+    assert caught.value.limit == "max_seconds"
+    limits = gm.Limits(max_seconds=90_001)
+    assert gm.decode(data, start=90_000, seconds=2, limits=limits).shape == (32,)
     assert gm.decode(data, start=2_592_000, limits=limits).shape == (0,)
     for start in (-1, 2_592_001):
         with pytest.raises(ValueError, match="a number from 0 to 2,592,000"):

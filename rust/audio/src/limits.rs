@@ -57,12 +57,13 @@ impl Limits {
     ///
     /// A byte holds 1 to 30 frames of recordings as they are, 100 to 300 of digital silence in
     /// FLAC, AAC or Opus, and 50 times as many where 2 % of a file are left. 8 GiB of samples are
-    /// 6.2 hours of 48 kHz in stereo as it is, and 3.7 hours where it is resampled to 32 kHz.
+    /// 6.2 hours of 48 kHz in stereo as it is, and 3.7 hours where it is resampled to 32 kHz. 25 hours
+    /// are the longest day of a recorder; an encoder's padding makes each day longer than 24.
     pub const DEFAULT: Self = Self {
         max_bytes: 1 << 30,
         max_sample_rate: *RATES_HZ.end(),
         max_channels: MAX_CHANNELS,
-        max_seconds: 86_400.0,
+        max_seconds: 90_000.0,
         max_frames_per_byte: 1000,
         max_decoded_bytes: 8 << 30,
         budget: Budget::NONE,
