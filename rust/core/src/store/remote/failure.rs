@@ -275,7 +275,13 @@ pub(super) fn of_request(error: &reqwest::Error) -> io::Error {
         return permanent(K::Other, format!("the server's redirects are not followed: {cause}"));
     }
     if let Some(tls) = find::<rustls::Error>(error) {
-        return permanent(K::Other, format!("no secure connection to the server: {tls}"));
+        return permanent(
+            K::Other,
+            format!(
+                "no secure connection to the server: {tls}; where an authority of your own signed its \
+                 certificate, name the authority's file in $SSL_CERT_FILE"
+            ),
+        );
     }
     if error.is_timeout() {
         return timed_out();
