@@ -1,6 +1,6 @@
 //! Containers: how each is told by its first bytes, and what opening one gives.
 //!
-//! A new container is a folder that implements [`Container`], and a line in one of the tables here. If
+//! A new container is a file or folder that implements [`Container`], and a line in one of the tables here. If
 //! it lists packets or stores PCM, [`packets`](crate::demux::packets) or [`pcm`](crate::demux::pcm) does the rest.
 
 pub(crate) mod adts;
