@@ -284,8 +284,8 @@ def _refuse_batch_options(k: int, part: DatasetOptions) -> None:
     }
     listed = ", ".join(called.get(name, f"{name}=") for name in given)
     raise ValueError(
-        f"data set {k} of the mixture has {listed}, which say how batches are made of all data "
-        "sets: leave that out there, and give it to gm.Mixture(...)"
+        f"data set {k} of the mixture has {listed}, and batches are made of all data sets: leave "
+        "that out there, and give it to gm.Mixture(...)"
     )
 
 
