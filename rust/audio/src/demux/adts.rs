@@ -14,7 +14,7 @@ use crate::{
     decoder::plan::AudioInfo,
     demux::{
         Container, Input, OpenResult, Scratch,
-        packets::{Framing, Layout, List, Listed, Packet},
+        packets::{Framing, List, Listed, Packet, TrackLayout},
         tail::{is_lost_sound, is_tag, tag_size, unexplained},
     },
     error::Reason,
@@ -120,7 +120,7 @@ fn open(
     offset: usize,
     packets: &mut Vec<Packet>,
     ledger: &mut Ledger,
-) -> Result<Layout, Reason> {
+) -> Result<TrackLayout, Reason> {
     let first = Header::read(bytes, offset);
     let first = first.ok_or_else(|| Reason::malformed("there is no ADTS header"))?;
     if first.object != 2 {
@@ -183,7 +183,7 @@ fn open(
     let n_frames = list.n_frames();
     list.check(None, ledger)?;
     Coded.settle(bytes, packets, rate_hz)?;
-    Ok(Layout {
+    Ok(TrackLayout {
         codec: Codec::Aac,
         rate_hz: config.rate_hz,
         n_channels: config.n_channels,
@@ -243,7 +243,7 @@ mod tests {
         frame
     }
 
-    fn open(bytes: &[u8]) -> Result<Layout, Reason> {
+    fn open(bytes: &[u8]) -> Result<TrackLayout, Reason> {
         super::open(bytes, 0, &mut Vec::new(), &mut Ledger::default())
     }
 

@@ -8,7 +8,7 @@ use crate::{
         pcm::{
             self, Encoding,
             Endian::{Big, Little},
-            Format, Layout,
+            Format, PcmLayout,
         },
     },
     error::{Exceeded, Reason},
@@ -39,7 +39,7 @@ impl Container for Aiff {
 ///
 /// The number of frames is that of the COMM chunk. Where it is 0 or 0xFFFFFFFF, as writers to a
 /// pipe leave it, it is what the SSND chunk holds, and that of an unknown length goes to the end.
-fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<Layout, Reason> {
+fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, Reason> {
     let is_aifc =
         bytes.get(offset.saturating_add(8)..).is_some_and(|form| form.starts_with(b"AIFC"));
     let mut at = offset.saturating_add(12);
@@ -149,7 +149,7 @@ fn rate_hz(sign_and_exponent: u16, mantissa: u64) -> Result<u32, Reason> {
 mod tests {
     use super::*;
 
-    fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+    fn open(bytes: &[u8], offset: usize) -> Result<PcmLayout, Reason> {
         super::open(bytes, offset, &mut Ledger::default())
     }
 

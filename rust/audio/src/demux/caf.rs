@@ -6,7 +6,7 @@ use crate::{
     codec::Codec,
     demux::{
         Container, Input, OpenResult, Scratch,
-        pcm::{self, Encoding, Endian, Format, Layout},
+        pcm::{self, Encoding, Endian, Format, PcmLayout},
     },
     error::Reason,
     report::Ledger,
@@ -35,7 +35,7 @@ impl Container for Caf {
 
 /// Reads the chunks of the file at `offset`, up to the samples. A data chunk of length -1 goes to
 /// the end.
-fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<Layout, Reason> {
+fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, Reason> {
     let mut at = offset.saturating_add(8);
     let mut format = None;
     while let (Some(id), Some(len)) = (from(bytes, at).first_chunk::<4>(), be_u64(bytes, at + 4)) {
@@ -123,7 +123,7 @@ fn kind_name(kind: [u8; 4]) -> String {
 mod tests {
     use super::*;
 
-    fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+    fn open(bytes: &[u8], offset: usize) -> Result<PcmLayout, Reason> {
         super::open(bytes, offset, &mut Ledger::default())
     }
 
@@ -140,7 +140,7 @@ mod tests {
         [&b"caff\0\x01\0\0"[..], &chunks.concat()].concat()
     }
 
-    fn with(desc: Vec<u8>) -> Result<Layout, Reason> {
+    fn with(desc: Vec<u8>) -> Result<PcmLayout, Reason> {
         let free = chunk(*b"free", 3, b"abc");
         open(&file(&[desc, free, chunk(*b"data", 20, &[0; 20])]), 0)
     }

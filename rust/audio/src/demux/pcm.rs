@@ -1,6 +1,6 @@
 //! Samples that are stored as they are: from the bytes of a file to `f32`, at memory speed.
 //!
-//! WAV, AIFF and CAF differ in their headers only. Each reads its header into a [`Layout`], and
+//! WAV, AIFF and CAF differ in their headers only. Each reads its header into a [`PcmLayout`], and
 //! [`Stored`] takes it from there.
 
 use std::ops::Range;
@@ -95,7 +95,7 @@ impl Encoding {
 
 /// Where the samples lie and what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct PcmLayout {
     pub(crate) rate_hz: u32,
     pub(crate) n_channels: u16,
     pub(crate) n_frames: u64,
@@ -141,7 +141,7 @@ impl Format {
         n_frames: Option<u64>,
         held: Option<u64>,
         ledger: &mut Ledger,
-    ) -> Result<Layout, Reason> {
+    ) -> Result<PcmLayout, Reason> {
         let present = from(bytes, data).len() as u64 / self.block();
         let present = held.map_or(present, |held| held.min(present));
         let n_frames = n_frames.unwrap_or(present);
@@ -151,7 +151,7 @@ impl Format {
         }
         let end = data.saturating_add((present.min(n_frames) * self.block()) as usize);
         let Self { rate_hz, n_channels, encoding } = self;
-        Ok(Layout { rate_hz, n_channels, n_frames, encoding, data, first: 0, end })
+        Ok(PcmLayout { rate_hz, n_channels, n_frames, encoding, data, first: 0, end })
     }
 }
 
@@ -159,17 +159,17 @@ impl Format {
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) codec: Codec,
-    pub(crate) layout: Layout,
+    pub(crate) layout: PcmLayout,
 }
 
 impl Recording for Stored {
     fn info(&self) -> AudioInfo {
-        let Layout { rate_hz, n_channels, n_frames, .. } = self.layout;
+        let PcmLayout { rate_hz, n_channels, n_frames, .. } = self.layout;
         AudioInfo { codec: self.codec, rate_hz, n_channels, n_frames }
     }
 
     fn seek_table(&self, _: &[u8], _: &Scratch) -> Option<Box<dyn SeekTable>> {
-        let Layout { encoding, data, .. } = self.layout;
+        let PcmLayout { encoding, data, .. } = self.layout;
         Some(Box::new(StoredTable { encoding, data: data as u64 }))
     }
 
@@ -223,7 +223,7 @@ impl SeekTable for StoredTable {
         let AudioInfo { codec, rate_hz, n_channels, n_frames } = about.info;
         let block = block(self.encoding, n_channels);
         let [start, end] = [window.start, window.end].map(|frame| self.data + frame * block);
-        let layout = Layout {
+        let layout = PcmLayout {
             rate_hz,
             n_channels,
             n_frames,
@@ -244,12 +244,12 @@ fn block(encoding: Encoding, n_channels: u16) -> u64 {
 /// Converts the frames that the sink misses.
 fn decode(
     bytes: &[u8],
-    layout: &Layout,
+    layout: &PcmLayout,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     use Endian::{Big, Little};
-    let mut run = Run { bytes, layout, sink, cancel };
+    let mut run = Conversion { bytes, layout, sink, cancel };
     match layout.encoding {
         Encoding::U8 => run.convert(|[b]| (f32::from(b) - 128.0) * (1.0 / 128.0)),
         Encoding::I8 => run.convert(|[b]| f32::from(b.cast_signed()) * (1.0 / 128.0)),
@@ -287,14 +287,14 @@ fn look_up(table: &[i16; 256], code: u8) -> f32 {
 /// Frames that are converted at a time: all channels of a block stay in the first-level cache.
 const BLOCK: usize = 512;
 
-struct Run<'a, 'b> {
+struct Conversion<'a, 'b> {
     bytes: &'a [u8],
-    layout: &'a Layout,
+    layout: &'a PcmLayout,
     sink: &'a mut Sink<'b>,
     cancel: &'a Cancel,
 }
 
-impl Run<'_, '_> {
+impl Conversion<'_, '_> {
     fn convert<const W: usize>(&mut self, to_f32: impl Fn([u8; W]) -> f32) -> Result<(), Reason> {
         let n_channels = usize::from(self.layout.n_channels);
         let mut planes = [[0.0; BLOCK]; MAX_CHANNELS as usize];

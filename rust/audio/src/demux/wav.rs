@@ -5,7 +5,7 @@ use crate::{
     codec::Codec,
     demux::{
         Container, Input, OpenResult, Scratch,
-        pcm::{self, Encoding, Endian::Little, Format, Layout},
+        pcm::{self, Encoding, Endian::Little, Format, PcmLayout},
     },
     error::Reason,
     report::Ledger,
@@ -44,7 +44,7 @@ impl Container for Wav {
 ///
 /// A data chunk of length 0 that is followed by bytes, of 0xFFFFFFFF or of what `SoX` gives was
 /// written to a pipe: it goes to the end. One that promises more than there is counts as truncated.
-fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<Layout, Reason> {
+fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, Reason> {
     let mut at = offset.saturating_add(12);
     let mut format = None;
     let mut sizes = None;
@@ -196,7 +196,7 @@ fn tag_name(tag: u16) -> String {
 mod tests {
     use super::*;
 
-    fn open(bytes: &[u8], offset: usize) -> Result<Layout, Reason> {
+    fn open(bytes: &[u8], offset: usize) -> Result<PcmLayout, Reason> {
         super::open(bytes, offset, &mut Ledger::default())
     }
 

@@ -172,13 +172,13 @@ mod tests {
 
     use super::*;
 
-    struct Run<'a> {
+    struct RunFourier<'a> {
         fourier: &'a Fourier,
         x: &'a Points,
         to: &'a mut Points,
     }
 
-    impl WithSimd for Run<'_> {
+    impl WithSimd for RunFourier<'_> {
         type Output = ();
 
         #[inline(always)]
@@ -207,8 +207,8 @@ mod tests {
             let x = Points { re: noise(n), im: noise(n + 1)[..n].to_vec() };
             let fourier = Fourier::new(n);
             let (mut y, mut plain) = (Points::new(n), Points::new(n));
-            Arch::new().dispatch(Run { fourier: &fourier, x: &x, to: &mut y });
-            Run { fourier: &fourier, x: &x, to: &mut plain }.with_simd(Scalar);
+            Arch::new().dispatch(RunFourier { fourier: &fourier, x: &x, to: &mut y });
+            RunFourier { fourier: &fourier, x: &x, to: &mut plain }.with_simd(Scalar);
             assert_eq!((&y.re, &y.im), (&plain.re, &plain.im), "{n}");
             for k in (0..n).step_by(1 + n / 64) {
                 let (mut re, mut im) = (0.0, 0.0);

@@ -43,7 +43,11 @@ impl Decoder {
 
     /// The channels of a packet, left-justified in 32 bits; `None` if its bits make no sense.
     pub(crate) fn decode(&mut self, packet: &[u8]) -> Option<[&[i32]; MAX_CHANNELS as usize]> {
-        let run = Run { bits: Bits::new(packet), config: &self.config, planes: &mut self.planes };
+        let run = DecodeElements {
+            bits: Bits::new(packet),
+            config: &self.config,
+            planes: &mut self.planes,
+        };
         self.arch.dispatch(run)?;
         let places = PLACES.get(self.planes.len().checked_sub(1)?)?;
         let mut planes = [&[][..]; MAX_CHANNELS as usize];
@@ -55,13 +59,13 @@ impl Decoder {
 }
 
 /// All elements of a packet, compiled for each instruction set.
-struct Run<'a> {
+struct DecodeElements<'a> {
     bits: Bits<'a>,
     config: &'a Config,
     planes: &'a mut [Vec<i32>],
 }
 
-impl WithSimd for Run<'_> {
+impl WithSimd for DecodeElements<'_> {
     type Output = Option<()>;
 
     #[inline(always)]

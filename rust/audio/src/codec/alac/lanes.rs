@@ -10,7 +10,7 @@ use pulp::{NullaryFnOnce, cast, x86::V3};
 use super::predict::cut;
 
 /// What `predict::plain` does; the taps begin with that of the oldest sample, and there are at most eight.
-pub(super) struct Run<'a> {
+pub(super) struct PredictPlain<'a> {
     pub(super) simd: V3,
     pub(super) taps: &'a [i32],
     pub(super) shift: u32,
@@ -19,7 +19,7 @@ pub(super) struct Run<'a> {
     pub(super) x: &'a mut [i32],
 }
 
-impl NullaryFnOnce for Run<'_> {
+impl NullaryFnOnce for PredictPlain<'_> {
     type Output = ();
 
     /// The newest sample has no lane: what the lanes take is ready when it comes. The last lane is the

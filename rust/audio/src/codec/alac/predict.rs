@@ -80,7 +80,7 @@ impl Predictor {
 fn tame<const N: usize>(taps: &[i32; N], shift: u32, wide: u32, x: &mut [i32]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = pulp::x86::V3::try_new() {
-        return simd.vectorize(super::lanes::Run { simd, taps, shift, wide, x });
+        return simd.vectorize(super::lanes::PredictPlain { simd, taps, shift, wide, x });
     }
     plain(*taps, shift, wide, x);
 }

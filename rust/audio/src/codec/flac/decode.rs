@@ -51,7 +51,7 @@ impl Feed {
             plane.resize(header.n_frames as usize, 0);
         }
         let bits = Bits::new(data.get(header.len..).unwrap_or_default());
-        let run = Run { bits, n_bits, stereo: header.stereo, planes: &mut self.planes };
+        let run = DecodeChannels { bits, n_bits, stereo: header.stereo, planes: &mut self.planes };
         if self.arch.dispatch(run).is_none() {
             return Ok(Outcome::Corrupt);
         }
@@ -65,14 +65,14 @@ impl Feed {
 }
 
 /// All channels of a frame, compiled for each instruction set; `None` if its bits make no sense.
-struct Run<'a> {
+struct DecodeChannels<'a> {
     bits: Bits<'a>,
     n_bits: u32,
     stereo: Stereo,
     planes: &'a mut [Vec<i32>],
 }
 
-impl WithSimd for Run<'_> {
+impl WithSimd for DecodeChannels<'_> {
     type Output = Option<()>;
 
     #[inline(always)]

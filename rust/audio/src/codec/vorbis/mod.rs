@@ -112,7 +112,7 @@ impl Decoder {
         if mode.is_long {
             bits.read(2)?; // what the neighbours are, which they say themselves
         }
-        self.arch.dispatch(Run { decoder: self, bits, mode })?;
+        self.arch.dispatch(DecodePacket { decoder: self, bits, mode })?;
         Some(&self.planes)
     }
 
@@ -124,13 +124,13 @@ impl Decoder {
 }
 
 /// The decoding of a packet, compiled for each instruction set.
-struct Run<'a, 'b> {
+struct DecodePacket<'a, 'b> {
     decoder: &'a mut Decoder,
     bits: Bits<'b>,
     mode: Mode,
 }
 
-impl WithSimd for Run<'_, '_> {
+impl WithSimd for DecodePacket<'_, '_> {
     type Output = Option<()>;
 
     #[inline(always)]

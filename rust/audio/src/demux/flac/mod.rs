@@ -31,7 +31,7 @@ pub(crate) use walk::tests::{frame as test_frame, frame_of as test_frame_of};
 
 /// Where the frames lie and what they are.
 #[derive(Clone, Debug)]
-struct Layout {
+struct FlacLayout {
     info: StreamInfo,
     n_frames: u64,
     timeline: Timeline,
@@ -51,7 +51,7 @@ fn open(
     offset: usize,
     cancel: &Cancel,
     ledger: &mut Ledger,
-) -> Result<Layout, Reason> {
+) -> Result<FlacLayout, Reason> {
     let (mut info, behind, audio) = info::read(bytes, offset)?;
     let bytes = without_tags(bytes, behind);
     let promised = info.promised;
@@ -74,14 +74,15 @@ fn open(
                     ledger.note(Damage::Truncated, 1, reason)?;
                 }
                 let (n_frames, timeline) = (promised, Timeline::Numbered);
-                Ok(Layout { info, n_frames, timeline, base: 0, audio: behind, end: behind })
+                Ok(FlacLayout { info, n_frames, timeline, base: 0, audio: behind, end: behind })
             }
         };
     };
     info.agree(&header)?;
     let timeline = Timeline::new(&info, &header);
     let base = if is_beginning { timeline.pts(&header, 0) } else { 0 };
-    let mut layout = Layout { info, n_frames: promised, timeline, base, audio, end: bytes.len() };
+    let mut layout =
+        FlacLayout { info, n_frames: promised, timeline, base, audio, end: bytes.len() };
     let Some((last, rises)) =
         layout.walk(bytes).and_then(|walk| Some((walk.last(audio)?, walk.rises(audio))))
     else {
@@ -105,7 +106,7 @@ fn open(
     Ok(layout)
 }
 
-impl Layout {
+impl FlacLayout {
     fn walk<'a>(&self, bytes: &'a [u8]) -> Option<Walk<'a>> {
         let bytes = bytes.get(..self.end)?;
         let mut walk = Walk::new(bytes, self.audio, &self.info, self.timeline)?;
@@ -200,7 +201,7 @@ fn search(
 /// Decodes from PCM frame `start` (0: from the first frame) until the sink is full.
 fn decode(
     bytes: &[u8],
-    layout: &Layout,
+    layout: &FlacLayout,
     start: u64,
     sink: &mut Sink<'_>,
     cancel: &Cancel,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Layout, decode, open, table::FlacTable};
+use super::{FlacLayout, decode, open, table::FlacTable};
 use crate::{
     cancel::Cancel,
     codec::Codec,
@@ -34,14 +34,14 @@ impl Container for Flac {
 
 #[derive(Debug)]
 struct Opened {
-    layout: Layout,
+    layout: FlacLayout,
     /// The PCM frame to seek to.
     start: u64,
 }
 
 impl Recording for Opened {
     fn info(&self) -> AudioInfo {
-        let Layout { info, n_frames, .. } = &self.layout;
+        let FlacLayout { info, n_frames, .. } = &self.layout;
         AudioInfo {
             codec: Codec::Flac,
             rate_hz: info.rate_hz,

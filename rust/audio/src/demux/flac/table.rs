@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    Layout, Timeline, decode,
+    FlacLayout, Timeline, decode,
     walk::{Walk, find},
 };
 use crate::{
@@ -38,8 +38,8 @@ pub(super) struct FlacTable {
 impl FlacTable {
     /// Looks for frames without a walk over all of them. One that is none costs no more than a part that
     /// does not decode.
-    pub(super) fn new(bytes: &[u8], layout: &Layout) -> Option<Self> {
-        let Layout { info, n_frames, timeline, base, audio, end } = *layout;
+    pub(super) fn new(bytes: &[u8], layout: &FlacLayout) -> Option<Self> {
+        let FlacLayout { info, n_frames, timeline, base, audio, end } = *layout;
         let block_len = match timeline {
             Timeline::Numbered => 0,
             Timeline::Blocks(len) => len,
@@ -115,7 +115,7 @@ impl SeekTable for FlacTable {
         let end = usize::try_from(to.byte - from.byte).ok()?;
         let first = from.unit * self.unit_len();
         let end_frame = n_frames.min(to.unit.saturating_mul(self.unit_len()));
-        let layout = Layout { info, n_frames: end_frame, timeline, base: 0, audio: 0, end };
+        let layout = FlacLayout { info, n_frames: end_frame, timeline, base: 0, audio: 0, end };
         Some(Part::of(from.byte..to.byte, FlacPart { layout, first, n_frames }))
     }
 }
@@ -124,7 +124,7 @@ impl SeekTable for FlacTable {
 #[derive(Debug)]
 struct FlacPart {
     /// Its PCM frames are those up to the end of the part.
-    layout: Layout,
+    layout: FlacLayout,
     /// The PCM frame that they begin with.
     first: u64,
     /// All PCM frames of the recording.
@@ -133,7 +133,7 @@ struct FlacPart {
 
 impl Recording for FlacPart {
     fn info(&self) -> AudioInfo {
-        let Layout { info: StreamInfo { rate_hz, n_channels, .. }, .. } = self.layout;
+        let FlacLayout { info: StreamInfo { rate_hz, n_channels, .. }, .. } = self.layout;
         AudioInfo { codec: Codec::Flac, rate_hz, n_channels, n_frames: self.n_frames }
     }
 
@@ -146,7 +146,7 @@ impl Recording for FlacPart {
         sink: &mut Sink<'_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        let Layout { info, timeline, .. } = &self.layout;
+        let FlacLayout { info, timeline, .. } = &self.layout;
         let first = Walk::new(bytes, 0, info, *timeline).and_then(|mut walk| walk.next());
         if first.is_none_or(|frame| frame.pts != self.first) {
             return Err(unexpected());

@@ -20,7 +20,7 @@ use crate::{
     codec::{Codec, Counter},
     demux::{
         Container, Input, OpenResult, Scratch,
-        packets::{Framing, Layout, List, Listed, Packet, Track},
+        packets::{Framing, List, Listed, Packet, Track, TrackLayout},
     },
     error::Reason,
     memory,
@@ -156,14 +156,14 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<O
     let delay = delay.min(n_coded);
     let n_frames = (n_coded - delay).saturating_sub(frames(walk.discard_ns));
     coding.settle(bytes, listed, rate_hz)?;
-    let layout = Layout { codec, rate_hz, n_channels, n_frames, delay, coding };
+    let layout = TrackLayout { codec, rate_hz, n_channels, n_frames, delay, coding };
     Ok(Opened { layout, track: stream.number, places })
 }
 
 /// What the walk found.
 #[derive(Debug)]
 struct Opened {
-    layout: Layout,
+    layout: TrackLayout,
     /// The number of the track.
     track: u64,
     /// Where its blocks begin, and the frames before each.

@@ -49,7 +49,7 @@ fn good() -> Vec<u8> {
     file(&[tracks("A_PCM/INT/LIT", &[]), cluster(0, &one), cluster(200, &two)])
 }
 
-fn open(bytes: &[u8]) -> Result<Layout, Reason> {
+fn open(bytes: &[u8]) -> Result<TrackLayout, Reason> {
     super::open(bytes, &mut Vec::new(), &mut Ledger::default()).map(|opened| opened.layout)
 }
 

@@ -184,7 +184,7 @@ impl Head {
 
 /// What a `trun` box says of time.
 #[derive(Default)]
-struct Run {
+struct TrunTimes {
     /// Of all its packets.
     duration: u64,
     /// Of the first one that has a duration.
@@ -237,11 +237,11 @@ fn run(
     defaults: Defaults,
     frame_len: u32,
     list: &mut List<'_>,
-) -> Result<Run, Reason> {
+) -> Result<TrunTimes, Reason> {
     let cut = || Reason::malformed("a trun box is cut");
     let TrunHead { flags, count, mut fields } = TrunHead::read(trun, base, end).ok_or_else(cut)?;
     let has = |flag: u32| flags & flag != 0;
-    let mut found = Run::default();
+    let mut found = TrunTimes::default();
     for _ in 0..count {
         // Each packet takes a byte of the file at least, whatever the count.
         let mut field = |flag: u32, default: u32| {

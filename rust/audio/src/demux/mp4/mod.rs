@@ -20,7 +20,7 @@ use crate::{
     codec::{Codec, opus},
     demux::{
         Container, Input, OpenResult, Scratch,
-        packets::{self, Framing, Layout, List, Listed, Packet},
+        packets::{self, Framing, List, Listed, Packet, TrackLayout},
     },
     error::Reason,
     report::{Damage, Ledger},
@@ -69,7 +69,7 @@ fn open(
     bytes: &[u8],
     listed: &mut Vec<Packet>,
     ledger: &mut Ledger,
-) -> Result<(Layout, Option<u64>), Reason> {
+) -> Result<(TrackLayout, Option<u64>), Reason> {
     let mut is_cut = false;
     let mut moov = None;
     let mut is_fragmented = false;
@@ -151,7 +151,7 @@ fn open(
     let packets::Track { codec, rate_hz, n_channels, mut coding, .. } = entry;
     coding.settle(bytes, listed, rate_hz)?;
     let sizes = if is_fragmented { None } else { tables::sizes_at(bytes, track.stbl) };
-    Ok((Layout { codec, rate_hz, n_channels, n_frames, delay, coding }, sizes))
+    Ok((TrackLayout { codec, rate_hz, n_channels, n_frames, delay, coding }, sizes))
 }
 
 impl<'a> Track<'a> {

@@ -64,7 +64,7 @@ fn file(entry: &[u8], stts: &[u32], stsz: &[u32], elst: Option<&[u32]>) -> Vec<u
 const STTS: [u32; 4] = [0, 1, N_PACKETS, 1024];
 const STSZ: [u32; 3] = [0, PACKET, N_PACKETS];
 
-fn open(bytes: &[u8]) -> Result<Layout, Reason> {
+fn open(bytes: &[u8]) -> Result<TrackLayout, Reason> {
     super::open(bytes, &mut Vec::new(), &mut Ledger::default()).map(|(layout, _)| layout)
 }
 

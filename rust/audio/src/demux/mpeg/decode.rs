@@ -15,7 +15,7 @@ use symphonia::{
 
 use super::{
     index::{Frame, Index, Part},
-    scan::Layout,
+    scan::MpegLayout,
 };
 use crate::{
     Codec,
@@ -56,7 +56,7 @@ pub(super) struct Needed {
 
 impl Needed {
     /// Those for `len` PCM frames from playable frame `start` on, out of `n_mpeg_frames`.
-    pub(super) fn of(layout: &Layout, n_mpeg_frames: u64, start: u64, len: u64) -> Self {
+    pub(super) fn of(layout: &MpegLayout, n_mpeg_frames: u64, start: u64, len: u64) -> Self {
         let from_pcm = start + layout.delay;
         let end = (from_pcm + len).div_ceil(layout.frame_len).min(n_mpeg_frames);
         let wanted = (from_pcm / layout.frame_len).min(end);
@@ -77,7 +77,13 @@ impl Entry {
     /// Main data may begin up to 511 bytes (MPEG-2: 255) of earlier main data back, so the way
     /// back goes over frames until it has that many bytes. That is exact: a decoder that starts
     /// there holds what one that started at the beginning holds.
-    pub(crate) fn find(bytes: &[u8], layout: &Layout, index: &Index, start: u64, len: u64) -> Self {
+    pub(crate) fn find(
+        bytes: &[u8],
+        layout: &MpegLayout,
+        index: &Index,
+        start: u64,
+        len: u64,
+    ) -> Self {
         let Needed { from_pcm, exact, wanted, end } =
             Needed::of(layout, index.n_frames() as u64, start, len);
         let (exact, wanted, end) = (exact as usize, wanted as usize, end as usize);
@@ -105,7 +111,7 @@ impl Entry {
 /// Decodes the frames of `entry`.
 pub(crate) fn decode(
     bytes: &[u8],
-    layout: &Layout,
+    layout: &MpegLayout,
     entry: &Entry,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
@@ -122,7 +128,7 @@ impl Entry {
     fn iter<'a>(
         &'a self,
         bytes: &'a [u8],
-        layout: &Layout,
+        layout: &MpegLayout,
     ) -> impl Iterator<Item = (&'a [u8], u64)> {
         let starts = (self.first..).map(|i| i * layout.frame_len);
         let data = |frame: Frame| bytes.get(frame.offset..frame.offset + usize::from(frame.len));
@@ -132,7 +138,7 @@ impl Entry {
 
 fn decode_layer3(
     bytes: &[u8],
-    layout: &Layout,
+    layout: &MpegLayout,
     entry: &Entry,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
@@ -162,7 +168,7 @@ fn decode_layer3(
 /// Layers I and II.
 fn decode_lower(
     bytes: &[u8],
-    layout: &Layout,
+    layout: &MpegLayout,
     entry: &Entry,
     sink: &mut Sink<'_>,
     cancel: &Cancel,

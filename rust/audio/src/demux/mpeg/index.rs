@@ -20,7 +20,7 @@ const LOST: Frame = Frame { offset: 0, len: 0 };
 
 /// Frames that follow each other with nothing between them, or that are lost.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct FrameRun {
     /// The number of the first.
     first: usize,
     n: usize,
@@ -31,7 +31,7 @@ struct Run {
 /// The frames of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    runs: Vec<Run>,
+    runs: Vec<FrameRun>,
     /// Where the last run ends.
     end: usize,
     n_frames: usize,
@@ -52,7 +52,7 @@ impl Index {
     pub(super) fn begin_at(&mut self, first: usize) {
         self.clear();
         if first > 0 {
-            let run = Run { first: 0, n: first, offset: None };
+            let run = FrameRun { first: 0, n: first, offset: None };
             self.refused = memory::push(&mut self.runs, run).err();
         }
         self.n_frames = first;
@@ -83,7 +83,7 @@ impl Index {
         match self.runs.last_mut() {
             Some(last) if self.end == offset && last.n + n <= MAX_RUN => last.n += n,
             _ => {
-                let run = Run { first: self.n_frames, n, offset: Some(offset) };
+                let run = FrameRun { first: self.n_frames, n, offset: Some(offset) };
                 let pushed = memory::push(&mut self.runs, run);
                 self.refused = self.refused.take().or(pushed.err());
             }
@@ -101,7 +101,8 @@ impl Index {
         if self.refused.is_some() {
             return;
         }
-        self.runs.extend(other.runs.iter().map(|run| Run { first: n_before + run.first, ..*run }));
+        self.runs
+            .extend(other.runs.iter().map(|run| FrameRun { first: n_before + run.first, ..*run }));
         self.n_frames += other.n_frames;
         self.n_bytes += other.n_bytes;
         self.end = other.end;
@@ -126,15 +127,15 @@ impl Index {
             // A gap is where a run begins: frames on both sides of it are of different runs.
             while let Some(gap) = gaps.next_if(|gap| gap.at <= run.first) {
                 let n = n_in(gap);
-                filled.push(Run { first: run.first + n_lost, n, offset: None });
+                filled.push(FrameRun { first: run.first + n_lost, n, offset: None });
                 n_lost += n;
             }
-            filled.push(Run { first: run.first + n_lost, ..*run });
+            filled.push(FrameRun { first: run.first + n_lost, ..*run });
         }
         // What is lost behind the last frame.
         for gap in gaps {
             let n = n_in(gap);
-            filled.push(Run { first: self.n_frames + n_lost, n, offset: None });
+            filled.push(FrameRun { first: self.n_frames + n_lost, n, offset: None });
             n_lost += n;
         }
         self.runs = filled;
@@ -181,7 +182,7 @@ impl Index {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     /// Those that hold them, the first and the last perhaps more.
-    runs: Vec<Run>,
+    runs: Vec<FrameRun>,
     begin: usize,
     end: usize,
 }

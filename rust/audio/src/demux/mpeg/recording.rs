@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     decode::{Entry, decode},
-    scan::{self, Layout},
+    scan::{self, MpegLayout},
     table::MpegTable,
 };
 use crate::{
@@ -38,13 +38,13 @@ impl Container for Mpeg {
 
 #[derive(Debug)]
 struct Opened {
-    layout: Layout,
+    layout: MpegLayout,
     entry: Option<Entry>,
 }
 
 impl Recording for Opened {
     fn info(&self) -> AudioInfo {
-        let Layout { codec, rate_hz, n_channels, n_frames, .. } = self.layout;
+        let MpegLayout { codec, rate_hz, n_channels, n_frames, .. } = self.layout;
         AudioInfo { codec, rate_hz, n_channels, n_frames }
     }
 

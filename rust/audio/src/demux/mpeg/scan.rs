@@ -22,7 +22,7 @@ const MAX_JUNK: usize = 64 * 1024;
 
 /// What the walk found.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct MpegLayout {
     pub(crate) codec: Codec,
     pub(crate) rate_hz: u32,
     pub(crate) n_channels: u16,
@@ -72,7 +72,7 @@ pub(crate) fn open(
     offset: usize,
     index: &mut Index,
     ledger: &mut Ledger,
-) -> Result<Layout, Reason> {
+) -> Result<MpegLayout, Reason> {
     index.clear();
     let no_frame = || Reason::malformed("there is no MPEG frame");
     let first = Header::read(bytes, offset).map_err(|_| no_frame())?;
@@ -120,7 +120,7 @@ pub(crate) fn open(
         ledger.mark(Damage::PartialFrame, 1);
     }
     let (delay, padding) = tag.trim.unwrap_or((0, 0));
-    Ok(Layout {
+    Ok(MpegLayout {
         codec: first.codec(),
         rate_hz: first.rate_hz,
         n_channels: first.n_channels(),
@@ -159,7 +159,7 @@ mod tests {
         frame
     }
 
-    fn layout(bytes: &[u8]) -> Result<Layout, Reason> {
+    fn layout(bytes: &[u8]) -> Result<MpegLayout, Reason> {
         let first = find_first(bytes, 0).expect("a frame");
         open(bytes, first, &mut Index::default(), &mut Ledger::default())
     }

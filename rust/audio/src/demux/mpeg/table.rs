@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{
     decode::{Entry, Needed, decode},
     index::Index,
-    scan::Layout,
+    scan::MpegLayout,
     walk::{Found, walk},
 };
 use crate::{
@@ -37,7 +37,7 @@ pub(super) struct MpegTable {
 
 impl MpegTable {
     /// The table of a stream of which no frame is lost.
-    pub(super) fn new(layout: &Layout, index: &Index) -> Option<Self> {
+    pub(super) fn new(layout: &MpegLayout, index: &Index) -> Option<Self> {
         let point = |(unit, byte)| Point { unit: unit as u64, byte: byte as u64 };
         let end = point((index.n_frames(), index.end()));
         let units_per_s = f64::from(layout.rate_hz) / layout.frame_len as f64;
@@ -47,13 +47,13 @@ impl MpegTable {
 
     /// How many frames before one that must be right hold its main data, as far as their mean length
     /// around it tells. Where it is wrong, the part does not do.
-    fn n_reservoir(&self, layout: &Layout, exact: u64) -> u64 {
+    fn n_reservoir(&self, layout: &MpegLayout, exact: u64) -> u64 {
         let (before, behind) = (self.points.before(exact), self.points.behind(exact + 1));
         let mean = (behind.byte - before.byte) / (behind.unit - before.unit).max(1);
         (layout.reservoir_len as u64).div_ceil(mean.saturating_sub(MAX_OVERHEAD).max(1)) + 1
     }
 
-    fn layout(&self, info: AudioInfo) -> Layout {
+    fn layout(&self, info: AudioInfo) -> MpegLayout {
         let AudioInfo { codec, rate_hz, n_channels, n_frames } = info;
         let reservoir_len = match (codec, self.frame_len) {
             (Codec::Mp3, 1152) => 511,
@@ -61,7 +61,7 @@ impl MpegTable {
             _ => 0,
         };
         let Self { delay, frame_len, .. } = *self;
-        Layout { codec, rate_hz, n_channels, n_frames, delay, frame_len, reservoir_len }
+        MpegLayout { codec, rate_hz, n_channels, n_frames, delay, frame_len, reservoir_len }
     }
 }
 
@@ -106,7 +106,7 @@ impl SeekTable for MpegTable {
 /// The frames from one point to another.
 #[derive(Debug)]
 struct MpegPart {
-    layout: Layout,
+    layout: MpegLayout,
     window: Range<u64>,
     from: Point,
     to: Point,
@@ -115,7 +115,7 @@ struct MpegPart {
 impl MpegPart {
     /// Notes the frames, which must be those that the table speaks of, and no others.
     fn walk(&self, bytes: &[u8], index: &mut Index) -> Option<Entry> {
-        let Layout { codec, rate_hz, n_channels, frame_len, .. } = self.layout;
+        let MpegLayout { codec, rate_hz, n_channels, frame_len, .. } = self.layout;
         let first = Header::read(bytes, 0).ok()?;
         let found = (first.codec(), first.rate_hz, first.n_channels(), first.n_frames());
         if found != (codec, rate_hz, n_channels, frame_len) || first.is_refused() {
@@ -136,7 +136,7 @@ impl MpegPart {
 
 impl Recording for MpegPart {
     fn info(&self) -> AudioInfo {
-        let Layout { codec, rate_hz, n_channels, n_frames, .. } = self.layout;
+        let MpegLayout { codec, rate_hz, n_channels, n_frames, .. } = self.layout;
         AudioInfo { codec, rate_hz, n_channels, n_frames }
     }
 

@@ -18,7 +18,7 @@ use crate::{
 
 /// What the walk over all pages found.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct ChainLayout {
     pub(crate) codec: Codec,
     pub(crate) rate_hz: u32,
     pub(crate) n_channels: u16,
@@ -40,8 +40,8 @@ pub(super) struct Link {
 
 #[derive(Clone, Debug)]
 pub(super) enum Stream {
-    Vorbis(stream::Layout),
-    Opus(opus::Layout),
+    Vorbis(stream::VorbisLayout),
+    Opus(opus::OpusLayout),
 }
 
 impl Stream {
@@ -61,7 +61,7 @@ impl Stream {
     }
 }
 
-impl Layout {
+impl ChainLayout {
     /// The stream, if there is only one.
     pub(super) fn only(&self) -> Option<&Link> {
         match self.links.as_slice() {
@@ -85,7 +85,7 @@ pub(crate) fn open(
     offset: usize,
     pages: &mut Vec<PageRef>,
     ledger: &mut Ledger,
-) -> Result<Layout, Reason> {
+) -> Result<ChainLayout, Reason> {
     pages.clear();
     fetch_headers(bytes);
     let mut links: Vec<Link> = Vec::new();
@@ -130,7 +130,7 @@ pub(crate) fn open(
         .first()
         .map(|link| link.stream.params())
         .ok_or_else(|| Reason::malformed("there is no Ogg page"))?;
-    Ok(Layout { codec, rate_hz, n_channels, n_frames, links })
+    Ok(ChainLayout { codec, rate_hz, n_channels, n_frames, links })
 }
 
 /// The first stream that is decoded here among those that begin at `offset`.
@@ -181,7 +181,7 @@ impl Entry {
     pub(crate) const START: Self = Self { link: 0, page: None };
 
     /// The last page from which frame `start` can be decoded.
-    pub(crate) fn find(layout: &Layout, pages: &[PageRef], start: u64) -> Self {
+    pub(crate) fn find(layout: &ChainLayout, pages: &[PageRef], start: u64) -> Self {
         let link = layout.links.partition_point(|link| link.first <= start).saturating_sub(1);
         let page = layout.links.get(link).and_then(|l| {
             let pages = pages.get(l.pages.clone()).unwrap_or_default();
@@ -197,7 +197,7 @@ impl Entry {
 /// Decodes from `entry` until the sink is full or the file ends.
 pub(crate) fn decode(
     bytes: &[u8],
-    layout: &Layout,
+    layout: &ChainLayout,
     entry: Entry,
     cache: &mut vorbis::Cache,
     sink: &mut Sink<'_>,

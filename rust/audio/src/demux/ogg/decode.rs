@@ -5,7 +5,7 @@ use super::{
     packets::Joiner,
     page::{Page, PageRef},
     salvage::{self, Intact, Packets},
-    stream::{Layout, Measure},
+    stream::{Measure, VorbisLayout},
     walk::{Group, Walk},
 };
 use crate::{cancel::Cancel, codec::vorbis, error::Reason};
@@ -13,7 +13,7 @@ use crate::{cancel::Cancel, codec::vorbis, error::Reason};
 /// Decodes from `entry` until the place is full or the stream ends.
 pub(super) fn decode(
     bytes: &[u8],
-    layout: &Layout,
+    layout: &VorbisLayout,
     group: Group,
     entry: Option<PageRef>,
     cache: &mut vorbis::Cache,
@@ -24,13 +24,13 @@ pub(super) fn decode(
         return salvage_cached(bytes, layout, group, cache, place, cancel);
     }
     let decoder = cache.get(&layout.headers)?;
-    let mut run = Run { layout, decoder, position: layout.origin, n_corrupt: 0 };
+    let mut run = PageDecoder { layout, decoder, position: layout.origin, n_corrupt: 0 };
     run.pages(bytes, group, entry, place, cancel)
 }
 
 fn salvage_cached(
     bytes: &[u8],
-    layout: &Layout,
+    layout: &VorbisLayout,
     group: Group,
     cache: &mut vorbis::Cache,
     place: &mut Place<'_, '_>,
@@ -71,15 +71,15 @@ impl Packets for Salvage<'_> {
     }
 }
 
-struct Run<'a> {
-    layout: &'a Layout,
+struct PageDecoder<'a> {
+    layout: &'a VorbisLayout,
     decoder: &'a mut vorbis::Decoder,
     /// The granule of the next decoded frame.
     position: i64,
     n_corrupt: u64,
 }
 
-impl Run<'_> {
+impl PageDecoder<'_> {
     fn pages(
         &mut self,
         bytes: &[u8],

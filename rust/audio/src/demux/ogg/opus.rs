@@ -19,7 +19,7 @@ use crate::{
 
 /// What the walk over the pages of a stream found.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct OpusLayout {
     pub(super) head: Head,
     /// The packet that it was read from.
     pub(super) packet: Arc<[u8]>,
@@ -47,7 +47,7 @@ fn begin(walk: &mut Walk<'_>) -> Result<(Head, Arc<[u8]>), Reason> {
 }
 
 /// What is left of a damaged stream.
-pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<Layout, Reason> {
+pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<OpusLayout, Reason> {
     let (head, packet) = begin(walk)?;
     let audio = walk.at;
     let mut intact = Intact::behind(walk);
@@ -57,7 +57,7 @@ pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<Layout
     let start = origin + head.pre_skip;
     let played = start.min(found.end)..found.end;
     let has_silk = found.has_silk;
-    Ok(Layout { head, packet, audio, origin, played, has_silk, is_salvaged: true })
+    Ok(OpusLayout { head, packet, audio, origin, played, has_silk, is_salvaged: true })
 }
 
 /// Tells the lengths of packets without decoding them.
@@ -101,7 +101,7 @@ impl Packets for Salvage<'_> {
 }
 
 /// Walks all pages of the stream; its audio pages are listed in `pages`.
-pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layout, Reason> {
+pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<OpusLayout, Reason> {
     let (head, packet) = begin(walk)?;
     let audio = walk.at;
     let first_page = pages.len();
@@ -143,7 +143,7 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layo
     }
     let played = start.min(end)..end;
     let has_silk = time.has_silk;
-    Ok(Layout { head, packet, audio, origin, played, has_silk, is_salvaged: false })
+    Ok(OpusLayout { head, packet, audio, origin, played, has_silk, is_salvaged: false })
 }
 
 /// Adds up the lengths of packets and holds them against the granules of pages.
@@ -228,7 +228,7 @@ impl Time {
     }
 }
 
-impl Layout {
+impl OpusLayout {
     /// The last page that begins early enough for playable frame `start`.
     pub(super) fn entry(&self, pages: &[PageRef], start: u64) -> Option<PageRef> {
         let wanted =

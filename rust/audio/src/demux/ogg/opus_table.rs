@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use super::{
     chain::{Link, Place, Stream},
-    opus::{Layout, Time},
+    opus::{OpusLayout, Time},
     page::{Page, PageRef},
     walk::{Group, Walk},
 };
@@ -40,7 +40,7 @@ impl OpusTable {
     /// The table of a stream that is the only one of its file.
     pub(super) fn new(bytes: &[u8], link: &Link, pages: &[PageRef]) -> Option<Self> {
         let Stream::Opus(layout) = &link.stream else { return None };
-        let Layout { origin, has_silk, .. } = *layout;
+        let OpusLayout { origin, has_silk, .. } = *layout;
         let last = Page::read(bytes, pages.last()?.offset).ok()?;
         let end = Point { unit: layout.played.end, byte: last.end() as u64 };
         let places = pages.iter().filter(|page| page.is_entry && page.begins_packet(bytes));
@@ -99,7 +99,7 @@ impl SeekTable for OpusTable {
         let wanted = (start + played.start).checked_sub(pre_roll).filter(|_| start > 0);
         let from = wanted.map_or(self.points.start(), |wanted| self.points.before(wanted));
         let to = self.points.behind(window.end + played.start);
-        let layout = Layout {
+        let layout = OpusLayout {
             head: self.head.clone(),
             packet: Arc::clone(&self.packet),
             audio: 0,
@@ -118,7 +118,7 @@ impl SeekTable for OpusTable {
 #[derive(Debug)]
 struct OpusPart {
     info: AudioInfo,
-    layout: Layout,
+    layout: OpusLayout,
     /// The playable frame to seek to.
     start: u64,
     /// Whether audio begins with the first page, and ends with the last.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    chain::{self, Entry, Layout},
+    chain::{self, ChainLayout, Entry},
     flac::{FlacLayout, decode_flac, find_flac, open_flac},
     opus_table::OpusTable,
     page::n_broken_pages,
@@ -40,13 +40,13 @@ impl Container for Ogg {
 
 #[derive(Debug)]
 struct Opened {
-    layout: Layout,
+    layout: ChainLayout,
     entry: Entry,
 }
 
 impl Recording for Opened {
     fn info(&self) -> AudioInfo {
-        let Layout { codec, rate_hz, n_channels, n_frames, .. } = self.layout;
+        let ChainLayout { codec, rate_hz, n_channels, n_frames, .. } = self.layout;
         AudioInfo { codec, rate_hz, n_channels, n_frames }
     }
 

@@ -18,7 +18,7 @@ use crate::{
 
 /// What the walk over the pages of a stream found.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct VorbisLayout {
     pub(super) ident: Ident,
     pub(super) modes: Option<Modes>,
     /// Identification and setup header, one after the other: what the decoder is made from.
@@ -34,9 +34,9 @@ pub(super) struct Layout {
 }
 
 /// Walks all pages of the stream; its audio pages are listed in `pages`.
-pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Layout, Reason> {
+pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<VorbisLayout, Reason> {
     let mut layout = begin(walk)?;
-    let Layout { ident, modes, .. } = layout;
+    let VorbisLayout { ident, modes, .. } = layout;
     let audio = Walk::new(walk.bytes, walk.group, Some(layout.audio));
     let mut time = Time::default();
     // Packets end behind the last granule.
@@ -110,13 +110,13 @@ fn n_after(mut walk: Walk<'_>, modes: Option<Modes>, ident: &Ident) -> Option<u6
 }
 
 /// What the headers say, with nothing to be played yet.
-fn begin(walk: &mut Walk<'_>) -> Result<Layout, Reason> {
+fn begin(walk: &mut Walk<'_>) -> Result<VorbisLayout, Reason> {
     let (ident_packet, setup) = headers(walk)?;
     let ident = Ident::read(&ident_packet)?;
     if ident.n_channels == 0 || ident.n_channels > MAX_CHANNELS {
         return Err(Exceeded::channels(ident.n_channels));
     }
-    Ok(Layout {
+    Ok(VorbisLayout {
         ident,
         modes: Modes::read(&setup),
         headers: [ident_packet, setup].concat().into(),
@@ -128,14 +128,19 @@ fn begin(walk: &mut Walk<'_>) -> Result<Layout, Reason> {
 }
 
 /// What is left of a damaged stream.
-pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<Layout, Reason> {
+pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<VorbisLayout, Reason> {
     let layout = begin(walk)?;
     let mut intact = Intact::behind(walk);
     let found = survey(&mut intact, &mut Measure::new(&layout), |_| false, ledger)?;
     walk.at = intact.at;
     let origin = found.origin.unwrap_or(0);
     let start = origin.max(0) as u64;
-    Ok(Layout { origin, played: start.min(found.end)..found.end, is_salvaged: true, ..layout })
+    Ok(VorbisLayout {
+        origin,
+        played: start.min(found.end)..found.end,
+        is_salvaged: true,
+        ..layout
+    })
 }
 
 /// Tells the lengths of packets without decoding them.
@@ -146,7 +151,7 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    pub(super) fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &VorbisLayout) -> Self {
         Self { ident: layout.ident, modes: layout.modes, previous: None }
     }
 }
@@ -183,7 +188,7 @@ fn headers(walk: &mut Walk<'_>) -> Result<(Vec<u8>, Vec<u8>), Reason> {
     }
 }
 
-impl Layout {
+impl VorbisLayout {
     /// The last page from which playable frame `start` can be decoded.
     ///
     /// The first packet that begins on a page needs its predecessor, so what it gives is dropped,

@@ -8,7 +8,11 @@ use crate::{
     report::{Counts, Damage, Ledger},
 };
 
-fn open(bytes: &[u8], offset: usize, pages: &mut Vec<PageRef>) -> Result<chain::Layout, Reason> {
+fn open(
+    bytes: &[u8],
+    offset: usize,
+    pages: &mut Vec<PageRef>,
+) -> Result<chain::ChainLayout, Reason> {
     chain::open(bytes, offset, pages, &mut Ledger::default())
 }
 

@@ -43,7 +43,7 @@ impl VorbisTable {
     /// The table of a stream that is the only one of its file.
     pub(super) fn new(bytes: &[u8], link: &Link, pages: &[PageRef]) -> Option<Self> {
         let Stream::Vorbis(layout) = &link.stream else { return None };
-        let stream::Layout { ident, modes, origin, .. } = *layout;
+        let stream::VorbisLayout { ident, modes, origin, .. } = *layout;
         let played = &layout.played;
         let last = pages.last().filter(|page| page.end == played.end)?;
         let start = Point { unit: origin.max(0) as u64, byte: layout.audio as u64 };
@@ -102,7 +102,7 @@ impl SeekTable for VorbisTable {
         let wanted = (start + played.start).saturating_sub(u64::from(long));
         let from = if start == 0 { self.points.start() } else { self.points.before(wanted) };
         let to = self.points.behind(window.end + played.start);
-        let layout = stream::Layout {
+        let layout = stream::VorbisLayout {
             ident: self.ident,
             modes: Some(self.modes),
             headers: Arc::clone(&self.headers),
@@ -121,7 +121,7 @@ impl SeekTable for VorbisTable {
 #[derive(Debug)]
 struct VorbisPart {
     info: AudioInfo,
-    layout: stream::Layout,
+    layout: stream::VorbisLayout,
     /// The playable frame to seek to.
     start: u64,
     /// Whether audio begins with the first page.

@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(crate) use decode::{Decode, Outcome, PacketSink, Tally};
-pub(crate) use recording::{Layout, Listed};
+pub(crate) use recording::{Listed, TrackLayout};
 pub(crate) use table::{Framing, KIND, read_table};
 pub(crate) use track::{Track, limited};
 

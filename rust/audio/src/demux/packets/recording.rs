@@ -20,7 +20,7 @@ use crate::{
 
 /// What a container says of its track. The packets are in [`Scratch::packets`].
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct TrackLayout {
     pub(crate) codec: Codec,
     pub(crate) rate_hz: u32,
     pub(crate) n_channels: u16,
@@ -34,27 +34,31 @@ pub(crate) struct Layout {
 /// An opened recording.
 #[derive(Debug)]
 pub(crate) struct Listed {
-    layout: Layout,
+    layout: TrackLayout,
     entry: Entry,
     framing: Option<Framing>,
     /// Where blocks of packets begin, for [`Framing::Blocks`].
     places: Vec<Point>,
 }
 
-impl From<Layout> for Listed {
-    fn from(layout: Layout) -> Self {
+impl From<TrackLayout> for Listed {
+    fn from(layout: TrackLayout) -> Self {
         Self { layout, entry: Entry::default(), framing: None, places: Vec::new() }
     }
 }
 
 impl Listed {
     /// A recording whose packets can be told apart in a part of it.
-    pub(crate) fn framed(layout: Layout, framing: Option<Framing>, places: Vec<Point>) -> Self {
+    pub(crate) fn framed(
+        layout: TrackLayout,
+        framing: Option<Framing>,
+        places: Vec<Point>,
+    ) -> Self {
         Self { framing, places, ..layout.into() }
     }
 }
 
-impl Layout {
+impl TrackLayout {
     /// What the headers say.
     pub(super) fn info(&self) -> AudioInfo {
         let Self { codec, rate_hz, n_channels, n_frames, .. } = *self;
@@ -94,13 +98,13 @@ impl Recording for Listed {
 /// Decodes the packets of `entry` until the sink is full.
 pub(super) fn decode(
     bytes: &[u8],
-    layout: &Layout,
+    layout: &TrackLayout,
     entry: &Entry,
     cache: &mut vorbis::Cache,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
-    let Layout { rate_hz, n_channels, .. } = *layout;
+    let TrackLayout { rate_hz, n_channels, .. } = *layout;
     let shape = Shape { rate_hz, n_channels };
     let mut decoder = layout.coding.decoder(shape, cache)?;
     let mut tally = Tally::default();
@@ -136,7 +140,7 @@ pub(super) struct Entry {
 impl Entry {
     /// The packets for `len` frames from playable frame `start` on.
     pub(super) fn find(
-        layout: &Layout,
+        layout: &TrackLayout,
         packets: &[Packet],
         start: u64,
         len: u64,
@@ -170,7 +174,7 @@ mod tests {
         for at in 0..10 {
             list.push(at * 10, 10, 100).unwrap();
         }
-        let mut layout = Layout {
+        let mut layout = TrackLayout {
             codec: Codec::Aac,
             rate_hz: 1000,
             n_channels: 1,
@@ -178,7 +182,7 @@ mod tests {
             delay: 50,
             coding: Box::new(aac::Coded),
         };
-        let found = |layout: &Layout, start, len| {
+        let found = |layout: &TrackLayout, start, len| {
             let entry = Entry::find(layout, &packets, start, len).unwrap();
             let first = entry.packets.first().map_or(usize::MAX, |p| p.offset / 10);
             (first, entry.packets.len(), entry.n_unheard)

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 
 use super::{
     List, Packet,
-    recording::{Entry, Layout, decode},
+    recording::{Entry, TrackLayout, decode},
 };
 use crate::{
     bytes::be_u32,
@@ -48,7 +48,7 @@ impl PacketTable {
     /// The table of a recording all of whose packets but the last have one length.
     pub(super) fn new(
         bytes: &[u8],
-        layout: &Layout,
+        layout: &TrackLayout,
         framing: Framing,
         places: &[Point],
         packets: &[Packet],
@@ -90,7 +90,7 @@ impl PacketTable {
         let units_per_s = f64::from(layout.rate_hz) / f64::from(frame_len.max(1));
         let points = Points::choose(places, end, units_per_s)?;
         let header = layout.coding.seek_header()?.into();
-        let Layout { codec, delay, .. } = *layout;
+        let TrackLayout { codec, delay, .. } = *layout;
         Some(Self { framing, codec, header, delay, frame_len, points })
     }
 }
@@ -188,7 +188,7 @@ impl SeekTable for PacketTable {
         };
         let AudioInfo { codec, rate_hz, n_channels, n_frames } = about.info;
         let delay = self.delay;
-        let layout = Layout { codec, rate_hz, n_channels, n_frames, delay, coding };
+        let layout = TrackLayout { codec, rate_hz, n_channels, n_frames, delay, coding };
         let part = PacketPart {
             layout,
             framing: self.framing,
@@ -205,7 +205,7 @@ impl SeekTable for PacketTable {
 /// The packets from one point to another.
 #[derive(Debug)]
 struct PacketPart {
-    layout: Layout,
+    layout: TrackLayout,
     framing: Framing,
     frame_len: u32,
     window: Range<u64>,

@@ -38,7 +38,7 @@ use self::{
     columns::LeafMap,
     footer::{ENCRYPTED_MAGIC, Footer, MAGIC, chunk_range},
     located::Located,
-    runs::Run,
+    runs::RowRun,
     table::{Plan, check_limit},
 };
 use super::{
@@ -71,7 +71,7 @@ pub(super) const FORMAT: Format = Format {
 struct ParquetReader {
     footer: Footer,
     leaves: LeafMap,
-    runs: Vec<Run>,
+    runs: Vec<RowRun>,
     row_starts: Vec<u64>,
     located: Located,
 }
@@ -201,7 +201,7 @@ impl FormatReader for ParquetReader {
 
     fn statistics(&self, names: &[String], data_type: &DataType) -> Option<Vec<Statistics>> {
         let groups = statistics::of_column(&self.footer, names, data_type)?;
-        let of = |run: &Run| groups.get(run.group).cloned().unwrap_or_default();
+        let of = |run: &RowRun| groups.get(run.group).cloned().unwrap_or_default();
         Some(self.runs.iter().map(of).collect())
     }
 

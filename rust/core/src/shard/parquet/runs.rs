@@ -10,7 +10,7 @@ const RUN_BYTES: u64 = 1 << 20;
 
 /// Rows of one row group that are read at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct RowRun {
     pub(super) group: usize,
     /// In the row group.
     pub(super) rows: Range<u64>,
@@ -18,7 +18,7 @@ pub(super) struct Run {
 
 /// All rows, cut where the largest column that must be decoded has pages that begin. Columns that
 /// are read value by value (`by_value`, a group and a leaf) do not count.
-pub(super) fn cut(footer: &Footer, by_value: impl Fn(usize, usize) -> bool) -> Vec<Run> {
+pub(super) fn cut(footer: &Footer, by_value: impl Fn(usize, usize) -> bool) -> Vec<RowRun> {
     let mut runs = Vec::new();
     for (number, group) in footer.row_groups().iter().enumerate() {
         let n_rows = group.num_rows().max(0) as u64;
@@ -39,7 +39,9 @@ pub(super) fn cut(footer: &Footer, by_value: impl Fn(usize, usize) -> bool) -> V
         };
         let ends = starts.iter().skip(1).copied().chain([n_rows]);
         let rows = starts.iter().zip(ends).map(|(start, end)| *start..end);
-        runs.extend(rows.filter(|rows| !rows.is_empty()).map(|rows| Run { group: number, rows }));
+        runs.extend(
+            rows.filter(|rows| !rows.is_empty()).map(|rows| RowRun { group: number, rows }),
+        );
     }
     runs
 }

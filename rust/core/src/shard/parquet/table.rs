@@ -21,7 +21,7 @@ use super::{
     fetch::Fetched,
     footer::{Footer, refused},
     number_lists,
-    runs::Run,
+    runs::RowRun,
     size::ChunkPart,
     values,
 };
@@ -38,7 +38,7 @@ type Columns = BTreeMap<usize, ArrayRef>;
 pub(super) struct Plan<'a> {
     footer: &'a Footer,
     leaves: &'a LeafMap,
-    run: &'a Run,
+    run: &'a RowRun,
     projection: &'a Projection,
     /// Leaves that are decoded: of small columns, and of blobs that are not read by value.
     decoded: BTreeSet<usize>,
@@ -50,7 +50,7 @@ impl<'a> Plan<'a> {
     pub(super) fn new(
         footer: &'a Footer,
         leaves: &'a LeafMap,
-        run: &'a Run,
+        run: &'a RowRun,
         projection: &'a Projection,
     ) -> Result<Self> {
         projection.check_schema(&footer.schema)?;
@@ -68,7 +68,7 @@ impl<'a> Plan<'a> {
     }
 
     fn part(&self, leaf: usize) -> Result<ChunkPart<'a>> {
-        let Run { group, rows } = self.run;
+        let RowRun { group, rows } = self.run;
         Ok(ChunkPart {
             chunk: self.footer.chunk(*group, leaf)?,
             pages: self.footer.pages.pages(*group, leaf),
@@ -193,7 +193,7 @@ impl<'a> Plan<'a> {
         if leaves.is_empty() {
             return Ok(());
         }
-        let Run { group, rows } = self.run;
+        let RowRun { group, rows } = self.run;
         let arrow = &self.footer.arrow;
         guard::contain("a row group", || {
             let mask = ProjectionMask::leaves(arrow.parquet_schema(), leaves.iter().copied());

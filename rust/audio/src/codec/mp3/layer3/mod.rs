@@ -119,7 +119,7 @@ impl Decoder {
             return None;
         };
         let arch = self.arch;
-        if arch.dispatch(Run { parts, n_early, decoder: self }).is_none() {
+        if arch.dispatch(DecodeFrame { parts, n_early, decoder: self }).is_none() {
             self.forget();
             return None;
         }
@@ -130,13 +130,13 @@ impl Decoder {
 }
 
 /// The decoding of a frame, compiled for each instruction set.
-struct Run<'a, 'b> {
+struct DecodeFrame<'a, 'b> {
     parts: Parts<'b>,
     n_early: u64,
     decoder: &'a mut Decoder,
 }
 
-impl WithSimd for Run<'_, '_> {
+impl WithSimd for DecodeFrame<'_, '_> {
     type Output = Option<()>;
 
     #[inline(always)]

@@ -103,14 +103,14 @@ impl Decoder {
         let n_channels = 1 + usize::from(coding.is_stereo);
         let shape = Shape { log_len: coding.log_len, n_channels, end: coding.end };
         let frame = self.memory.read(frame, shape, &mut self.spectrum);
-        self.arch.dispatch(Run { decoder: self, coding, frame, planes, at });
+        self.arch.dispatch(Synthesize { decoder: self, coding, frame, planes, at });
         let [_, last] = self.combs;
         self.combs = if coding.log_len == 0 { [last, frame.comb] } else { [frame.comb; 2] };
     }
 }
 
 /// The making of sound, compiled for each instruction set.
-struct Run<'a> {
+struct Synthesize<'a> {
     decoder: &'a mut Decoder,
     coding: Coding,
     frame: Frame,
@@ -118,7 +118,7 @@ struct Run<'a> {
     at: usize,
 }
 
-impl WithSimd for Run<'_> {
+impl WithSimd for Synthesize<'_> {
     type Output = ();
 
     #[inline(always)]
