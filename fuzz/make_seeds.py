@@ -189,11 +189,7 @@ def silent_flac() -> bytes:
 
 def probe_seeds(audio: dict[str, dict[str, bytes]]) -> dict[str, bytes]:
     """The beginnings of all of them, and of formats that are known and refused."""
-    seeds = {
-        f"{codec}-{n}": data[:1500]
-        for codec, of_codec in audio.items()
-        for n, data in list(of_codec.items())[::3]
-    }
+    seeds = {f"{codec}-{n}": s[n][:1500] for codec, s in audio.items() for n in list(s)[::3]}
     heads = {
         "aiff": b"FORM\0\0\0\x10AIFF",
         "mp4": b"\0\0\0\x18ftypM4A ",

@@ -119,6 +119,9 @@ def test_a_folder_without_shards_says_what_it_has(tmp_path: Path) -> None:
     assert message(split) == (
         f"{no}, but 2 .arrow files and the folders test, train; name the one that has them"
     )
+    for name in ("a", "b"):
+        (split / name).mkdir()
+    assert "the folders a, b, test, ...; name the one" in message(split)
 
 
 def test_hidden_files_are_no_shards(tmp_path: Path) -> None:
