@@ -358,6 +358,32 @@ def test_in_file_order_each_byte_is_read_once(long_paths: list[Path]) -> None:
     assert n_bytes < it.stats().storage.bytes < 1.1 * n_bytes + (1 << 20)
 
 
+@pytest.mark.parametrize("ragged", ["object", "error"])
+def test_in_file_order_batches_share_no_memory(tmp_path: Path, ragged: Any) -> None:
+    """Those that are kept and written to are neither each other's nor the next epoch's."""
+    values = np.arange(LONG * TOKENS, dtype=np.int32).reshape(LONG, TOKENS)
+    columns = {"tokens": values, "mask": values.astype(np.int64) * 3}
+    fixed = {
+        name: pa.FixedSizeListArray.from_arrays(of.ravel(), TOKENS) for name, of in columns.items()
+    }
+    rows = pa.table({name: of.cast(pa.list_(of.type.value_type)) for name, of in fixed.items()})
+    path = write(tmp_path / "plain.arrow", rows, None, LONG)
+    options: dict[str, Any] = {"batch_size": BATCH, "epochs": 2, "ragged": ragged, "read": READ}
+    kept = []
+    for batch in gm.ArrowIterDataset(path, audio=None, **options):
+        for name, column in batch.items():
+            for row in column:
+                assert row.flags.writeable
+                np.add(row, len(name), out=row)
+        kept.append(batch)
+    assert len(kept) == 2 * LONG // BATCH
+    for k, batch in enumerate(kept):
+        start = k * BATCH % LONG
+        for name, of in columns.items():
+            assert batch[name][0].ctypes.data % 64 == 0
+            np.testing.assert_array_equal(np.stack(batch[name]), of[start:][:BATCH] + len(name))
+
+
 def test_in_file_order_a_damaged_row_fails_its_own_batch(
     long_paths: list[Path], tables: list[pa.Table], tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands `self` over by value")]
 
-use std::{ffi::c_int, fmt};
+use std::{ffi::c_int, fmt, ops::Range};
 
 use gristmill_core::memory;
 use pyo3::{exceptions::PyBufferError, ffi, prelude::*};
@@ -30,8 +30,14 @@ unsafe impl Sync for Start {}
 
 impl Buffer {
     /// Takes over `owner`, whose bytes Python may from now on read and write.
-    pub(crate) fn new(mut owner: memory::Buffer) -> Self {
-        let bytes = owner.as_bytes_mut();
+    pub(crate) fn new(owner: memory::Buffer) -> Self {
+        let all = 0..owner.as_bytes().len();
+        Self::part(owner, all)
+    }
+
+    /// Takes over `owner`, of which Python may from now on read and write the bytes in this range.
+    pub(crate) fn part(mut owner: memory::Buffer, range: Range<usize>) -> Self {
+        let bytes = owner.as_bytes_mut().get_mut(range).unwrap_or_default();
         let (start, len) = (Start(bytes.as_mut_ptr()), bytes.len());
         Self { _owner: owner, start, len }
     }
@@ -45,7 +51,7 @@ impl fmt::Debug for Buffer {
 
 #[pymethods]
 impl Buffer {
-    fn __len__(&self) -> usize {
+    pub(crate) fn __len__(&self) -> usize {
         self.len
     }
 

@@ -44,7 +44,10 @@ fn column_to_py(py: Python<'_>, column: Column, how: Conversion) -> PyResult<Bou
         Column::Samples { buf, sample_type, shape } => {
             samples_to_array(py, buf, sample_type, &shape)
         }
-        Column::Values { buf, dtype, shape } => from_buffer(py, buf, dtype.name, &shape),
+        Column::Values { buf, dtype, shape } => {
+            let (buf, range) = buf.into_buffer().map_err(|error| into_py_err(py, &error))?;
+            from_buffer(py, Buffer::part(buf, range), dtype.name, &shape)
+        }
         Column::Objects { cells, shape } => {
             let n = cells.len();
             let cells = PyList::new(py, cells_to_py(py, cells, how)?)?;
@@ -105,7 +108,7 @@ fn value_to_py(py: Python<'_>, value: Value, how: Conversion) -> PyResult<Bound<
         }
         Value::Blob(row) if how.binary == Binary::Numpy => {
             let n = row.as_ref().len();
-            from_buffer(py, row, Dtype::U8.name, &[n])
+            from_buffer(py, Buffer::new(row), Dtype::U8.name, &[n])
         }
         Value::Bytes(bytes) => {
             let fill = |to: &mut [u8]| {
@@ -144,7 +147,7 @@ pub(crate) fn samples_to_array<'py>(
     sample_type: SampleType,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
-    from_buffer(py, buf, samples_dtype(py, sample_type)?, shape)
+    from_buffer(py, Buffer::new(buf), samples_dtype(py, sample_type)?, shape)
 }
 
 /// The dtype as NumPy takes it: it has no `bfloat16` of its own.
@@ -166,14 +169,14 @@ fn numpy<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 
 fn from_buffer<'py>(
     py: Python<'py>,
-    buf: memory::Buffer,
+    buf: Buffer,
     dtype: impl IntoPyObject<'py>,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
-    if buf.as_bytes().is_empty() {
+    if buf.__len__() == 0 {
         return numpy(py, "empty")?.call1((shape.to_vec(), dtype));
     }
-    let flat = numpy(py, "frombuffer")?.call1((Buffer::new(buf), dtype))?;
+    let flat = numpy(py, "frombuffer")?.call1((buf, dtype))?;
     match shape {
         [_] => Ok(flat),
         _ => flat.call_method1(intern!(py, "reshape"), (shape.to_vec(),)),
@@ -189,7 +192,7 @@ pub(crate) fn from_bytes<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut buf = AlignedBuf::zeroed(bytes.len()).map_err(|error| into_py_err(py, &error))?;
     buf.as_bytes_mut().copy_from_slice(bytes);
-    from_buffer(py, memory::Buffer::unpooled(buf), dtype, &[n])
+    from_buffer(py, Buffer::new(memory::Buffer::unpooled(buf)), dtype, &[n])
 }
 
 /// An array of arrays: one list after another of the items.

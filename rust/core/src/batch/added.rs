@@ -106,6 +106,6 @@ impl AddedColumn {
                 reservation::filled(of, valid)
             }
         }?;
-        Ok(Column::Values { buf, dtype: self.dtype(), shape: vec![rows.len()] })
+        Ok(Column::Values { buf: buf.into(), dtype: self.dtype(), shape: vec![rows.len()] })
     }
 }

@@ -206,7 +206,9 @@ fn table_columns(
         table_rows => {
             let style = assembly.layout.styles.of(name);
             let reservation = Some(assembly.reservation);
-            let gather = Gather { style, reservation, ..Gather::plain(&limit) };
+            // Values that are one range of one array are of the first row's table.
+            let buffers = rows.first().map_or(&[][..], |row| &row.table.buffers);
+            let gather = Gather { style, reservation, buffers, ..Gather::plain(&limit) };
             gather_rows(name, table_rows, gather).map_err(error_in)
         }
     }

@@ -60,6 +60,14 @@ impl CopyPlan {
         }
     }
 
+    /// The range that all values are in, if it is one.
+    pub(super) fn only(&self) -> Option<CopyRange> {
+        match *self.ranges {
+            [range] => Some(range),
+            _ => None,
+        }
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = CopyRange> {
         self.ranges.iter().copied()
     }

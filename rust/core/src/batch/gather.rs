@@ -5,6 +5,8 @@
 //! items, a dictionary into one of its values. At the bottom, ranges of numbers are copied into one
 //! contiguous buffer.
 
+use std::sync::Arc;
+
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_schema::DataType;
 
@@ -18,9 +20,10 @@ use super::{
     reservation::{self, Reservation},
     size_limit::SizeLimit,
     style::{Ragged, Style},
+    taken_over::stored_bytes,
     value::{Value, value},
 };
-use crate::error::Error;
+use crate::{error::Error, memory::Buffer};
 
 /// Whether values are structs: a list of these is a list of Python dictionaries.
 pub(super) fn is_record(data_type: &DataType) -> bool {
@@ -44,12 +47,14 @@ pub(super) struct Gather<'a> {
     pub(super) limit: &'a SizeLimit,
     /// For the columns' memory; `None` for unpooled buffers.
     pub(super) reservation: Option<&'a Reservation>,
+    /// What was read of rows alone, which columns may take over.
+    pub(super) buffers: &'a [Arc<Buffer>],
 }
 
 impl<'a> Gather<'a> {
     /// With the default style, into unpooled buffers.
     pub(super) fn plain(limit: &'a SizeLimit) -> Self {
-        Self { style: Style::default(), limit, reservation: None }
+        Self { style: Style::default(), limit, reservation: None, buffers: &[] }
     }
 
     /// The column of these values.
@@ -100,6 +105,9 @@ impl<'a> Gather<'a> {
         let Values { path, arrays, plan, .. } = values;
         let width = dtype.width;
         self.limit.take(plan.len(), width)?;
+        if let Some(buf) = self.taken_over(values, dtype) {
+            return Ok(Column::Values { buf, dtype, shape: vec![plan.len()] });
+        }
         let mut buf = reservation::buffer(self.reservation, plan.len() * width)?;
         let data: Vec<_> = arrays.iter().map(Array::to_data).collect();
         let (mut rest, mut done) = (buf.as_bytes_mut(), 0);
@@ -125,11 +133,8 @@ impl<'a> Gather<'a> {
                         into.iter_mut().zip(&bits).for_each(|(to, bit)| *to = u8::from(bit));
                     } else {
                         let stored = dtype.stored();
-                        let bytes = data.get(number).and_then(|data| {
-                            let first = data.offset() + range.start;
-                            let buffer = data.buffers().first()?.as_slice();
-                            buffer.get(first * stored..(first + range.len) * stored)
-                        });
+                        let bytes =
+                            data.get(number).and_then(|data| stored_bytes(data, range, stored));
                         let bytes = bytes.ok_or_else(|| Error::corrupt("a column is too short"))?;
                         copy_widened(bytes, stored, into, width);
                     }
@@ -144,7 +149,7 @@ impl<'a> Gather<'a> {
             }
             done += range.len;
         }
-        Ok(Column::Values { buf, dtype, shape: vec![plan.len()] })
+        Ok(Column::Values { buf: buf.into(), dtype, shape: vec![plan.len()] })
     }
 
     /// The fill value at this index, where a value is missing.
@@ -198,7 +203,7 @@ impl<'a> Gather<'a> {
             .map_err(|_| Error::limit("a list has more items than lengths can count"))?;
         let lengths = lists.lengths().map(|length| (length.min(width) as i32).to_ne_bytes());
         let buf = reservation::filled(self.reservation, lengths)?;
-        let own = Column::Values { buf, dtype: Dtype::I32, shape: vec![lists.len()] };
+        let own = Column::Values { buf: buf.into(), dtype: Dtype::I32, shape: vec![lists.len()] };
         gathered.lengths.insert(0, own);
         Ok(gathered)
     }

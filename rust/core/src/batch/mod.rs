@@ -18,6 +18,7 @@ mod samples;
 mod size_limit;
 mod style;
 mod supported;
+mod taken_over;
 mod value;
 
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use arrow_array::ArrayRef;
 
 use crate::{
     error::Result,
-    memory::{Buffer, Permit},
+    memory::{Buffer, BufferPart, Permit},
 };
 use gristmill_audio::{Codec, DecodeReport, SampleType};
 
@@ -114,7 +115,7 @@ pub enum Column {
     /// Numbers in row-major order.
     Values {
         /// The numbers.
-        buf: Buffer,
+        buf: BufferPart,
         /// Their dtype.
         dtype: Dtype,
         /// Rows first.

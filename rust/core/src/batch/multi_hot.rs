@@ -118,7 +118,11 @@ impl MultiHot {
                 }
             }
         }
-        Ok(Column::Values { buf, dtype: Dtype::F32, shape: vec![rows.len(), self.n_classes] })
+        Ok(Column::Values {
+            buf: buf.into(),
+            dtype: Dtype::F32,
+            shape: vec![rows.len(), self.n_classes],
+        })
     }
 
     /// Adds the ids of a row's classes.

@@ -5,8 +5,10 @@
 
 mod aligned;
 mod budget;
+mod buffer_part;
 mod buffer_pool;
 
 pub use aligned::{ALIGNMENT, AlignedBuf, LARGE_BUFFER, PAGE};
 pub use budget::{Account, MemoryPool, Permit};
+pub use buffer_part::BufferPart;
 pub use buffer_pool::{Buffer, BufferPool, Lease};

@@ -9,7 +9,10 @@ use super::{
     blob::{Blob, BlobBlock, BlobColumn},
     guard,
 };
-use crate::{Error, Result, memory::Permit};
+use crate::{
+    Error, Result,
+    memory::{Buffer, Permit},
+};
 
 /// Dictionaries of this many bytes and more are not kept by shards: the tables that use them keep
 /// them, and rows that are copied out of a table keep only the values that they have.
@@ -23,6 +26,8 @@ pub struct Table {
     /// Bytes of memory. Large dictionaries that tables share count for each of them.
     pub n_bytes: usize,
     blobs: Vec<Arc<BlobColumn>>,
+    /// What the columns lie in, where a batch may take it over: of rows that were read alone.
+    pub(crate) buffers: Vec<Arc<Buffer>>,
     /// Keeps the dictionaries alive by which the shard finds them for its other tables.
     _dictionaries: Vec<ArrayRef>,
     /// For these bytes. The last field, so that it is dropped after the memory that it stands for.
@@ -57,7 +62,14 @@ impl Table {
         blobs: Vec<Arc<BlobColumn>>,
         dictionaries: Vec<ArrayRef>,
     ) -> Self {
-        Self { columns, n_bytes, blobs, _dictionaries: dictionaries, permit: None }
+        Self {
+            columns,
+            n_bytes,
+            blobs,
+            buffers: Vec::new(),
+            _dictionaries: dictionaries,
+            permit: None,
+        }
     }
 
     /// The bytes of one row of the blob column with this index in the projection; `None` where

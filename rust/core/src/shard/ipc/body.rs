@@ -22,7 +22,11 @@ use super::{
     layout::{BatchLayout, Node, Views},
     selection::Selection,
 };
-use crate::{Error, Result, memory::BufferPool, store::RangeReader};
+use crate::{
+    Error, Result,
+    memory::{self, BufferPart, BufferPool},
+    store::RangeReader,
+};
 
 /// Each extent keeps its offset modulo this, so that buffers stay aligned.
 const ALIGN: u64 = 64;
@@ -42,6 +46,7 @@ const VIEW_BYTES: i32 = 16;
 pub(super) struct CompactBody {
     extents: Vec<Extent>,
     data: Buffer,
+    memory: Arc<memory::Buffer>,
 }
 
 /// A range of the body, and its offset in memory.
@@ -73,6 +78,18 @@ impl CompactBody {
         })
     }
 
+    /// As [`CompactBody::read`], one range to the start of a buffer. So it is aligned wherever it lies in
+    /// the file, and a batch may take the buffer over.
+    pub(super) fn read_one(
+        reader: &RangeReader,
+        body_start: u64,
+        range: Range<u64>,
+    ) -> Result<Self> {
+        let mut data = reader.store().buffers().take((range.end - range.start) as usize, None)?;
+        reader.read_exact_at(body_start + range.start, data.as_bytes_mut())?;
+        Ok(Self::new(vec![Extent { body: range, offset: 0 }], data))
+    }
+
     /// As [`CompactBody::read`], into a buffer of this pool, each extent by `read`, which gets its
     /// range of the body. Ranges with at most `gap` bytes between them are read together.
     pub(super) fn read_with(
@@ -96,7 +113,18 @@ impl CompactBody {
             let into = into.ok_or_else(|| Error::corrupt("a range outside the compact body"))?;
             read(body.clone(), into)?;
         }
-        Ok(Self { extents, data: Bytes::from_owner(data).into() })
+        Ok(Self::new(extents, data))
+    }
+
+    fn new(extents: Vec<Extent>, data: memory::Buffer) -> Self {
+        let memory = Arc::new(data);
+        let data = Bytes::from_owner(BufferPart::from(Arc::clone(&memory))).into();
+        Self { extents, data, memory }
+    }
+
+    /// The memory, which arrays over it share.
+    pub(super) fn into_memory(self) -> Arc<memory::Buffer> {
+        self.memory
     }
 
     /// Bytes of memory.

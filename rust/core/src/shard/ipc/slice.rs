@@ -11,7 +11,7 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, Schema};
 
 use super::{
-    super::{Projection, Table, blob::BlobColumn, guard},
+    super::{Projection, Table, blob::BlobColumn, guard, ranges::coalesced},
     blob::BlobSpan,
     body::CompactBody,
     layout::{BatchLayout, FieldSpan},
@@ -81,15 +81,23 @@ impl Loading<'_> {
             }
             self.check_limit(parts.n_bytes())?;
             let missing = std::mem::take(&mut parts.missing);
-            let body = CompactBody::read(reader, entry.body.start, missing.into_iter())?;
-            parts.read.push(body);
+            for range in coalesced(missing.iter().cloned(), reader.gap()) {
+                let body = if missing.contains(&range) {
+                    CompactBody::read_one(reader, entry.body.start, range)
+                } else {
+                    CompactBody::read(reader, entry.body.start, std::iter::once(range))
+                };
+                parts.read.push(body?);
+            }
         };
         let n_bytes = parts.n_bytes() as usize;
         let columns = columns.into_iter().flatten().collect();
         let columns = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
             .map_err(|e| Error::corrupt(e.to_string()))?;
         let blobs = blobs.into_iter().flatten().map(Arc::new).collect();
-        Ok(Some(Table::new(columns, n_bytes, blobs, Vec::new())))
+        let mut table = Table::new(columns, n_bytes, blobs, Vec::new());
+        table.buffers = parts.read.into_iter().map(CompactBody::into_memory).collect();
+        Ok(Some(table))
     }
 }
 
