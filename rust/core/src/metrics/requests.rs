@@ -26,6 +26,7 @@ pub(crate) struct RequestMetrics {
     page_cache_hits: AtomicU64,
     latency: Mutex<LatencyFit>,
     cache_hits: AtomicU64,
+    cache_hits_of_pages: AtomicU64,
     cached_bytes: AtomicU64,
 }
 
@@ -120,15 +121,19 @@ impl RequestMetrics {
         self.page_cache_hits.fetch_add(1, Relaxed);
     }
 
-    /// Requests so far that waited for the storage, and those that the page cache answered.
+    /// Reads so far that waited for the storage, and those that the page cache answered, of shards and of
+    /// the range cache.
     pub(crate) fn waited_and_cached(&self) -> (u64, u64) {
-        let cached = self.page_cache_hits.load(Relaxed);
-        (self.timer.count().saturating_sub(cached), cached)
+        let of_pages = &[&self.page_cache_hits, &self.cache_hits_of_pages];
+        let cached = of_pages.iter().map(|n| n.load(Relaxed)).sum();
+        let all = self.timer.count() + self.cache_hits.load(Relaxed);
+        (all.saturating_sub(cached), cached)
     }
 
-    /// Counts bytes that the range cache had: no request.
-    pub(crate) fn cache_hit(&self, n_bytes: usize) {
+    /// Counts bytes that the range cache had, in the page cache or on its disk: no request.
+    pub(crate) fn cache_hit(&self, n_bytes: usize, is_of_pages: bool) {
         self.cache_hits.fetch_add(1, Relaxed);
+        self.cache_hits_of_pages.fetch_add(u64::from(is_of_pages), Relaxed);
         self.cached_bytes.fetch_add(n_bytes as u64, Relaxed);
     }
 

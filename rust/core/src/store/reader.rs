@@ -15,7 +15,7 @@ use super::{
     Store,
     backend::{Backend, FileVersion, ReadAt},
     descriptors::{FileKey, OpenFile},
-    range_cache::CachedShard,
+    range_cache::{CachedShard, ReadFrom},
     remote::{RequestError, is_remote, shown_path},
 };
 use crate::{Error, Result, metrics::FileMetrics, sync::lock_std};
@@ -223,11 +223,11 @@ impl RangeReader {
     fn read_cached(&self, offset: u64, block: &mut [u8]) -> Result<bool> {
         let Some(cached) = &self.cached else { return Ok(false) };
         self.store.check_cancelled()?;
-        let is_there = cached.read(offset, block, self.store.keeps_page_cache);
-        if is_there {
-            self.store.metrics.cache_hit(block.len());
+        let read = cached.read(offset, block, self.store.keeps_page_cache);
+        if let Some(from) = read {
+            self.store.metrics.cache_hit(block.len(), from == ReadFrom::PageCache);
         }
-        Ok(is_there)
+        Ok(read.is_some())
     }
 
     /// Fills `block` beyond its first `done` bytes, and checks the file's version.

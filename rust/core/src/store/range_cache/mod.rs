@@ -33,7 +33,7 @@ use std::{
 };
 
 pub use self::bound::CacheLimit;
-pub(super) use self::shard::CachedShard;
+pub(super) use self::shard::{CachedShard, ReadFrom};
 
 use self::bound::Usage;
 use super::{FileVersion, base_name, identity, path_text};

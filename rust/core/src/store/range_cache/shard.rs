@@ -22,10 +22,17 @@ use super::{
     log::{self, Entry},
     ranges::{CELL, CachedRange, PIECE, RangeMap, Sums, split},
 };
-use crate::{hash, sync::lock_std};
+use crate::{hash, store::backend::ReadAt, sync::lock_std};
 
 /// How often a shard that is read is marked as used.
 const TOUCH: Duration = Duration::from_secs(60);
+
+/// What had all bytes of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum ReadFrom {
+    PageCache,
+    Storage,
+}
 
 /// One shard in one version.
 #[derive(Debug)]
@@ -81,13 +88,18 @@ impl CachedShard {
         self.find(wanted).is_some()
     }
 
-    /// Fills `buf` from `offset` on. Returns `false` where not all bytes are cached and sound: then
-    /// `buf` holds anything.
-    pub(in crate::store) fn read(&self, offset: u64, buf: &mut [u8], keeps_pages: bool) -> bool {
-        let Some(ranges) = self.find(&(offset..offset + buf.len() as u64)) else { return false };
+    /// Fills `buf` from `offset` on. Returns `None` where not all bytes are cached and sound: then `buf`
+    /// holds anything.
+    pub(in crate::store) fn read(
+        &self,
+        offset: u64,
+        buf: &mut [u8],
+        keeps_pages: bool,
+    ) -> Option<ReadFrom> {
+        let ranges = self.find(&(offset..offset + buf.len() as u64))?;
         // The file may have been removed meanwhile.
-        let Ok(file) = options().read(true).open(&self.bytes_path) else { return false };
-        self.read_ranges(&file, &ranges, offset, buf, keeps_pages).is_some()
+        let file = options().read(true).open(&self.bytes_path).ok()?;
+        self.read_ranges(&file, &ranges, offset, buf, keeps_pages)
     }
 
     /// Adds the bytes from `offset` on, which have just been read from the shard.
@@ -154,22 +166,24 @@ impl CachedShard {
         offset: u64,
         buf: &mut [u8],
         keeps_pages: bool,
-    ) -> Option<()> {
+    ) -> Option<ReadFrom> {
         let end = offset + buf.len() as u64;
-        let mut rest = buf;
+        let (mut rest, mut scratch, mut from) = (buf, Vec::new(), ReadFrom::PageCache);
         for range in ranges {
             let wanted = range.start.max(end - rest.len() as u64)..range.end.min(end);
             let n_wanted = wanted.end.checked_sub(wanted.start)? as usize;
             let (into, behind) = rest.split_at_mut_checked(n_wanted)?;
             rest = behind;
-            self.read_range(file, range, &wanted, into)?;
+            if self.read_range(file, range, &wanted, into, &mut scratch)? == ReadFrom::Storage {
+                from = ReadFrom::Storage;
+            }
             if !keeps_pages {
                 let start = wanted.start / PIECE * PIECE;
                 let len = NonZeroU64::new(wanted.end.next_multiple_of(PIECE) - start);
                 let _ = fadvise(file, start, len, Advice::DontNeed);
             }
         }
-        rest.is_empty().then_some(())
+        rest.is_empty().then_some(from)
     }
 
     /// Reads these bytes of one range, and checks the pieces that they lie in. A range with a damaged piece
@@ -180,31 +194,28 @@ impl CachedShard {
         range: &CachedRange,
         wanted: &Range<u64>,
         into: &mut [u8],
-    ) -> Option<()> {
-        let (mut rest, mut scratch) = (into, Vec::new());
-        for (piece, sum) in range.pieces(wanted) {
-            let part = piece.start.max(wanted.start)..piece.end.min(wanted.end);
-            let into = rest.split_off_mut(..(part.end - part.start) as usize)?;
-            let is_sound = if part == piece {
-                self.read_piece(file, &piece, sum, into)
-            } else {
-                scratch.resize((piece.end - piece.start) as usize, 0);
-                let is_sound = self.read_piece(file, &piece, sum, &mut scratch);
-                let from = (part.start - piece.start) as usize;
-                into.copy_from_slice(scratch.get(from..from + into.len())?);
-                is_sound
-            };
-            if !is_sound {
-                self.mark_damaged(range);
-                return None;
-            }
+        scratch: &mut Vec<u8>,
+    ) -> Option<ReadFrom> {
+        let (first, _) = range.pieces(wanted).next()?;
+        let (last, _) = range.pieces(wanted).last()?;
+        let is_whole = (first.start, last.end) == (wanted.start, wanted.end);
+        scratch.resize(if is_whole { 0 } else { (last.end - first.start) as usize }, 0);
+        let bytes = if is_whole { &mut *into } else { scratch.as_mut_slice() };
+        let from = fill(file, first.start, bytes);
+        let mut rest = &*bytes;
+        let mut is_sound = |(piece, sum): (Range<u64>, u64)| {
+            let bytes = rest.split_off(..(piece.end - piece.start) as usize);
+            bytes.is_some_and(|bytes| self.checksum(piece.start, bytes) == sum)
+        };
+        if from.is_none() || !range.pieces(wanted).all(&mut is_sound) {
+            self.mark_damaged(range);
+            return None;
         }
-        rest.is_empty().then_some(())
-    }
-
-    /// Reads a whole piece. Returns whether it is what it was.
-    fn read_piece(&self, file: &File, piece: &Range<u64>, sum: u64, into: &mut [u8]) -> bool {
-        file.read_exact_at(into, piece.start).is_ok() && self.checksum(piece.start, into) == sum
+        if !is_whole {
+            let start = (wanted.start - first.start) as usize;
+            into.copy_from_slice(scratch.get(start..start + into.len())?);
+        }
+        from
     }
 
     /// Forgets a range, here and in the log.
@@ -269,7 +280,8 @@ impl CachedShard {
         let (mut start, mut joined) = (cell.start, bytes.to_vec());
         for near in near.iter().filter(|near| is_outside(near)) {
             let mut old = vec![0; (near.end - near.start) as usize];
-            if self.read_range(file, near, &near.bytes(), &mut old).is_none() {
+            let read = self.read_range(file, near, &near.bytes(), &mut old, &mut Vec::new());
+            if read.is_none() {
                 continue;
             }
             let end = start + joined.len() as u64;
@@ -284,6 +296,15 @@ impl CachedShard {
         }
         self.range(start, &joined)
     }
+}
+
+/// Fills `bytes` from `offset` on; `None` where the file cannot be read or ends before.
+fn fill(file: &File, offset: u64, bytes: &mut [u8]) -> Option<ReadFrom> {
+    let n = file.read_cached(bytes, offset).unwrap_or(0);
+    let rest = bytes.get_mut(n..).filter(|rest| !rest.is_empty());
+    let Some(rest) = rest else { return Some(ReadFrom::PageCache) };
+    file.read_exact_at(rest, offset + n as u64).ok()?;
+    Some(ReadFrom::Storage)
 }
 
 /// How a file is opened: never through a link, which somebody else may have put there, and without

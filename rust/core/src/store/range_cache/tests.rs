@@ -67,7 +67,7 @@ impl Setup {
 /// Whether these bytes are cached; they are right if they are.
 pub(super) fn has(shard: &CachedShard, start: u64, n: u64) -> bool {
     let mut buf = vec![0; n as usize];
-    let is_there = shard.read(start, &mut buf, true);
+    let is_there = shard.read(start, &mut buf, true).is_some();
     assert!(!is_there || buf == bytes(start, n), "wrong bytes from {start} on");
     is_there
 }
