@@ -65,22 +65,23 @@ impl BufferPart {
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory).
     pub fn into_buffer(self) -> Result<(Buffer, Range<usize>)> {
         let Self { buffer, range, permit } = self;
-        let mut own = match Arc::try_unwrap(buffer) {
-            Ok(buffer) => buffer,
+        match Arc::try_unwrap(buffer) {
+            Ok(mut own) => {
+                if permit.is_some() {
+                    *own.permit_mut() = permit;
+                }
+                Ok((own, range))
+            }
             Err(shared) => {
                 let bytes = shared.as_bytes().get(range).unwrap_or_default();
                 let mut copy = AlignedBuf::zeroed(bytes.len())?;
                 copy.as_bytes_mut().copy_from_slice(bytes);
-                let mut copy = Buffer::unpooled(copy);
-                *copy.permit_mut() = permit;
-                let all = 0..copy.as_bytes().len();
-                return Ok((copy, all));
+                let range = 0..bytes.len();
+                let mut own = Buffer::unpooled(copy);
+                *own.permit_mut() = permit;
+                Ok((own, range))
             }
-        };
-        if permit.is_some() {
-            *own.permit_mut() = permit;
         }
-        Ok((own, range))
     }
 }
 
