@@ -250,6 +250,8 @@ def test_what_follows_for_a_store() -> None:
     assert (slow.limit, slow.local_copy_helps) == (Limit.STORAGE, True)
     assert "A cache on a local disk (cache_dir=, 130 GB for all of it) would pay" in text(slow)
     assert "more would" not in text(slow)
+    capped = of_store({1: 5, 8: 10, 32: 20, 128: 39}, {})
+    assert "39.0 MB/s together. " in text(capped)
     throttled = of_store({1: 5, 8: 40, 32: 100, 128: 90}, {32: 1, 128: 300})
     assert throttled.read.num_requests == 32
     assert "answered 25% of the requests with 429 or 503 while 128 were in" in text(throttled)

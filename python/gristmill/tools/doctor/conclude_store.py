@@ -30,7 +30,9 @@ def on_store(measured: Measured, store: StoreTrials, *, rises: bool) -> list[str
     """What the store gives: `rises` says whether more requests in flight would get more."""
     by_requests = measured.by_threads
     best = max(by_requests, key=by_requests.__getitem__)
-    more = ", and more would get more" if rises and best == max(by_requests) else ""
+    # Where one connection gets as much, the store has no more to give.
+    rises = rises and best == max(by_requests) and by_requests[best] > store.one.bytes_per_second
+    more = ", and more would get more" if rises else ""
     gives = (
         f"The store answers a small request after {1e3 * store.small.p50_seconds:,.1f} ms; one "
         f"connection gets {store.one.bytes_per_second / _MB:,.1f} MB/s, {best} requests in flight "
