@@ -32,8 +32,7 @@ from slow_storage import SlowStorage, why_not
 
 LATENCY, BANDWIDTH = 0.020, 200e6
 SLOW = {"50 MB/s": 50e6, "100 MB/s": 100e6}
-"""At the second, crops by an audio index wait for two cores and not for the storage: receiving over
-HTTP takes more of them than reading from a mount."""
+"""At the second, crops by an audio index may wait for two slow cores and not for the storage."""
 WARM_UP = 10
 """Batches before the measured ones: in them the number of requests grows."""
 DEMAND, STEP_ROWS = 0.7, 16
