@@ -41,6 +41,10 @@ impl Buffer {
         let (start, len) = (Start(bytes.as_mut_ptr()), bytes.len());
         Self { _owner: owner, start, len }
     }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
 }
 
 impl fmt::Debug for Buffer {
@@ -51,7 +55,7 @@ impl fmt::Debug for Buffer {
 
 #[pymethods]
 impl Buffer {
-    pub(crate) fn __len__(&self) -> usize {
+    fn __len__(&self) -> usize {
         self.len
     }
 

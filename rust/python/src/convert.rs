@@ -173,7 +173,7 @@ fn from_buffer<'py>(
     dtype: impl IntoPyObject<'py>,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
-    if buf.__len__() == 0 {
+    if buf.is_empty() {
         return numpy(py, "empty")?.call1((shape.to_vec(), dtype));
     }
     let flat = numpy(py, "frombuffer")?.call1((buf, dtype))?;

@@ -1,7 +1,7 @@
 //! Numbers that are not copied into a batch.
 //!
-//! The rows of a batch in file order are read without the others, each column that lies apart into a
-//! buffer of its own. Where all of a buffer becomes a column, the column is that buffer.
+//! The rows of a batch in file order are read without the others, each large column into a buffer of its
+//! own. Where nearly all of a buffer becomes a column, the column is that buffer.
 
 use arrow_array::Array;
 use arrow_data::ArrayData;

@@ -298,9 +298,9 @@ mod tests {
 
     #[test]
     fn hits_of_the_range_cache_count_as_the_page_cache_has_them() {
-        for (is_of_pages, n) in [(true, 2), (false, 8)] {
+        for (is_in_page_cache, n) in [(true, 2), (false, 8)] {
             let (count, metrics) = (ReaderCount::adaptive(8, 2), RequestMetrics::default());
-            (0..100).for_each(|_| metrics.cache_hit(1_000, is_of_pages));
+            (0..100).for_each(|_| metrics.cache_hit(1_000, is_in_page_cache));
             std::thread::sleep(2 * LOOK);
             count.rows_read(ROWS, &metrics);
             assert_eq!(count.get(), n);

@@ -26,7 +26,7 @@ pub(crate) struct RequestMetrics {
     page_cache_hits: AtomicU64,
     latency: Mutex<LatencyFit>,
     cache_hits: AtomicU64,
-    cache_hits_of_pages: AtomicU64,
+    cache_hits_in_page_cache: AtomicU64,
     cached_bytes: AtomicU64,
 }
 
@@ -124,16 +124,16 @@ impl RequestMetrics {
     /// Reads so far that waited for the storage, and those that the page cache answered, of shards and of
     /// the range cache.
     pub(crate) fn waited_and_cached(&self) -> (u64, u64) {
-        let of_pages = &[&self.page_cache_hits, &self.cache_hits_of_pages];
-        let cached = of_pages.iter().map(|n| n.load(Relaxed)).sum();
+        let in_range_cache = self.cache_hits_in_page_cache.load(Relaxed);
+        let cached = self.page_cache_hits.load(Relaxed) + in_range_cache;
         let all = self.timer.count() + self.cache_hits.load(Relaxed);
         (all.saturating_sub(cached), cached)
     }
 
     /// Counts bytes that the range cache had, in the page cache or on its disk: no request.
-    pub(crate) fn cache_hit(&self, n_bytes: usize, is_of_pages: bool) {
+    pub(crate) fn cache_hit(&self, n_bytes: usize, is_in_page_cache: bool) {
         self.cache_hits.fetch_add(1, Relaxed);
-        self.cache_hits_of_pages.fetch_add(u64::from(is_of_pages), Relaxed);
+        self.cache_hits_in_page_cache.fetch_add(u64::from(is_in_page_cache), Relaxed);
         self.cached_bytes.fetch_add(n_bytes as u64, Relaxed);
     }
 

@@ -46,6 +46,7 @@ const VIEW_BYTES: i32 = 16;
 pub(super) struct CompactBody {
     extents: Vec<Extent>,
     data: Buffer,
+    /// What `data` is in.
     memory: Arc<memory::Buffer>,
 }
 

@@ -11,14 +11,14 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, Schema};
 
 use super::{
-    super::{Projection, Table, blob::BlobColumn, guard, ranges::coalesced},
+    super::{Projection, Table, blob::BlobColumn, guard},
     blob::BlobSpan,
     body::CompactBody,
     layout::{BatchLayout, FieldSpan},
     selection::blob_spans,
     table::Loading,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, memory::LARGE_BUFFER};
 
 /// What is decoded, for messages.
 const DECODED: &str = "the record batch";
@@ -80,14 +80,16 @@ impl Loading<'_> {
                 break (columns, blobs);
             }
             self.check_limit(parts.n_bytes())?;
-            let missing = std::mem::take(&mut parts.missing);
-            for range in coalesced(missing.iter().cloned(), reader.gap()) {
-                let body = if missing.contains(&range) {
-                    CompactBody::read_one(reader, entry.body.start, range)
-                } else {
-                    CompactBody::read(reader, entry.body.start, std::iter::once(range))
-                };
-                parts.read.push(body?);
+            let missing = std::mem::take(&mut parts.missing).into_iter();
+            // The large ones alone, for a batch to take over. All bodies are searched for each buffer.
+            let is_large = |range: &Range<u64>| range.end - range.start >= LARGE_BUFFER as u64;
+            let (large, small): (Vec<_>, Vec<_>) = missing.partition(is_large);
+            for range in large {
+                parts.read.push(CompactBody::read_one(reader, entry.body.start, range)?);
+            }
+            if !small.is_empty() {
+                let body = CompactBody::read(reader, entry.body.start, small.into_iter())?;
+                parts.read.push(body);
             }
         };
         let n_bytes = parts.n_bytes() as usize;

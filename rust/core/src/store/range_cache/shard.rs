@@ -27,11 +27,11 @@ use crate::{hash, store::backend::ReadAt, sync::lock_std};
 /// How often a shard that is read is marked as used.
 const TOUCH: Duration = Duration::from_secs(60);
 
-/// What had all bytes of a read.
+/// Whether the page cache had all bytes of a read, or some came from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum ReadFrom {
     PageCache,
-    Storage,
+    Disk,
 }
 
 /// One shard in one version.
@@ -88,8 +88,8 @@ impl CachedShard {
         self.find(wanted).is_some()
     }
 
-    /// Fills `buf` from `offset` on. Returns `None` where not all bytes are cached and sound: then `buf`
-    /// holds anything.
+    /// Fills `buf` from `offset` on. Returns where from; `None` where not all bytes are cached and sound:
+    /// then `buf` holds anything.
     pub(in crate::store) fn read(
         &self,
         offset: u64,
@@ -174,8 +174,8 @@ impl CachedShard {
             let n_wanted = wanted.end.checked_sub(wanted.start)? as usize;
             let (into, behind) = rest.split_at_mut_checked(n_wanted)?;
             rest = behind;
-            if self.read_range(file, range, &wanted, into, &mut scratch)? == ReadFrom::Storage {
-                from = ReadFrom::Storage;
+            if self.read_range(file, range, &wanted, into, &mut scratch)? == ReadFrom::Disk {
+                from = ReadFrom::Disk;
             }
             if !keeps_pages {
                 let start = wanted.start / PIECE * PIECE;
@@ -186,8 +186,9 @@ impl CachedShard {
         rest.is_empty().then_some(from)
     }
 
-    /// Reads these bytes of one range, and checks the pieces that they lie in. A range with a damaged piece
-    /// is damaged for all from now on.
+    /// Reads the pieces of one range that these bytes lie in, in one request, and checks them. `scratch`
+    /// holds pieces of which only a part is wanted. A range with a damaged piece is damaged for all from
+    /// now on.
     fn read_range(
         &self,
         file: &File,
@@ -304,7 +305,7 @@ fn fill(file: &File, offset: u64, bytes: &mut [u8]) -> Option<ReadFrom> {
     let rest = bytes.get_mut(n..).filter(|rest| !rest.is_empty());
     let Some(rest) = rest else { return Some(ReadFrom::PageCache) };
     file.read_exact_at(rest, offset + n as u64).ok()?;
-    Some(ReadFrom::Storage)
+    Some(ReadFrom::Disk)
 }
 
 /// How a file is opened: never through a link, which somebody else may have put there, and without
