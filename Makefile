@@ -20,6 +20,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 # one; maturin refuses to build what would not. The unwinder must be the system's, and not zig's own:
 # docs/decisions/tools.md says why.
 ifeq ($(shell uname -s),Linux)
+QUICK := --compatibility linux --auditwheel skip
 PORTABLE := --zig --compatibility manylinux_2_28
 UNWINDER = -- -C link-arg=$(realpath $(shell cc -print-file-name=libgcc_s.so.1))
 endif
@@ -43,7 +44,8 @@ run: $(VENV)/.stamp-wheel ## Build and install the wheel, make demo shards, trai
 
 ##@ Check
 
-CARGO_TEST := cargo test --locked --package gristmill-audio --package gristmill-core --package gristmill-fuzz
+# With the flags of the wheel's build, which leaves little to compile.
+CARGO_TEST := cargo test --locked --profile quick --package gristmill-audio --package gristmill-core --package gristmill-fuzz
 
 .PHONY: rust-tests
 rust-tests:
@@ -52,7 +54,7 @@ rust-tests:
 .PHONY: test
 test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## Run every test, the Python ones against the installed wheel
 	$(CARGO_TEST)
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder --benchmark-disable $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=3 --dist=worksteal --benchmark-disable $(ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.stamp-wheel $(VENV)/.stamp-test $(VENV)/.stamp-lint ## Check formatting, lints, types, the stub, licences and file lengths
@@ -74,14 +76,14 @@ format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
 ##@ Measure
 
 BENCH := $(BIN)/python -m pytest benches
-CARGO_BENCH := cargo bench --locked --package gristmill-audio --package gristmill-core
+CARGO_BENCH := cargo bench --locked --package gristmill-benches
 
 .PHONY: bench
 bench: bench-native bench-jobs ## Both of these: an hour; with ARGS=--quick a quarter of it
 
 .PHONY: bench-native
 bench-native: ## Time the native stages
-	$(CARGO_BENCH) --features gristmill-core/bench --bench wall
+	$(CARGO_BENCH) --bench audio --bench core
 
 .PHONY: bench-jobs
 bench-jobs: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure jobs, each beside its peers
@@ -89,8 +91,8 @@ bench-jobs: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure jobs, each besi
 
 .PHONY: bench-counts
 bench-counts: ## Count the native stages' instructions, beside those of the last time
-	GUNGRAUN_RUNNER="$$(scripts/gungraun.sh)" $(CARGO_BENCH) --bench counts \
-	  --features gristmill-audio/counts,gristmill-core/counts -- $(ARGS)
+	GUNGRAUN_RUNNER="$$(scripts/gungraun.sh)" $(CARGO_BENCH) --features counts \
+	  --bench audio-counts --bench core-counts -- $(ARGS)
 
 .PHONY: bench-audio
 bench-audio: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure each codec beside its peers, on one thread
@@ -119,7 +121,10 @@ bench-order: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure what order, st
 ##@ Build
 
 .PHONY: wheel
-wheel: $(VENV)/.stamp-wheel ## Build dist/gristmill-*.whl in release mode
+wheel: $(VENV)/.stamp-tools ## Build dist/gristmill-*.whl for others: optimized as a whole, for old systems too
+	rm -f dist/*.whl
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --out dist $(PORTABLE) \
+	  --interpreter $(PYO3_PYTHON) $(UNWINDER)
 	@ls dist/*.whl
 
 .PHONY: clean
@@ -136,11 +141,10 @@ $(VENV)/.stamp-tools: scripts/need.sh
 # What is installed is the wheel, never the working tree: what runs here is what others get.
 $(VENV)/.stamp-wheel: $(VENV)/.stamp-tools $(SOURCES)
 	@scripts/need.sh > /dev/null
-	rm -f dist/*.whl
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --out dist $(PORTABLE) \
-	  --interpreter $(PYO3_PYTHON) $(UNWINDER)
-	$(PIP_INSTALL) "$$(echo dist/gristmill-*.whl)[demo]"
-	$(PIP_INSTALL) --force-reinstall --no-deps dist/gristmill-*.whl
+	rm -rf target/wheels
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --profile quick $(QUICK) --interpreter $(PYO3_PYTHON)
+	$(PIP_INSTALL) "$$(echo target/wheels/gristmill-*.whl)[demo]"
+	$(PIP_INSTALL) --force-reinstall --no-deps target/wheels/gristmill-*.whl
 	@touch $@
 
 $(VENV)/.stamp-%: pyproject.toml $(VENV)/.stamp-tools

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import soundfile
 
 CORPUS = Path(__file__).parent / "corpus"
-sys.path.insert(0, str(CORPUS.parents[1] / "tests"))
+sys.path.insert(0, str(CORPUS.parents[1] / "tests" / "support"))
 
 from av_files import write as encode_av  # noqa: E402  (the tests' folder has to be named first)
 from ogg_files import pages_of  # noqa: E402

@@ -157,7 +157,7 @@ const KNOWN_TO_DIFFER: [&str; 3] = [
 fn mp3_equals_the_reference_within_16_bits() {
     let references: std::collections::BTreeMap<_, _> = corpus("mp3", "pcm").into_iter().collect();
     for (name, bytes) in corpus("mp3", "bit") {
-        // All of them, refusals too, are in tests/test_formats_mpeg.py.
+        // All of them, refusals too, are in tests/audio/test_formats_mpeg.py.
         let Ok(info) = probe(&bytes) else { continue };
         if KNOWN_TO_DIFFER.contains(&&*name) || info.n_frames == 0 {
             continue;

@@ -65,7 +65,7 @@ pub(crate) fn caf(rate_hz: f64, n_channels: u32, n_frames: u32) -> Vec<u8> {
 
 /// One of the recordings of the benches.
 pub(crate) fn recording(name: &str) -> Vec<u8> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/recordings");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
     std::fs::read(folder.join(name)).unwrap()
 }
 

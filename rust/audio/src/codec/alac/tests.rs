@@ -10,8 +10,8 @@ use symphonia::{
         packet::PacketRef,
         units::{Duration, Timestamp},
     },
-    default::codecs::AlacDecoder,
 };
+use symphonia_codec_alac::AlacDecoder;
 
 use super::{Config, Decoder};
 

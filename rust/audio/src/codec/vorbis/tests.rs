@@ -10,8 +10,8 @@ use symphonia::{
         packet::PacketRef,
         units::{Duration, Timestamp},
     },
-    default::codecs::VorbisDecoder,
 };
+use symphonia_codec_vorbis::VorbisDecoder;
 
 use super::{
     Cache, Decoder,
