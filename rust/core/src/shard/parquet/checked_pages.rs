@@ -8,18 +8,18 @@ use std::{iter, sync::Arc};
 
 use ::parquet::{
     arrow::arrow_reader::RowGroups,
-    basic::Encoding,
+    basic::{Encoding, Repetition},
     column::page::{Page, PageIterator, PageMetadata, PageReader},
     errors::{ParquetError, Result as ParquetResult},
     file::{
         metadata::{ParquetMetaData, RowGroupMetaData},
         serialized_reader::SerializedPageReader,
     },
-    schema::types::ColumnDescPtr,
+    schema::types::{ColumnDescPtr, Type},
 };
 
 use super::{fetch::Fetched, hybrid, levels, pages::Sections};
-use crate::Result;
+use crate::{Error, Result};
 
 /// A row group, and what was read of it.
 pub(super) struct CheckedGroup {
@@ -42,7 +42,10 @@ impl CheckedGroup {
         let n_rows = group.num_rows() as usize;
         let file = Arc::clone(&self.fetched);
         let pages = SerializedPageReader::new(file, chunk, n_rows, locations)?;
-        Ok(CheckedPages { pages, column: chunk.column_descr_ptr() })
+        let column = chunk.column_descr_ptr();
+        let schema = self.metadata.file_metadata().schema_descr();
+        let list_levels = list_levels(schema.get_column_root(leaf), column.path().parts());
+        Ok(CheckedPages { pages, column, list_levels, before: None })
     }
 }
 
@@ -83,13 +86,82 @@ impl PageIterator for OneChunk {}
 struct CheckedPages {
     pages: SerializedPageReader<Fetched>,
     column: ColumnDescPtr,
+    /// The definition level of a value in the lists of each depth.
+    list_levels: Vec<u8>,
+    /// The definition level of the value before the next page, if that was read.
+    before: Option<u8>,
+}
+
+/// The definition levels at which each repeated field on the way to a leaf has a value.
+fn list_levels(root: &Type, path: &[String]) -> Vec<u8> {
+    let (mut field, mut names, mut level, mut levels) = (root, path.iter().skip(1), 0, Vec::new());
+    loop {
+        let info = field.get_basic_info();
+        let repetition = if info.has_repetition() { info.repetition() } else { Repetition::REQUIRED };
+        level += u8::from(repetition != Repetition::REQUIRED);
+        if repetition == Repetition::REPEATED {
+            levels.push(level);
+        }
+        let Some(name) = names.next().filter(|_| field.is_group()) else { return levels };
+        let child = field.get_fields().iter().find(|child| child.name() == name);
+        let Some(child) = child else { return levels };
+        field = child;
+    }
 }
 
 impl CheckedPages {
-    fn checked(&self, page: Option<Page>) -> ParquetResult<Option<Page>> {
-        let check = |page: &Page| check(page, &self.column);
-        page.as_ref().map_or(Ok(()), check).map_err(|e| ParquetError::General(e.to_string()))?;
+    fn checked(&mut self, page: Option<Page>) -> ParquetResult<Option<Page>> {
+        page.as_ref()
+            .map_or(Ok(()), |page| self.check(page))
+            .map_err(|e| ParquetError::General(e.to_string()))?;
         Ok(page)
+    }
+
+    /// Checks that a data page has as many levels as it says, that no level is beyond its column's highest,
+    /// that no list goes on that has no value, and that there is a reference to the dictionary for each
+    /// value. The crate checks what references lead to.
+    fn check(&mut self, page: &Page) -> Result<()> {
+        match page {
+            Page::DictionaryPage { .. } => return Ok(()),
+            // Levels of the first years, which the crate reads by other rules.
+            Page::DataPage { rep_level_encoding, def_level_encoding, .. }
+                if *rep_level_encoding != Encoding::RLE || *def_level_encoding != Encoding::RLE =>
+            {
+                return Ok(());
+            }
+            Page::DataPage { .. } | Page::DataPageV2 { .. } => {}
+        }
+        let sections = Sections::of(page, &self.column)?;
+        let n = page.num_values().into();
+        let (repeats, highest) = (self.column.max_rep_level(), self.column.max_def_level());
+        let n_values = if repeats == 0 {
+            levels::count_highest(sections.definition, highest, n)?
+        } else {
+            let defined = levels::all(sections.definition, highest, n)?;
+            self.check_lists(&levels::all(sections.repetition, repeats, n)?, &defined)?;
+            defined.iter().filter(|level| i16::from(**level) == highest).count() as u64
+        };
+        let is_reference =
+            matches!(page.encoding(), Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+        if is_reference && n_values > 0 {
+            hybrid::check_references(sections.values, n_values)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that what continues a list is a value in it, as is what comes before it.
+    fn check_lists(&mut self, repeated: &[u8], defined: &[u8]) -> Result<()> {
+        let mut before = self.before.unwrap_or(u8::MAX);
+        for (depth, level) in repeated.iter().zip(defined) {
+            let depth = usize::from(*depth).checked_sub(1);
+            let in_list = depth.and_then(|depth| self.list_levels.get(depth)).copied();
+            if in_list.is_some_and(|in_list| in_list > before.min(*level)) {
+                return Err(Error::corrupt("a list that goes on has no value there"));
+            }
+            before = *level;
+        }
+        self.before = Some(before);
+        Ok(())
     }
 }
 
@@ -112,6 +184,7 @@ impl PageReader for CheckedPages {
     }
 
     fn skip_next_page(&mut self) -> ParquetResult<()> {
+        self.before = None;
         self.pages.skip_next_page()
     }
 
@@ -126,29 +199,4 @@ impl PageReader for CheckedPages {
     fn at_record_boundary(&mut self) -> ParquetResult<bool> {
         self.pages.at_record_boundary()
     }
-}
-
-/// Checks that a data page has as many levels as it says, none of them beyond its column's highest, and a
-/// reference to the dictionary for each value. The crate checks what references lead to.
-fn check(page: &Page, column: &ColumnDescPtr) -> Result<()> {
-    match page {
-        Page::DictionaryPage { .. } => return Ok(()),
-        // Levels of the first years, which the crate reads by other rules.
-        Page::DataPage { rep_level_encoding, def_level_encoding, .. }
-            if *rep_level_encoding != Encoding::RLE || *def_level_encoding != Encoding::RLE =>
-        {
-            return Ok(());
-        }
-        Page::DataPage { .. } | Page::DataPageV2 { .. } => {}
-    }
-    let sections = Sections::of(page, column)?;
-    let n = page.num_values().into();
-    levels::count_highest(sections.repetition, column.max_rep_level(), n)?;
-    let n_values = levels::count_highest(sections.definition, column.max_def_level(), n)?;
-    let is_reference =
-        matches!(page.encoding(), Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
-    if is_reference && n_values > 0 {
-        hybrid::check_references(sections.values, n_values)?;
-    }
-    Ok(())
 }

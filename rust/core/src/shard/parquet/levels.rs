@@ -67,6 +67,26 @@ pub(super) fn count_highest(bytes: &[u8], max: i16, n: u64) -> Result<u64> {
     Ok(n_highest)
 }
 
+/// The `n` levels, one by one. Levels beyond `max` are errors.
+pub(super) fn all(bytes: &[u8], max: i16, n: u64) -> Result<Vec<u8>> {
+    let max = u8::try_from(max).map_err(|_| Error::corrupt("a column with negative levels"))?;
+    let width = u8::BITS - max.leading_zeros();
+    let (mut levels, mut all) = (Hybrid::new(bytes, width, n), Vec::new());
+    while let Some(stretch) = levels.next()? {
+        match stretch {
+            Stretch::Run(level, n) => {
+                check(level, max.into())?;
+                all.resize(all.len().saturating_add(n as usize), level as u8);
+            }
+            Stretch::Packed(packed, n) => {
+                unpack(packed, width, n, |group| all.extend(group.iter().map(|level| *level as u8)));
+            }
+        }
+    }
+    check(all.iter().copied().max().unwrap_or(0).into(), max.into())?;
+    Ok(all)
+}
+
 fn for_each_in(
     group: &[u32],
     max: u32,
