@@ -128,12 +128,7 @@ impl FormatReader for IpcReader {
             && fields.iter().all(|field| slice::has_slices(field.data_type()))
     }
 
-    fn row_size(
-        &self,
-        batch: usize,
-        projection: &Projection,
-        gap: u64,
-    ) -> Result<Option<RowSize>> {
+    fn row_size(&self, batch: usize, projection: &Projection, gap: u64) -> Result<Option<RowSize>> {
         let Some(entry) = self.index.batches.get(batch) else { return Ok(None) };
         if !self.has_slices(projection) {
             return Ok(None);

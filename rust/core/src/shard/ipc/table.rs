@@ -8,8 +8,8 @@ use super::{
     super::{
         Projection, Table, TableSize,
         blob::{Blob, BlobColumn},
-        ranges::coalesced,
         gathered::Gathered,
+        ranges::coalesced,
         table::{Readahead, RowSize, arrays_bytes, dictionary_bytes},
     },
     blob::BlobSpan,

@@ -97,7 +97,8 @@ fn list_levels(root: &Type, path: &[String]) -> Vec<u8> {
     let (mut field, mut names, mut level, mut levels) = (root, path.iter().skip(1), 0, Vec::new());
     loop {
         let info = field.get_basic_info();
-        let repetition = if info.has_repetition() { info.repetition() } else { Repetition::REQUIRED };
+        let repetition =
+            if info.has_repetition() { info.repetition() } else { Repetition::REQUIRED };
         level += u8::from(repetition != Repetition::REQUIRED);
         if repetition == Repetition::REPEATED {
             levels.push(level);

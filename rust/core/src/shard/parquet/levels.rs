@@ -79,7 +79,9 @@ pub(super) fn all(bytes: &[u8], max: i16, n: u64) -> Result<Vec<u8>> {
                 all.resize(all.len().saturating_add(n as usize), level as u8);
             }
             Stretch::Packed(packed, n) => {
-                unpack(packed, width, n, |group| all.extend(group.iter().map(|level| *level as u8)));
+                unpack(packed, width, n, |group| {
+                    all.extend(group.iter().map(|level| *level as u8))
+                });
             }
         }
     }

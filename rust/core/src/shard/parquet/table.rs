@@ -212,7 +212,8 @@ impl<'a> Plan<'a> {
             group: self.run.group,
         };
         for numbers in self.leaves.columns_of(&leaves).chunks(COLUMNS_AT_ONCE) {
-            let arrays = guard::contain("a row group", || self.decode_some(&group, &leaves, numbers))?;
+            let arrays =
+                guard::contain("a row group", || self.decode_some(&group, &leaves, numbers))?;
             columns.extend(numbers.iter().copied().zip(arrays));
         }
         Ok(())
