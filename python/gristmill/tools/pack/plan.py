@@ -18,7 +18,14 @@ import pyarrow as pa
 from gristmill.tools.pack import folder, tar
 from gristmill.tools.pack.columns import encode_classes, schema_of
 from gristmill.tools.pack.metadata import with_metadata
-from gristmill.tools.pack.source import ORDER_OF_SPLITS, Recording, Source, name_of, splits_of
+from gristmill.tools.pack.source import (
+    ORDER_OF_SPLITS,
+    Recording,
+    Source,
+    lone_splits,
+    name_of,
+    splits_of,
+)
 
 FORMAT = 1
 """Of what is written: another number, and shards of an earlier version are not continued."""
@@ -84,6 +91,10 @@ def make_plan(sources: Sequence[str], out: str, options: PackOptions) -> Plan:
         first = next(iter(source.bad), None)
         why = f" that can be packed: {first.file}: {first.message}" if first else ""
         raise FileNotFoundError(2, f"No recordings here{why}", sources[0])
+    if mixed := lone_splits(source.recordings):
+        source.notes.append(
+            f"There are no splits: recordings lie beside the folders {', '.join(mixed)}."
+        )
     encode_classes(source, options.class_columns)
     if source.columns is not None:
         # Taking rows out of many chunks joins all of them, each time.

@@ -37,6 +37,7 @@ _SPLITS = {
     "eval": "test",
     "evaluation": "test",
 }
+SPLITS = frozenset(_SPLITS)
 ORDER_OF_SPLITS = ("train", "validation", "test")
 
 
@@ -107,8 +108,29 @@ def is_hidden(name: str, *, is_folder: bool = False) -> bool:
 
 
 def splits_of(recordings: Sequence[Recording]) -> list[str]:
-    """The split of each recording: that of its uppermost folder, where all have one; else train."""
-    tops = [recording.name.partition("/")[0] for recording in recordings]
-    if not all(top in _SPLITS for top in set(tops)):
+    """The split of each recording: that of its uppermost folder, where all have one; else train.
+
+    Folders that all recordings share do not count, unless they are called like a split.
+    """
+    tops = _tops(recordings)
+    if not set(tops) <= SPLITS:
         return ["train"] * len(tops)
     return [_SPLITS[top] for top in tops]
+
+
+def lone_splits(recordings: Sequence[Recording]) -> list[str]:
+    """Folders that are called like several splits, though other recordings lie beside them."""
+    tops = set(_tops(recordings))
+    found = sorted(tops & SPLITS)
+    is_mixed = not tops <= SPLITS and len({_SPLITS[top] for top in found}) > 1
+    return found if is_mixed else []
+
+
+def _tops(recordings: Sequence[Recording]) -> list[str]:
+    """The uppermost folder of each recording that not all share, or that is called like a split."""
+    names = [recording.name for recording in recordings]
+    while True:
+        tops = [name.partition("/")[0] for name in names]
+        if len(set(tops)) > 1 or tops[0] in SPLITS or not all("/" in name for name in names):
+            return tops
+        names = [name.partition("/")[2] for name in names]
