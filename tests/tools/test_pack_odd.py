@@ -65,7 +65,9 @@ def test_a_sample_twice_is_not_said_to_be_packed(tmp_path: Path) -> None:
     (tmp_path / "dots.tar").write_bytes(tar_of(("a.1.wav", sound), ("a.2.wav", sound)))
     (bad,) = gm.pack(tmp_path / "dots.tar", tmp_path / "dots").bad
     assert (bad.file, bad.reason) == ("dots.tar/a.2.wav", "duplicate")
-    assert "and the first is packed; members whose names are equal up to the first dot" in bad.message
+    assert (
+        "and the first is packed; members whose names are equal up to the first dot" in bad.message
+    )
 
 
 def test_a_pax_size_beyond_any_file(tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_deep_json_lines(tmp_path: Path, depth: int, brackets: tuple[str, str]) 
     if depth <= 63:
         assert gm.pack(source, tmp_path / "out").rows == 1
         return
-    with pytest.raises(gm.SchemaError, match=r"metadata.jsonl line \d+: .* more than 63 levels"):
+    with pytest.raises(gm.SchemaError, match=r"as jsonl: line \d+ nests more than 63 levels"):
         gm.pack(source, tmp_path / "out")
 
 

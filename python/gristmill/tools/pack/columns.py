@@ -128,7 +128,7 @@ def schema_of(source: Source) -> tuple[pa.Schema, dict[str, Any]]:
         for field in source.columns.schema:
             known = source.features.get(field.name)
             fields.append((field.name, field.type, known or feature(field.name, field.type)))
-    fields.insert(source.audio_at, ("audio", AUDIO, {"_type": "Audio"}))
+    fields.insert(source.audio_at, (source.audio_name, AUDIO, source.audio_feature))
     features = {name: one for name, _, one in fields}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([(name, kind) for name, kind, _ in fields], metadata), features

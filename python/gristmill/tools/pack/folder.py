@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from gristmill.checks import is_text
 from gristmill.tools.pack.report import BadFile
-from gristmill.tools.pack.source import SPLITS, Recording, Source, is_audio, is_hidden, name_of, splits_of
+from gristmill.tools.pack.source import (
+    SPLITS,
+    Recording,
+    Source,
+    is_audio,
+    is_hidden,
+    name_of,
+    splits_of,
+)
 
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 

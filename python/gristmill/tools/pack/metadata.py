@@ -187,8 +187,8 @@ def _check_depth(path: str) -> None:
                 depth = depth + 1 if mark in b"[{" else max(depth - 1, 0)
                 if depth > DEEPEST + 1:  # a row is an object itself
                     raise SchemaError(
-                        f"{path} line {number:,}: a value is nested more than {DEEPEST} levels "
-                        "deep, which Arrow cannot write; leave it out, or write it as a string"
+                        f"{path} cannot be read as jsonl: line {number:,} nests more than "
+                        f"{DEEPEST} levels of values, which Arrow cannot write; leave them out, or write a string"
                     )
             number += piece.endswith(b"\n")
 
