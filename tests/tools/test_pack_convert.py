@@ -38,6 +38,8 @@ def by_ffmpeg(data: bytes) -> np.ndarray[Any, Any]:
     with av.open(io.BytesIO(data)) as source:
         parts = [frame.to_ndarray() for frame in source.decode(audio=0)]
     joined = np.concatenate(parts, axis=-1).reshape(-1)
+    if joined.dtype == np.uint8:
+        return ((joined.astype(np.float32) - 128) / 128).astype(np.float32)
     scale = {np.dtype(np.int16): 2.0**15, np.dtype(np.int32): 2.0**31}.get(joined.dtype, 1.0)
     return (joined / scale).astype(np.float32)
 

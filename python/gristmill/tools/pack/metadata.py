@@ -188,7 +188,8 @@ def _check_depth(path: str) -> None:
                 if depth > DEEPEST + 1:  # a row is an object itself
                     raise SchemaError(
                         f"{path} cannot be read as jsonl: line {number:,} nests more than "
-                        f"{DEEPEST} levels of values, which Arrow cannot write; leave them out, or write a string"
+                        f"{DEEPEST} levels of values, which Arrow cannot write; leave them out, or "
+                        "write a string"
                     )
             number += piece.endswith(b"\n")
 

@@ -23,8 +23,8 @@ _DECODED = (
     "caf mka mkv webm"
 )
 _OTHER_AUDIO = (
-    "au snd w64 wma amr awb ape wv tta dsf dff spx ra voc avr sds sph nist htk paf 3gp ac3 ec3 eac3 "
-    "dts"
+    "au snd w64 wma amr awb ape wv tta dsf dff spx ra voc avr sds sph nist htk paf 3gp ac3 ec3 "
+    "eac3 dts"
 )
 AUDIO_ENDINGS = frozenset(f".{name}" for name in f"{_DECODED} {_OTHER_AUDIO}".split())
 
