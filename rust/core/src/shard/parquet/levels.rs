@@ -80,7 +80,7 @@ pub(super) fn all(bytes: &[u8], max: i16, n: u64) -> Result<Vec<u8>> {
             }
             Stretch::Packed(packed, n) => {
                 unpack(packed, width, n, |group| {
-                    all.extend(group.iter().map(|level| *level as u8))
+                    all.extend(group.iter().map(|level| *level as u8));
                 });
             }
         }
