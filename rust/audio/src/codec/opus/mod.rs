@@ -7,6 +7,9 @@ mod decode;
 mod frames;
 mod head;
 mod packets;
+mod range_decoder;
+mod silk;
+mod stream;
 
 pub(crate) use decode::{PLANES, PacketDecoder};
 pub(crate) use head::{Head, packet_len};

@@ -85,7 +85,7 @@ struct Salvage<'a> {
 impl Packets for Salvage<'_> {
     fn reset(&mut self) {
         // One could be made for this header before.
-        if let Ok(decoder) = PacketDecoder::new(self.head, self.has_silk) {
+        if let Ok(decoder) = PacketDecoder::new(self.head) {
             self.decoder = decoder;
         }
     }
@@ -247,7 +247,7 @@ impl OpusLayout {
         place: &mut Place<'_, '_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        let mut decoder = PacketDecoder::new(&self.head, self.has_silk)?;
+        let mut decoder = PacketDecoder::new(&self.head)?;
         if place.is_lenient() {
             let mut walk = Walk::new(bytes, group, None);
             walk.headers(2)?;
