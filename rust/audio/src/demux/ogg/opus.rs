@@ -78,7 +78,6 @@ impl Packets for Lengths {
 /// Decodes a damaged stream.
 struct Salvage<'a> {
     head: &'a Head,
-    has_silk: bool,
     decoder: PacketDecoder,
 }
 
@@ -251,7 +250,7 @@ impl OpusLayout {
         if place.is_lenient() {
             let mut walk = Walk::new(bytes, group, None);
             walk.headers(2)?;
-            let mut salvage = Salvage { head: &self.head, has_silk: self.has_silk, decoder };
+            let mut salvage = Salvage { head: &self.head, decoder };
             let (intact, counts) = (Intact::behind(&walk), !self.is_salvaged);
             let origin = self.origin as i64;
             return salvage::decode(intact, &mut salvage, origin, counts, place, cancel);
