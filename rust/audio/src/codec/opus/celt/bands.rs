@@ -61,11 +61,9 @@ pub(super) fn read(
     let Shape { log_len, n_channels, start: first_band, end } = shape;
     let n_blocks = if is_transient { 1 << log_len } else { 1 };
     let all: Blocks = (1 << n_blocks) - 1;
-    let mut filled = [[0; 2]; N_BANDS];
-    let mut is_dual = allocation.is_dual;
+    let (mut filled, mut is_dual) = ([[0; 2]; N_BANDS], allocation.is_dual);
     let (mut balance, mut fold_band, mut moves) = (allocation.balance, 0, true);
-    let [left, right] = spectrum;
-    let first = EDGES[first_band] << log_len;
+    let ([left, right], first) = (spectrum, EDGES[first_band] << log_len);
     for band in first_band..end {
         let (start, n) = (EDGES[band] << log_len, width(band) << log_len);
         let before = code.tell_eighths();
@@ -84,11 +82,8 @@ pub(super) fn read(
         }
         if band == first_band + 1 {
             // Above SILK the second band is wider than the first, of which it may be made.
-            let (below, wide) = (start - first, n);
-            let from = (start + below).saturating_sub(wide);
-            for fold in folded.iter_mut().take(1 + usize::from(is_dual)) {
-                fold.copy_within(from..start, start);
-            }
+            let from = (2 * start - first).saturating_sub(n)..start;
+            folded.iter_mut().for_each(|fold| fold.copy_within(from.clone(), start));
         }
         let tf_change = tf_changes[band];
         let (mut from, mut blocks) = (None, [all; 2]);

@@ -54,11 +54,6 @@ impl Format {
         self.n_subframes * self.subframe_len()
     }
 
-    /// Samples that long-term prediction reaches back at most.
-    pub(super) fn memory_len(self) -> usize {
-        20 * self.khz
-    }
-
     pub(super) fn order(self) -> usize {
         if self.khz == 16 { MAX_ORDER } else { 10 }
     }
