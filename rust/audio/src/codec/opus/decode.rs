@@ -106,7 +106,9 @@ impl PacketDecoder {
 /// Decodes the frames of one stream.
 fn run(stream: &mut Stream, part: &(Config, Vec<&[u8]>), n_frames: usize, planes: &mut [Vec<f32>]) {
     let (config, frames) = part;
-    planes.iter_mut().for_each(|plane| plane.resize(n_frames, 0.0));
+    for plane in planes.iter_mut() {
+        plane.resize(n_frames, 0.0);
+    }
     for (i, frame) in frames.iter().enumerate() {
         stream.decode(*config, frame, planes, i * config.len);
     }

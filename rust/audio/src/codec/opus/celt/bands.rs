@@ -83,7 +83,9 @@ pub(super) fn read(
         if band == first_band + 1 {
             // Above SILK the second band is wider than the first, of which it may be made.
             let from = (2 * start - first).saturating_sub(n)..start;
-            folded.iter_mut().for_each(|fold| fold.copy_within(from.clone(), start));
+            let [left, right] = &mut *folded;
+            left.copy_within(from.clone(), start);
+            right.copy_within(from, start);
         }
         let tf_change = tf_changes[band];
         let (mut from, mut blocks) = (None, [all; 2]);

@@ -3,6 +3,12 @@
 
 // Orders, lags and places in the past are fixed numbers or lie between such.
 #![allow(clippy::indexing_slicing)]
+// Samples and coefficients are what the standard calls them; a comparison also catches what is no number.
+#![allow(
+    clippy::many_single_char_names,
+    clippy::neg_cmp_op_on_partial_ord,
+    clippy::needless_for_each
+)]
 
 use std::ops::Range;
 

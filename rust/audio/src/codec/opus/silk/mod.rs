@@ -3,6 +3,9 @@
 //! All in whole numbers, to the bit as libopus does it, frames that are lost included. Any bytes are a
 //! frame; what is missing is read as zeros.
 
+// Frames and channels have small fixed numbers, and samples fit the longest frame.
+#![allow(clippy::indexing_slicing)]
+
 mod channel;
 mod codebooks;
 mod conceal;
