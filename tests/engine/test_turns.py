@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import operator
 import signal
 import sys
 import threading
@@ -41,7 +43,7 @@ def test_threads_get_each_row_once(numbered: list[Path]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(sum(got, [])) == sorted(list(range(-3, 37)) * 10)
+    assert sorted(functools.reduce(operator.iadd, got, [])) == sorted(list(range(-3, 37)) * 10)
 
 
 def test_to_thread_gets_another_batch_each_time(numbered: list[Path]) -> None:
@@ -77,7 +79,8 @@ def test_a_call_inside_a_call_is_refused_and_loses_nothing(numbered: list[Path])
 def test_an_error_that_is_kept_holds_no_turn(numbered: list[Path]) -> None:
     it = rows(numbered, epochs=1)
     list(it)
-    kept = pytest.raises(StopIteration, next, it)
+    with pytest.raises(StopIteration) as kept:
+        next(it)
     other = threading.Thread(target=lambda: next(it, None))
     other.start()
     other.join(10)

@@ -1,4 +1,4 @@
-"""Stores and servers that answer without end, or with less than they say: an error, soon and in little memory."""
+"""Stores and servers that answer without end, or with less than they say: errors, and soon."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_truncated_listing_without_a_token_is_not_complete(
 def test_listings_without_end_are_given_up(
     server: StoreServer, pattern: str, token: str, said: str
 ) -> None:
-    server.next_pages = lambda n: token.format(n)
+    server.next_pages = token.format
     with pytest.raises(OSError, match=f"does not end.*{said}"):
         counts(f"s3://bucket/{pattern}", server, "s3")
     assert server.n_pages < 200
@@ -99,7 +99,7 @@ def test_a_refusal_behind_a_redirect_may_pass(server: StoreServer) -> None:
     refused = Fault(status=403, body=b"<Error><Code>InvalidKey</Code></Error>")
     first = Fault(status=302, headers={"Location": f"{server.url}/b/data/train-1.arrow?sig=1"})
     by_path = {"/first": first}
-    server.always = lambda path: by_path.get(path)
+    server.always = by_path.get
     server.faults = [first, refused]
     assert http_counts(f"{server.url}/first", retries=1) == [10]
     host = server.url.removeprefix("http://").replace("127.0.0.1", "localhost")

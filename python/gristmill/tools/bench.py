@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gristmill.metrics.text import Printed
 from gristmill import _core, checks
 from gristmill.errors import SchemaError
 from gristmill.metrics import decide
@@ -34,7 +35,7 @@ SAMPLE_SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class BenchReport:
+class BenchReport(Printed):
     """Throughput of batches of crops when nothing else is done.
 
     Attributes:

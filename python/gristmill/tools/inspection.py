@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
-from gristmill.metrics.text import bytes_text, plural, time_text
+from gristmill.metrics.text import Printed, bytes_text, plural, time_text
 from gristmill.tools.audio_index import AudioCoverage
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 from gristmill.tools.sample import AudioSample
@@ -15,7 +15,7 @@ from gristmill.urls import base_name, shown_path
 
 
 @dataclass(frozen=True)
-class Inspection:
+class Inspection(Printed):
     """What is in a data set.
 
     Attributes:

@@ -101,6 +101,11 @@ impl EventCrop {
         }
         let start = ((start_s * rate).round() as u64).min(total.saturating_sub(1));
         let end = ((end_s * rate).round() as u64).min(total);
+        // The frames that have a part of the event, where the nearest ones may leave out its edges.
+        let is_late = start as f64 / rate > start_s;
+        let exact_start = start.saturating_sub(is_late.into());
+        let is_cut = end as f64 / rate < end_s || end <= exact_start;
+        let exact_end = if is_cut && end < total { end + 1 } else { end };
         let Some(seconds) = self.seconds else {
             if end_s <= start_s {
                 return Err(Reason::Event(format!(
@@ -108,7 +113,7 @@ impl EventCrop {
                      event; give EventCrop(seconds=...)"
                 )));
             }
-            return Ok((start, end.max(start + 1) - start));
+            return Ok(if end > start { (start, end - start) } else { (exact_start, 1) });
         };
         let (end, len) = (end.max(start), frames_of(seconds, rate_hz));
         let last = total.saturating_sub(len);
@@ -119,6 +124,11 @@ impl EventCrop {
             Place::Random => low + ((u128::from(draw) * u128::from(high - low + 1)) >> 64) as u64,
             Place::Start => start.min(last),
             Place::Center => ((start + end).saturating_sub(len) / 2).min(last),
+        };
+        let first = if exact_end.saturating_sub(exact_start) <= len {
+            first.clamp(exact_end.saturating_sub(len), exact_start).min(last)
+        } else {
+            first
         };
         Ok((first, len))
     }

@@ -17,6 +17,7 @@ mod block_cache;
 mod context;
 mod dataset;
 mod dataset_columns;
+mod features_rate;
 mod decode_work;
 mod decoders;
 mod decoding_bytes;
@@ -344,6 +345,11 @@ impl Pipeline {
     pub fn take_cache_problem(&self) -> Option<String> {
         // A thread of a forked child's parent may hold the lock.
         (self.pid == process::id()).then(|| self.context.store.take_cache_problem())?
+    }
+
+    /// That recordings are resampled to the rate of the features, if they are; once.
+    pub fn take_rate_notice(&self) -> Option<String> {
+        self.context.take_rate_notice()
     }
 
     /// Ends all work, waits for its end, and frees memory and descriptors. Safe to call again, and
