@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import shards
+from rounds import rounds
 from signals import encode
 
 import oracle
@@ -272,7 +273,7 @@ def test_restored_at_every_position(path: Path, pick: Any) -> None:
         next(it, None)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(
     events=st.lists(
         st.tuples(st.floats(0, 0.3), st.floats(0, 0.3)).map(lambda e: (min(e), max(e))),

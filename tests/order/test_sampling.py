@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import shards
+from rounds import rounds
 
 import oracle
 
@@ -26,7 +27,7 @@ def drawn(paths: Any, **options: Any) -> list[tuple[int, int]]:
     return [(int(e["shard"]), int(e["row"])) for e in ds]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(
     weights=st.lists(st.one_of(st.just(0.0), st.floats(0, 1e6)), min_size=40, max_size=40).filter(
         lambda weights: sum(weights) > 1e-100

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import shards
+from rounds import rounds
 from signals import RATE, encode, synthetic
 
 import oracle
@@ -50,7 +51,7 @@ SHUFFLES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(
     rows=st.lists(st.integers(0, 39), min_size=1, max_size=60),
     exclude=st.lists(st.sampled_from(ALL), max_size=4),
@@ -74,7 +75,7 @@ def test_a_list_of_rows(
     assert ds.rows_per_epoch() == len(oracle.row_ids(job, 0))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(mask=st.lists(st.booleans(), min_size=40, max_size=40).filter(any), shuffle=SHUFFLES)
 def test_a_mask_is_its_rows(
     numbered: list[Path], mask: list[bool], shuffle: gm.Shuffle | None

@@ -154,7 +154,7 @@ impl Dataset {
     /// Prepares for rows in whatever order they are asked for.
     pub(super) fn expect_random_access(&mut self, options: &Options) {
         let source = &mut self.first_source;
-        source.row_alone_bytes = row_alone::row_bytes(options, &self.shards, &source.projection);
+        source.row_alone_bytes = row_alone::row_bytes(options, &self.shards, &source.projection, 1);
     }
 
     /// The data set that has the shard of this number.

@@ -147,7 +147,9 @@ impl Source {
         let order = &source.order;
         let (mut row_alone_bytes, mut batch_row_bytes) = (None, None);
         if order.is_scattered() {
-            row_alone_bytes = row_alone::row_bytes(options, &opened.shards, &projection);
+            // Rows without blobs are looked up a batch at a time.
+            let at_once = if blobs.is_empty() { options.rows_per_batch() } else { 1 };
+            row_alone_bytes = row_alone::row_bytes(options, &opened.shards, &projection, at_once);
         // Behind URLs a round trip is so long that larger requests are better.
         } else if order.is_file_order() && !source.paths.iter().any(|path| is_remote(path)) {
             batch_row_bytes = row_alone::batch_row_bytes(options, &opened.shards, &projection);

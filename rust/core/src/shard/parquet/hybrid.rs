@@ -69,6 +69,18 @@ impl<'a> Hybrid<'a> {
     }
 }
 
+/// Checks that there are `n` references to a dictionary behind their width, without unpacking them.
+pub(super) fn check_references(bytes: &[u8], n: u64) -> Result<()> {
+    let (width, runs) = bytes.split_first().ok_or_else(ends)?;
+    let width = u32::from(*width);
+    if width > MAX_WIDTH {
+        return Err(Error::corrupt(format!("references of {width} bits")));
+    }
+    let mut references = Hybrid::new(runs, width, n);
+    while references.next()?.is_some() {}
+    Ok(())
+}
+
 /// Calls `each` with the `n` values of groups, [`BLOCK`] or fewer at a time.
 pub(super) fn unpack(packed: &[u8], width: u32, n: u64, each: impl FnMut(&[u32])) {
     macro_rules! by_width {

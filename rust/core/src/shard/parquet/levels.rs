@@ -40,6 +40,55 @@ pub(super) fn for_each_run(
     Ok(())
 }
 
+/// How many of the `n` levels are `max`. Levels beyond it are errors.
+pub(super) fn count_highest(bytes: &[u8], max: i16, n: u64) -> Result<u64> {
+    let max = u32::from(max.unsigned_abs());
+    if max == 0 {
+        return Ok(n);
+    }
+    let width = u32::BITS - max.leading_zeros();
+    let (mut levels, mut n_highest) = (Hybrid::new(bytes, width, n), 0);
+    while let Some(stretch) = levels.next()? {
+        match stretch {
+            Stretch::Run(level, n) => {
+                check(level, max)?;
+                n_highest += if level == max { n } else { 0 };
+            }
+            Stretch::Packed(packed, n) => {
+                let mut highest = 0;
+                unpack(packed, width, n, |group| {
+                    highest = group.iter().copied().fold(highest, u32::max);
+                    n_highest += group.iter().map(|level| u64::from(*level == max)).sum::<u64>();
+                });
+                check(highest, max)?;
+            }
+        }
+    }
+    Ok(n_highest)
+}
+
+/// The `n` levels, one by one. Levels beyond `max` are errors.
+pub(super) fn all(bytes: &[u8], max: i16, n: u64) -> Result<Vec<u8>> {
+    let max = u8::try_from(max).map_err(|_| Error::corrupt("a column with negative levels"))?;
+    let width = u8::BITS - max.leading_zeros();
+    let (mut levels, mut all) = (Hybrid::new(bytes, width, n), Vec::new());
+    while let Some(stretch) = levels.next()? {
+        match stretch {
+            Stretch::Run(level, n) => {
+                check(level, max.into())?;
+                all.resize(all.len().saturating_add(n as usize), level as u8);
+            }
+            Stretch::Packed(packed, n) => {
+                unpack(packed, width, n, |group| {
+                    all.extend(group.iter().map(|level| *level as u8));
+                });
+            }
+        }
+    }
+    check(all.iter().copied().max().unwrap_or(0).into(), max.into())?;
+    Ok(all)
+}
+
 fn for_each_in(
     group: &[u32],
     max: u32,
@@ -81,6 +130,17 @@ mod tests {
         assert_eq!(rows, expected);
         assert_eq!(levels(&bytes, 2, 8).unwrap(), expected[..8]);
         assert_eq!(levels(&[], 0, 3).unwrap(), [true; 3]);
+    }
+
+    #[test]
+    fn the_highest_are_counted() {
+        let bytes = [10, 2, 3, 0b1010_0100, 0b1000_0000];
+        assert_eq!([13, 8, 5].map(|n| count_highest(&bytes, 2, n).unwrap()), [8, 6, 5]);
+        assert_eq!(count_highest(&[], 0, 3).unwrap(), 3);
+        assert!(count_highest(&bytes, 2, 14).is_err());
+        for (bytes, max) in [(&[10, 3][..], 2), (&[3, 0b1100_0000, 0], 2), (&[10, 6], 5)] {
+            assert!(count_highest(bytes, max, 5).is_err(), "{bytes:?}");
+        }
     }
 
     #[test]
