@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from gristmill.metrics.text import bytes_text, count_text, time_text
+from gristmill.metrics.text import Printed, bytes_text, count_text, time_text
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 
 BAD_FILES = "bad_files.jsonl"
@@ -59,7 +59,7 @@ class PackedShard:
 
 
 @dataclass(frozen=True)
-class PackReport:
+class PackReport(Printed):
     """What `gm.pack` did.
 
     Attributes:

@@ -17,7 +17,7 @@ use super::{
     bad_rows::PathColumn,
     dataset_columns::{check_joined, check_names, decoded_column, is_wanted, known_audio},
     durations::RecordingDurations,
-    options::{AudioRequest, EventOptions, Options, Pick, SourceOptions},
+    options::{EventOptions, Options, Pick, SourceOptions},
     part_counts::{Progress, part_counts},
     recording_file::RecordingFiles,
     row_alone,
@@ -76,7 +76,7 @@ impl OpenedShards {
         let named = |e: Error| e.in_shard(first.name());
         check_joined(source, first)?;
         let known = known_audio(source, first)?;
-        let audio = decoded_column(options, source, &known).map_err(named)?;
+        let audio = decoded_column(options, source, &shards, &known).map_err(named)?;
         let decoded = audio.as_ref().map(|(name, _)| name);
         let mut blobs: Vec<String> =
             known.into_iter().filter(|name| is_wanted(source, name)).collect();
@@ -182,10 +182,11 @@ impl Source {
     }
 }
 
-/// The numbers that decide crops: those of format version 1 are the seed alone.
-pub(super) fn crop_words(source: &SourceOptions) -> Vec<u64> {
+/// The numbers that decide crops of the audio that is decoded: those of format version 1 are the seed
+/// alone.
+pub(super) fn crop_words(source: &SourceOptions, audio: Option<&(String, AudioSpec)>) -> Vec<u64> {
     let seed = source.crop_seed;
-    let AudioRequest::Decode { spec, .. } = &source.audio else { return vec![seed] };
+    let Some((_, spec)) = audio else { return vec![seed] };
     match spec.crop {
         Crop::Window { windows: Windows { seconds, hop_s, tail }, .. } => {
             let rate_hz = spec.rate_hz.map_or(0, u64::from);

@@ -127,6 +127,12 @@ impl Shard {
         self.joint.as_ref().map_or_else(ClassNames::new, |joint| joint.class_names(columns))
     }
 
+    /// The rate in Hz that the features of this shard name for an audio column.
+    pub(crate) fn audio_rate(&self, column: &str) -> Option<u32> {
+        let columns = audio_columns(self.own_schema()).into_iter();
+        columns.filter(|(name, _)| name == column).find_map(|(_, rate)| rate)
+    }
+
     /// Refuses an audio column, by the features, that not all shards have in common.
     pub(crate) fn check_audio(&self) -> Result<()> {
         let columns = audio_columns(self.own_schema()).into_iter();
