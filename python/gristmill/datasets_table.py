@@ -120,9 +120,7 @@ def _table(given: Any) -> DatasetsTable:
         rows = table.column(0).to_numpy().astype(np.uint64)
         indices = rows.tobytes()
         is_list = is_list or not bool(np.all(rows[1:] > rows[:-1]))
-    return DatasetsTable(
-        tuple(paths), columns, _audio_rates(given), tuple(runs), indices, is_list
-    )
+    return DatasetsTable(tuple(paths), columns, _audio_rates(given), tuple(runs), indices, is_list)
 
 
 def _audio_rates(given: Any) -> tuple[tuple[str, int | None], ...]:

@@ -28,7 +28,7 @@ from gristmill.state import ANY_DATA, Position
 Element = dict[str, Any]
 
 
-class ArrowIterator(Closing, grain.DatasetIterator[Element]):
+class ArrowIterator(grain.DatasetIterator[Element], Closing):
     """Iterates over an `ArrowIterDataset` or a `Mixture`. Made by `iter(dataset)`.
 
     Native threads start with the first `next` or `start_prefetch`, and have ended when `close`
@@ -203,7 +203,8 @@ class ArrowIterator(Closing, grain.DatasetIterator[Element]):
         """
         if not isinstance(state, Mapping) or "version" not in state:
             raise ValueError(
-                f"a state is a dictionary, as get_state() gives it, not {shown(state)}"
+                "a state is a dictionary with a version, as get_state() gives it, not "
+                f"{shown(state)}"
             )
         # Checkpoint libraries bring integers back as NumPy's, which are not safe for JSON.
         given = {

@@ -45,7 +45,6 @@ def _check_rate(name: str, rate: Any) -> Any:
     return rate if isinstance(rate, str) and rate == "auto" else check_sample_rate(name, rate)
 
 
-
 @dataclass(frozen=True)
 class Limits:
     """What a recording may ask for before `LimitError` refuses it, with nothing decoded yet.

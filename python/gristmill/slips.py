@@ -36,8 +36,11 @@ else:
     class Guided:
         """Raises `TypeError` or `AttributeError` with what to write instead."""
 
-        # The signature of a class stays that of `__init__`, which is nearer in the order of bases.
         def __new__(cls, *_args: Any, **options: Any) -> Self:
+            """Refuses options of other libraries.
+
+            The signature of a class stays that of `__init__`, nearer in the order of bases.
+            """
             for name in options:
                 if name in _OPTIONS and name not in _parameters(cls):
                     raise TypeError(f"{cls.__name__} has no option {name}=: {_OPTIONS[name]}")

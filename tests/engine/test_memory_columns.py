@@ -89,7 +89,9 @@ def test_rows_of_many_columns_behind_a_url(tmp_path: Path) -> None:
         peak, counted = peaks(small, f"{server.url}/{path.name}", 16 * MIB, 6)
     assert counted <= 1.1 * 16 * MIB, f"{counted / MIB:.0f} MiB counted of 16 MiB"
     assert peak <= 1.1 * 16 * MIB, f"{peak / MIB:.0f} MiB of 16 MiB"
-    ranges = [re.findall(r"\d+", asked or "") for _, name, asked in server.requests if "wide" in name]
+    ranges = [
+        re.findall(r"\d+", asked or "") for _, name, asked in server.requests if "wide" in name
+    ]
     n_sent = sum(int(last) + 1 - int(first) for first, last in ranges)
     assert n_sent <= 8 * path.stat().st_size, f"{n_sent / MIB:.0f} MiB for 6 batches of 51 kB"
 

@@ -148,6 +148,19 @@ def test_weights_by_value(classes: Path, numbered: list[Path]) -> None:
     assert by_name == [ALL[i] for i in oracle.draws(weights, 0, 0, 40)]
 
 
+def test_values_that_no_row_has_are_named(classes: Path, numbered: list[Path]) -> None:
+    given = {"a": 2, "b": 1} | {f"typo {k:02}": 3 for k in range(12)}
+    listed = ", ".join(f'"typo {k:02}"' for k in range(10))
+    with pytest.raises(gm.SchemaError, match=f"weights for {listed} and 2 more, which no row has"):
+        values(classes, "c", sampling=gm.Weighted(given, by="c", draws=9))
+    # Rows that take no part count, and so do the classes of the features.
+    kept = [("c", "==", "a")]
+    got = values(classes, "c", filters=kept, sampling=gm.Weighted({"a": 2, "c": 9}, by="c"))
+    assert set(got) == {"a"}
+    only = [("label", "==", "crow")]
+    assert drawn(numbered, filters=only, sampling=gm.Weighted({"wren": 2, "crow": 9}, by="label"))
+
+
 def test_crops_of_draws_differ(same_rate: list[Path]) -> None:
     weights = (0.0,) * 3 + (1.0,) + (0.0,) * 20 + (0.5,)
     job = oracle.Job(same_rate, seconds=0.2, seed=4, weights=weights, n_draws=8)

@@ -11,6 +11,8 @@ from typing import Any
 
 import grain
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -399,3 +401,17 @@ def test_the_shape_of_elements_does_not_depend_on_which_rows(numbered: list[Path
         {"sampling": gm.Weighted(np.ones(40))},
     ):
         assert dataset(numbered, batch_size=2, epochs=None, **options)._element_spec == expected
+
+
+def test_a_null_moves_no_row_to_another_split(tmp_path: Path) -> None:
+    keys = [*range(200), -3, 2**53]
+    parts = {}
+    for name, values in (("ints", keys), ("floats", [*map(float, keys), None])):
+        path = tmp_path / f"{name}.parquet"
+        kind = pa.int64() if name == "ints" else pa.float64()
+        pq.write_table(pa.table({"key": pa.array(values, kind)}), path)
+        split = gm.Split("valid", {"train": 0.7, "valid": 0.3}, by="key")
+        ds = gm.ArrowIterDataset(path, audio=None, split=split)
+        parts[name] = {int(e["key"]) for e in ds if e["key"] is not None}
+    assert parts["ints"] == parts["floats"]
+    assert 0 < len(parts["ints"]) < len(keys)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.metrics.text import Printed
 from gristmill import _core, checks
 from gristmill.errors import SchemaError
 from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
+from gristmill.metrics.text import Printed
 from gristmill.metrics.verdict import Verdict
 from gristmill.options import Audio, ReadOptions, check_root, native_audio, read_options
 from gristmill.paths import Paths

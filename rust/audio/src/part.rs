@@ -195,6 +195,26 @@ mod tests {
     }
 
     #[test]
+    fn an_event_between_two_frames_lies_in_its_crop() {
+        for (event, place, starts) in [
+            ((3.06, 3.06), Place::Start, vec![30]),
+            ((3.04, 3.04), Place::Start, vec![30]),
+            ((3.06, 3.07), Place::Start, vec![30]),
+            ((3.0, 3.0), Place::Start, vec![30]),
+            // Drawn at either end, it would not have the frame of the event.
+            ((3.06, 3.06), Place::Random, vec![11, 16, 21, 30]),
+            ((3.04, 3.04), Place::Random, vec![11, 15, 20, 30]),
+            ((9.96, 9.96), Place::Start, vec![80]),
+        ] {
+            assert_eq!(placed(place, event, 2.0, 100), starts, "{event:?}");
+        }
+        let crop =
+            |start_s, end_s| EventCrop { seconds: None, place: Place::Start, start_s, end_s };
+        assert_eq!(crop(3.06, 3.09).place(100, RATE, 0), Ok((30, 1)));
+        assert_eq!(crop(3.06, 3.16).place(100, RATE, 0), Ok((31, 1)));
+    }
+
+    #[test]
     fn events_have_a_place_in_the_recording() {
         let crop = |seconds, start_s, end_s| {
             EventCrop { seconds, place: Place::Random, start_s, end_s }.place(100, RATE, 0)

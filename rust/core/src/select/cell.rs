@@ -123,7 +123,8 @@ impl Cell<'_> {
 
 /// The integer that equals a float, if a column of integers can have it.
 fn whole(value: f64) -> Option<i128> {
-    const INTEGERS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
+    const INTEGERS: std::ops::Range<f64> =
+        -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
     (value.trunc() == value && INTEGERS.contains(&value)).then_some(value as i128)
 }
 
