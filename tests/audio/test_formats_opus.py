@@ -131,7 +131,7 @@ def with_empty_packets(data: bytes, odds: float, rest: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("setting", "tolerance"),
     [
-        # libsndfile has a libopus of its own, which differs by 1.2e-4 here from the one that ours equals.
+        # The libopus that libsndfile brings differs from ours by 1.2e-4 here.
         ("silk-20", 1e-3),
     ],
 )

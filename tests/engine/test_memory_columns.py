@@ -1,4 +1,4 @@
-"""Resident memory stays within the budget, and little is read, where record batches have very many columns."""
+"""Record batches of very many columns: memory stays within the budget, and little is read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from range_server import serving
 
 MIB = 1 << 20
 
-# Prints the peak of the job above what the process was before it, and the peak that the budget counts, in
-# bytes.
+# Prints, in bytes, the peak of the job above what the process was before it, and the peak that the
+# budget counts.
 SCRIPT = """
 import gc
 import gristmill as gm
@@ -71,7 +71,7 @@ def peaks(small: Path, path: Path | str, budget: int, n_batches: int) -> tuple[i
 
 @pytest.mark.parametrize("batch_rows", [500, 50])
 def test_rows_of_many_columns(tmp_path: Path, batch_rows: int) -> None:
-    """Columns of at most 4 kB, so that a row alone would be read with the rest of its record batch."""
+    """Columns of at most 4 kB: a row alone would be read with the rest of its record batch."""
     table = wide(1_000, 3_000)
     small = write(tmp_path / "small.arrow", table.slice(0, 64), 64)
     path = write(tmp_path / "wide.arrow", table, batch_rows)
@@ -81,7 +81,7 @@ def test_rows_of_many_columns(tmp_path: Path, batch_rows: int) -> None:
 
 
 def test_rows_of_many_columns_behind_a_url(tmp_path: Path) -> None:
-    """Three record batches of 5 MB, whose columns are nearer to each other than a request is worth."""
+    """Three record batches of 5 MB, whose columns are nearer than a request is worth."""
     table = wide(100, 18_000)
     small = write(tmp_path / "small.arrow", table.slice(0, 64), 64)
     path = write(tmp_path / "wide.arrow", table, 6_000)
