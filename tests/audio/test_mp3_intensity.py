@@ -106,9 +106,9 @@ def test_every_position_pans(
     slen: tuple[int, int, int],
     kind: str,
     scale: int,
-    is_mid_side: bool,  # noqa: FBT001 # a parameter of pytest
+    is_mid_side: bool,  # a parameter of pytest
     n_right: int,
-    is_short: bool,  # noqa: FBT001 # a parameter of pytest
+    is_short: bool,  # a parameter of pytest
 ) -> None:
     positions = {
         "ones": [1] * 36,

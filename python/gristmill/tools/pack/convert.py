@@ -39,13 +39,14 @@ def to_flac(data: bytes, limits: _core.Limits) -> bytes:
             beyond a limit.
     """
     import av
+    from av.error import FFmpegError
 
     try:
         with av.open(io.BytesIO(data), options=_INPUT) as source:
             if not source.streams.audio:
                 raise ConversionError("FFmpeg finds no audio in it")
             return _encoded(_frames(source, limits), limits)
-    except av.FFmpegError as error:
+    except FFmpegError as error:
         raise ConversionError(f"FFmpeg: {error.strerror}") from error
     except (ValueError, OverflowError, MemoryError) as error:
         raise ConversionError(str(error) or type(error).__name__) from error

@@ -125,7 +125,7 @@ impl Cell<'_> {
 fn whole(value: f64) -> Option<i128> {
     const INTEGERS: std::ops::Range<f64> =
         -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
-    (value.trunc() == value && INTEGERS.contains(&value)).then_some(value as i128)
+    (value.fract() == 0.0 && INTEGERS.contains(&value)).then_some(value as i128)
 }
 
 /// The bits of a number: those of all NaNs, and of both zeros, are the same.

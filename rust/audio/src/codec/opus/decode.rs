@@ -24,7 +24,7 @@ pub(crate) const PLANES: [&[usize]; 8] = [
 /// How the channels of several streams are mapped to those in Vorbis order, by their number: how many
 /// streams there are, how many of the first of them are stereo, and which of their channels each is.
 /// RFC 7845, section 5.1.1.2.
-const LAYOUTS: [(usize, usize, &[usize]); 8] = [
+pub(super) const LAYOUTS: [(usize, usize, &[usize]); 8] = [
     (1, 0, &[0]),
     (1, 1, &[0, 1]),
     (2, 1, &[0, 2, 1]),

@@ -18,7 +18,12 @@ use ::parquet::{
     schema::types::{ColumnDescPtr, Type},
 };
 
-use super::{fetch::Fetched, hybrid, levels, pages::Sections};
+use super::{
+    fetch::Fetched,
+    hybrid,
+    levels::{self, Runs},
+    pages::Sections,
+};
 use crate::{Error, Result};
 
 /// A row group, and what was read of it.
@@ -134,13 +139,16 @@ impl CheckedPages {
         }
         let sections = Sections::of(page, &self.column)?;
         let n = page.num_values().into();
-        let (repeats, highest) = (self.column.max_rep_level(), self.column.max_def_level());
+        let level = |level: i16| {
+            u8::try_from(level).map_err(|_| Error::corrupt(format!("a highest level of {level}")))
+        };
+        let repeats = level(self.column.max_rep_level())?;
+        let highest = level(self.column.max_def_level())?;
         let n_values = if repeats == 0 {
             levels::count_highest(sections.definition, highest, n)?
         } else {
-            let defined = levels::all(sections.definition, highest, n)?;
-            self.check_lists(&levels::all(sections.repetition, repeats, n)?, &defined)?;
-            defined.iter().filter(|level| i16::from(**level) == highest).count() as u64
+            let repeated = Runs::new(sections.repetition, repeats, n);
+            self.count_in_lists(repeated, Runs::new(sections.definition, highest, n), highest)?
         };
         let is_reference =
             matches!(page.encoding(), Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
@@ -150,19 +158,39 @@ impl CheckedPages {
         Ok(())
     }
 
-    /// Checks that what continues a list is a value in it, as is what comes before it.
-    fn check_lists(&mut self, repeated: &[u8], defined: &[u8]) -> Result<()> {
+    /// Checks that what continues a list is a value in it, as is what comes before it. Returns how many
+    /// values there are.
+    fn count_in_lists(
+        &mut self,
+        mut repeated: Runs<'_>,
+        mut defined: Runs<'_>,
+        highest: u8,
+    ) -> Result<u64> {
         let mut before = self.before.unwrap_or(u8::MAX);
-        for (depth, level) in repeated.iter().zip(defined) {
-            let depth = usize::from(*depth).checked_sub(1);
-            let in_list = depth.and_then(|depth| self.list_levels.get(depth)).copied();
-            if in_list.is_some_and(|in_list| in_list > before.min(*level)) {
+        let (mut repeat, mut define, mut n_values) = ((0, 0), (0, 0), 0);
+        loop {
+            if repeat.1 == 0 {
+                repeat = repeated.next()?.unwrap_or_default();
+            }
+            if define.1 == 0 {
+                define = defined.next()?.unwrap_or_default();
+            }
+            let n = repeat.1.min(define.1);
+            if n == 0 {
+                break;
+            }
+            let (depth, level) = (usize::from(repeat.0), define.0);
+            let in_list = depth.checked_sub(1).and_then(|depth| self.list_levels.get(depth));
+            // The first of the run stands behind another level, the others behind their own.
+            if in_list.is_some_and(|in_list| *in_list > before.min(level)) {
                 return Err(Error::corrupt("a list that goes on has no value there"));
             }
-            before = *level;
+            before = level;
+            n_values += if level == highest { n } else { 0 };
+            (repeat.1, define.1) = (repeat.1 - n, define.1 - n);
         }
         self.before = Some(before);
-        Ok(())
+        Ok(n_values)
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) const MAX_WIDTH: u32 = u32::BITS;
 const GROUP: usize = 8;
 
 /// The most values that are unpacked at a time.
-const BLOCK: usize = 256;
+pub(super) const BLOCK: usize = 256;
 
 /// A stretch of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,9 +67,7 @@ pub(super) fn read(
     for band in first_band..end {
         let (start, n) = (EDGES[band] << log_len, width(band) << log_len);
         let before = code.tell_eighths();
-        if band > first_band {
-            balance -= before;
-        }
+        balance -= if band > first_band { before } else { 0 };
         let remaining = total - before - 1;
         let bits = if band < allocation.n_coded {
             let share = balance / (allocation.n_coded - band).min(3) as i32;
@@ -83,9 +81,9 @@ pub(super) fn read(
         if band == first_band + 1 {
             // Above SILK the second band is wider than the first, of which it may be made.
             let from = (2 * start - first).saturating_sub(n)..start;
-            let [left, right] = &mut *folded;
-            left.copy_within(from.clone(), start);
-            right.copy_within(from, start);
+            for low in &mut *folded {
+                low.copy_within(from.clone(), start);
+            }
         }
         let tf_change = tf_changes[band];
         let (mut from, mut blocks) = (None, [all; 2]);
