@@ -279,10 +279,11 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         if state["epoch"]:
             opened = self._opened
             if opened is None:
-                self._assert_not_closed()
-                pipeline = self._running()
-                pipeline.wait_open()
-                opened = self._learn(pipeline)
+                with self._turns.take():
+                    self._assert_not_closed()
+                    pipeline = self._running()
+                    pipeline.wait_open()
+                    opened = self._learn(pipeline)
             if opened is None:
                 raise ValueError(
                     "the index of a state in a later epoch takes the number of rows, but the "
