@@ -22,6 +22,7 @@ mod pages;
 mod pipeline;
 mod random_access;
 mod recordings;
+mod room;
 mod runtime;
 mod selection;
 mod shards;

@@ -74,7 +74,7 @@ pub use random_access::{RandomAccess, Request};
 pub use recording_file::Recordings;
 pub use resume::Start;
 
-pub use crate::threads::{parallel_for_each, usable_cpus};
+pub use crate::threads::{cannot_start, parallel_for_each, usable_cpus};
 
 use self::{
     assembler::Assembler,
