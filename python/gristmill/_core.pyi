@@ -382,6 +382,9 @@ class Pipeline:
     def take_rate_notice(self) -> str | None:
         """That recordings are resampled to the rate of the features, if they are; once."""
 
+    def take_budget_notice(self) -> str | None:
+        """That rows took more than `memory_budget`, if they did; once."""
+
     def close(self) -> None:
         """Ends all threads and waits for them. Safe to call again, and from any thread."""
 
