@@ -230,3 +230,60 @@ def test_every_name_has_a_place_in_the_reference(monkeypatch: pytest.MonkeyPatch
 
     listed = [name for _, _, names in api.GROUPS.values() for name in names]
     assert sorted(listed) == sorted(set(gm.__all__) - {"__version__"})
+
+
+def test_the_readme_works_where_it_is_shown_alone() -> None:
+    """As on PyPI: every link is absolute, and those into the repository lead to what is there."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert [link for link in links if not link.startswith("https://")] == []
+    paths = [
+        match[1]
+        for link in links
+        if (
+            match := re.search(r"gristmill-project/gristmill/(?:(?:blob|tree)/)?main/([^#]+)", link)
+        )
+    ]
+    assert len(paths) > 8
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_readme_has_the_figures_of_the_benchmarks() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert re.search(r"\| Grain, memory map[^|]*\| 7\.2 \([^)]*\); 5\.9 ", benchmarks)
+    assert re.search(r"\| whole files in Grain[^|]*\| 76 ", benchmarks)
+    assert re.search(r"\| `datasets` streaming[^|]*\|[^|]*\|[^|]*\| 12\.1 ", benchmarks)
+    assert "1,817 crops/s" in benchmarks
+    assert "0.54 % of its time" in benchmarks
+    shown = ("**7.2x**", "5.9x", "**76x**", "**12x**", "**0.54 %**", "1,817 crops/s")
+    assert [figure for figure in shown if figure not in readme] == []
+
+
+def test_the_plot_has_the_figures_of_the_benchmarks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    import plot_peers
+
+    local, remote = plot_peers.figures((ROOT / "docs" / "benchmarks.md").read_text("utf-8"))
+    drawn = (ROOT / "docs" / "peers.svg").read_text("utf-8")
+    for rate in (
+        *(f"{rate:.3g} %" for rate in local.values()),
+        *map("{:,.0f}".format, remote.values()),
+    ):
+        assert f">{rate}<" in drawn
+
+
+def test_troubleshooting_quotes_messages_that_exist() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r'^### "(.+)"$', page, re.MULTILINE)
+    assert len(quoted) > 15
+    sources = "".join(
+        path.read_text(encoding="utf-8")
+        for folder, kind in (("python/gristmill", "*.py"), ("rust", "*.rs"))
+        for path in sorted((ROOT / folder).rglob(kind))
+    )
+    # Literals run over lines in both languages.
+    sources = re.sub(r'\\\n\s*|"\s*\n\s*f?"', "", sources)
+    assert [words for words in quoted if words not in sources] == []
