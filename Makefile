@@ -91,6 +91,17 @@ format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+##@ Document
+
+SITE := target/site
+
+.PHONY: docs
+docs: $(VENV)/.stamp-wheel $(VENV)/.stamp-docs ## Build the site in target/site/html; a warning is an error
+	$(BIN)/python scripts/site/stage.py $(SITE)/source
+	$(BIN)/sphinx-build -q -W --keep-going -n -b html -c scripts/site -d $(SITE)/doctrees \
+	  $(SITE)/source $(SITE)/html
+	@echo $(SITE)/html/index.html
+
 ##@ Measure
 
 # What is measured is the wheel that others get.
@@ -172,7 +183,8 @@ dist/.stamp: $(VENV)/.stamp-tools $(SOURCES)
 
 # The wheel for others, with the benches' peers.
 $(RELEASE)/.stamp-release: dist/.stamp pyproject.toml
-	$(MAKE) VENV=$(RELEASE) $(RELEASE)/.stamp-tools $(RELEASE)/.stamp-bench
+	$(MAKE) VENV=$(RELEASE) $(RELEASE)/.stamp-tools $(RELEASE)/.stamp-bench \
+	  $(RELEASE)/.stamp-docs $(RELEASE)/.stamp-engines
 	$(RELEASE)/bin/python -m pip install --quiet "$$(echo dist/gristmill-*.whl)[demo]"
 	$(RELEASE)/bin/python -m pip install --quiet --force-reinstall --no-deps dist/gristmill-*.whl
 	@touch $@

@@ -49,11 +49,19 @@ from gristmill.tools.inspect import inspect
 from gristmill.tools.inspection import Inspection
 from gristmill.tools.pack.api import pack
 from gristmill.tools.pack.report import BadFile, PackedShard, PackReport
+from gristmill.tools.part_jobs import (
+    IndexPart,
+    ScanPart,
+    index_parts,
+    merge_parts,
+    scan_parts,
+)
 from gristmill.tools.quality import ShuffleQuality, shuffle_quality
 from gristmill.tools.sample import AudioSample
 from gristmill.tools.scan.merge import merge_scans
 from gristmill.tools.scan.report import Finding, ScanReport
 from gristmill.tools.scan.run import Scan, scan
+from gristmill.tools.scan.summary import ScanSummary
 from gristmill.tools.shards import ShardHeader, UnreadableShard
 
 __all__ = [
@@ -82,6 +90,7 @@ __all__ = [
     "Finding",
     "GlobalOrder",
     "GristmillError",
+    "IndexPart",
     "IndexReport",
     "Inspection",
     "InternalError",
@@ -97,7 +106,9 @@ __all__ = [
     "RandomCrop",
     "ReadOptions",
     "Scan",
+    "ScanPart",
     "ScanReport",
+    "ScanSummary",
     "SchemaError",
     "ShardHeader",
     "Shuffle",
@@ -119,12 +130,15 @@ __all__ = [
     "diagnose",
     "events_in",
     "global_order",
+    "index_parts",
     "inspect",
+    "merge_parts",
     "merge_scans",
     "pack",
     "probe",
     "read_quarantine",
     "scan",
+    "scan_parts",
     "shuffle_quality",
     "stats",
     "verdict",
