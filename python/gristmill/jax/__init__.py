@@ -1,4 +1,4 @@
-"""What runs on the device: log-mel spectrograms as models were trained with them.
+"""Batches on the device: their transfer, and log-mel spectrograms as other libraries make them.
 
 `import gristmill` does not import this module, and so no JAX; `gm.jax` imports it when it is first
 used. `docs/device.md` shows it in a training step.
@@ -11,5 +11,6 @@ except ImportError as error:
 
 from gristmill.jax.log_mel import LogMel
 from gristmill.jax.pcen import PCEN
+from gristmill.jax.transfer import to_device
 
-__all__ = ["PCEN", "LogMel"]
+__all__ = ["PCEN", "LogMel", "to_device"]

@@ -168,8 +168,9 @@ class LogMel:
             return jax.lax.map(alone, rows)
 
         # A CPU is faster row by row, since a row's windows and spectra stay in its caches; an
-        # accelerator wants the batch at once.
-        spectrograms = jax.lax.platform_dependent(rows, cpu=one_by_one, default=at_once)
+        # accelerator wants the batch at once. Rows that are divided over devices have no order.
+        on_cpu = at_once if _is_divided(rows) else one_by_one
+        spectrograms = jax.lax.platform_dependent(rows, cpu=on_cpu, default=at_once)
         return spectrograms.reshape(*audio.shape[:-1], *spectrograms.shape[1:])
 
     @property
@@ -290,6 +291,12 @@ def _tables(options: LogMel) -> _Tables:
     )
     window = _window(preset, win)
     return _Tables(window.astype(np.float32), bank.astype(np.float32))
+
+
+def _is_divided(rows: jax.Array) -> bool:
+    """Whether the type of the rows says so, as that of arrays over a mesh of explicit axes does."""
+    spec = getattr(getattr(jax.typeof(rows), "sharding", None), "spec", None)
+    return bool(spec) and spec[0] is not None
 
 
 def _window(preset: Preset, win_length: int) -> _Array:
