@@ -3,6 +3,9 @@
 Docstrings refer to pages such as `docs/formats.md`, which are in the folder `docs` of this package.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from gristmill import _grain  # noqa: F401 # pyright: ignore[reportUnusedImport] - imports Grain
 from gristmill._core import __version__
 from gristmill.audio import decode, decode_with_report, probe
@@ -63,6 +66,9 @@ from gristmill.tools.scan.report import Finding, ScanReport
 from gristmill.tools.scan.run import Scan, scan
 from gristmill.tools.scan.summary import ScanSummary
 from gristmill.tools.shards import ShardHeader, UnreadableShard
+
+if TYPE_CHECKING:
+    from gristmill import jax as jax
 
 __all__ = [
     "Advice",
@@ -143,3 +149,10 @@ __all__ = [
     "stats",
     "verdict",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Not before it is used: it imports JAX.
+    if name == "jax":
+        return importlib.import_module("gristmill.jax")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
