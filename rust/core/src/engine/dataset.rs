@@ -272,7 +272,8 @@ pub fn open_order(
         let audio = match shards.first() {
             Some(first) if source.has_parts() || source.rows.names(DURATION) => {
                 let known = known_audio(source, first)?;
-                decoded_column(options, source, &known).map_err(|e| e.in_shard(first.name()))?
+                decoded_column(options, source, (first.schema(), &known))
+                    .map_err(|e| e.in_shard(first.name()))?
             }
             _ => None,
         };
