@@ -50,9 +50,10 @@ def events_in(
     """Which of each row's events fall into its crop, or the classes of those that do.
 
     The data set must have `with_crop=True` and deliver the event columns, lists with
-    `ragged="object"` (the default) or `"pad"`. A dotted path names a field of structs or of lists of
-    structs, as in `EventCrop`, whether the batch has the field or the structs. What is padding of a crop holds no event, and a row
-    without a crop (`"valid"` is False) none either, whatever its times are.
+    `ragged="object"` (the default) or `"pad"`. A dotted path names a field of structs or of lists
+    of structs, as in `EventCrop`, whether the batch has the field or the structs. What is padding
+    of a crop holds no event, and a row without a crop (`"valid"` is False) none either, whatever
+    its times are.
 
     An event counts if it and the crop overlap by more than nothing, and by `min_overlap` seconds or
     its whole length if that is shorter. An event without length counts if it lies in the crop, its
@@ -160,12 +161,13 @@ def _field(of: Any, field: str, name: str) -> Any:
         return None
     if not isinstance(of, Mapping):
         return [_field(one, field, name) for one in of]
-    if field in of:
-        return of[field]
-    within = [top for top in cast("Mapping[str, Any]", of) if field.startswith(f"{top}.")]
+    fields = cast("Mapping[str, Any]", of)
+    if field in fields:
+        return fields[field]
+    within = [top for top in fields if field.startswith(f"{top}.")]
     if not within:
         raise ValueError(f"the batch has no column {name!r}: {field!r} is none of its fields")
-    return _field(of[within[0]], field[len(within[0]) + 1 :], name)
+    return _field(fields[within[0]], field[len(within[0]) + 1 :], name)
 
 
 def _n_events(batch: Mapping[str, Any], name: str, row: int, is_single: bool) -> int:

@@ -137,9 +137,10 @@ def test_a_column_of_paths(name: str, how: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(row["audio"], gm.decode(data))
     bad = it.bad_rows()
     assert [(row.row, row.reason, row.path) for row in bad] == [
-        (6, "null", None), (7, "missing_file", "gone.wav"),
+        (6, "null", None),
+        (7, "missing_file", "gone.wav"),
     ]
-    with pytest.raises(gm.SchemaError, match=r'audio.*is text.*root='):
+    with pytest.raises(gm.SchemaError, match=r"audio.*is text.*root="):
         next(iter(gm.ArrowIterDataset(shard, audio=gm.Audio("audio"))))
 
 

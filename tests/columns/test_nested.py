@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -97,9 +98,7 @@ def test_classes_of_fields(shard: Path) -> None:
 
 @pytest.mark.parametrize("columns", [None, ["audio", "ev.start", "ev.end", "ev.label"]])
 def test_events_of_fields(shard: Path, columns: list[str] | None) -> None:
-    crop = gm.EventCrop(
-        start="ev.start", end="ev.end", seconds=0.1, place="center", pick="all"
-    )
+    crop = gm.EventCrop(start="ev.start", end="ev.end", seconds=0.1, place="center", pick="all")
     dataset = gm.ArrowIterDataset(
         shard,
         columns=columns,
@@ -131,7 +130,10 @@ def test_nulls_around_a_field_are_its_nulls(tmp_path: Path) -> None:
     shards.write_table(path, pa.table({"s": column}))
     given = list(gm.ArrowIterDataset(path, columns=["s.a.b", "s.a.c"]))
     assert [(row["s.a.b"], row["s.a.c"]) for row in given] == [
-        (1, "x"), (None, None), (None, None), (None, "y"),
+        (1, "x"),
+        (None, None),
+        (None, None),
+        (None, "y"),
     ]
 
 
@@ -154,7 +156,20 @@ def test_fields_beside_encoded_audio(shard: Path) -> None:
 def test_class_ids_of_fields_are_those_of_all_shards(kind: str, tmp_path: Path) -> None:
     other = table(kind, [[(0.1, 0.2, 0)]])
     features = other.schema.metadata[b"huggingface"].replace(b'"wren", "crow", "owl"', b'"owl"')
-    for name, one in (("a", table(kind)), ("b", other.replace_schema_metadata({"huggingface": features}))):
+    other = other.replace_schema_metadata({"huggingface": features})
+    for name, one in (("a", table(kind)), ("b", other)):
         shards.write_table(tmp_path / f"{name}.arrow", one)
-    rows = list(gm.ArrowIterDataset(tmp_path, columns=["ev.label"]))
+    rows = list(gm.ArrowIterDataset(tmp_path, columns=["ev.label", "ev", "ev.start"]))
     assert rows[3]["ev.label"].tolist() == [2]
+    assert label(rows[3]) == 2
+    paths = (tmp_path / "a.arrow", tmp_path / "b.arrow")
+    data_sets = [gm.ArrowIterDataset(path, columns=["ev.label", "ev"]) for path in paths]
+    mixed = gm.Mixture(data_sets, weights=[0.5, 0.5])
+    found = {(row["ev.label"][0], label(row)) for row in itertools.islice(mixed, 8)}
+    assert found == {(1, 1), (2, 2)}
+
+
+def label(row: dict[str, Any]) -> int:
+    """The first label in the whole column."""
+    events = row["ev"]
+    return events["label"][0] if isinstance(events, dict) else events[0]["label"]

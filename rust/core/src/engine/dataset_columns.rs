@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use arrow_schema::Schema;
 
 use super::{
+    features_rate::features_rate,
     joined_columns::JoinedColumns,
     options::{AudioRequest, OnError, Options, Remainder, SourceOptions},
 };
@@ -62,9 +63,10 @@ pub(super) fn known_audio(source: &SourceOptions, first: &Shard) -> Result<Vec<S
 pub(super) fn decoded_column(
     options: &Options,
     source: &SourceOptions,
-    (schema, known): (&Schema, &[String]),
+    shards: &[Shard],
+    known: &[String],
 ) -> Result<Option<(String, AudioSpec)>> {
-    let audio = match &source.audio {
+    let mut audio = match &source.audio {
         AudioRequest::Encoded => None,
         AudioRequest::Auto => {
             let whole = AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
@@ -72,17 +74,20 @@ pub(super) fn decoded_column(
             let asked: Vec<_> = asked.cloned().collect();
             match asked.as_slice() {
                 [] => None,
-                some => Some((found_by_features(schema, some)?, whole)),
+                some => Some((found_by_features(shards, some)?, whole)),
             }
         }
-        AudioRequest::Decode { column, spec } => {
+        AudioRequest::Decode { column, spec, .. } => {
             let name = match column {
                 Some(name) => name.clone(),
-                None => found_by_features(schema, known)?,
+                None => found_by_features(shards, known)?,
             };
             Some((name, spec.clone()))
         }
     };
+    if let Some((name, spec)) = &mut audio {
+        spec.rate_hz = spec.rate_hz.or(features_rate(source, shards, name)?);
+    }
     Ok(audio.map(|(name, mut spec)| {
         // The size of a slot depends on the options alone, not on any recording.
         let slot = spec.fixed_shape().map(|(n, len)| 4 * u64::from(n) * len as u64);
@@ -93,10 +98,10 @@ pub(super) fn decoded_column(
     }))
 }
 
-fn found_by_features(schema: &Schema, known: &[String]) -> Result<String> {
+fn found_by_features(shards: &[Shard], known: &[String]) -> Result<String> {
     match known {
         [name] => Ok(name.clone()),
-        [] => Err(none_is_marked(schema)),
+        [] => Err(none_is_marked(shards.first().map_or(&Schema::empty(), |first| first.schema()))),
         many => Err(Error::schema(
             "",
             format!(

@@ -60,7 +60,8 @@ impl JoinedColumns {
             };
             let ids: BTreeMap<&String, i64> = all.iter().zip(0..).collect();
             let ids = own.iter().map(|name| ids.get(name).copied().unwrap_or(-1)).collect();
-            class_ids.add(&projection.small_schema(), path, ids)?;
+            let is_part = |name: &str| projection.is_part(name);
+            class_ids.add(&projection.small_schema(), path, ids, is_part)?;
         }
         Ok(class_ids)
     }

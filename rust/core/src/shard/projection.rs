@@ -25,6 +25,9 @@ pub struct Projection {
     has_paths: bool,
 }
 
+/// A field of a struct by its dotted path, and by the index of each field on it.
+type Part = (String, Vec<usize>);
+
 /// A column of [`Table::columns`](super::Table::columns).
 #[derive(Clone, Debug)]
 pub(super) struct SmallColumn {
@@ -32,8 +35,8 @@ pub(super) struct SmallColumn {
     pub(super) column: usize,
     /// A struct's children to keep; `None` keeps the column whole.
     pub(super) children: Option<Vec<usize>>,
-    /// The field that is wanted of it, by its dotted path and its indices; `None` for the column.
-    pub(super) field: Option<(String, Vec<usize>)>,
+    /// The field that is wanted of it; `None` for the column.
+    pub(super) field: Option<Part>,
 }
 
 /// What a projection has beside the columns that are named.
@@ -178,7 +181,7 @@ impl Projection {
                 blobs.push(BlobField::find(schema, name)?);
             }
         }
-        let mut wanted: Vec<(usize, Option<(String, Vec<usize>)>)> = Vec::new();
+        let mut wanted: Vec<(usize, Option<Part>)> = Vec::new();
         match columns {
             None => wanted.extend((0..schema.fields().len()).map(|column| (column, None))),
             Some(names) => {
@@ -270,6 +273,11 @@ impl Projection {
         // Two columns may have the same values, and a batch can take them over only once.
         table.buffers.clear();
         Ok(table)
+    }
+
+    /// Whether this small column is a field of a struct.
+    pub(crate) fn is_part(&self, name: &str) -> bool {
+        self.small.iter().filter_map(|small| small.field.as_ref()).any(|(part, _)| part == name)
     }
 
     /// The fields of the small columns as formats read them.

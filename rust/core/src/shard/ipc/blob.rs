@@ -137,7 +137,7 @@ impl BlobSpan {
         let data = self.leaf_buffer(layout, 2 + number)?;
         let start = data.start + u64::from(view.offset);
         let range = start..start + len;
-        if range.end <= data.end && view.length <= i32::MAX as u32 {
+        if range.end <= data.end && i32::try_from(view.length).is_ok() {
             Ok(range)
         } else {
             Err(wrong())
