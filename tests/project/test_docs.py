@@ -31,7 +31,7 @@ N_ROWS = 264
 RATE = 8_000
 
 BLOCK = re.compile(
-    r"^(?:<!-- not run: (?P<why>.+) -->\n)?(?P<indent> *)```python\n(?P<code>.*?)^ *```$",
+    r"^(?:<!-- not run: (?P<why>[^\n]+) -->\n)?(?P<indent> *)```python\n(?P<code>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
 
