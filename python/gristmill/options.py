@@ -96,8 +96,9 @@ class Audio:
     """Which column is decoded, and what comes out.
 
     Args:
-        column: The column, of type `struct<bytes: binary, ...>` or `binary`. `None` takes the one
-            that the Hugging Face features in the schema call audio, or without features the one
+        column: The column, of type `struct<bytes: binary, ...>` or `binary`, also as views or as a
+            dictionary; with `root`, also text: the paths of recordings. `None` takes the one that
+            the Hugging Face features in the schema call audio, or without features the one
             `struct<bytes: binary, path: string>`.
         sample_rate: Target rate in Hz, 1,000 to 768,000. `None` keeps each file's own. `"auto"`,
             the default, is the rate that the Hugging Face features name for the column, as

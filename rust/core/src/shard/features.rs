@@ -1,7 +1,9 @@
 //! What Hugging Face `datasets` writes about columns into the schema's metadata.
 
-use arrow_schema::{DataType, Schema};
+use arrow_schema::Schema;
 use serde_json::Value;
+
+use super::blob_field::is_made_as_audio;
 
 /// The key of that metadata.
 pub(super) const KEY: &str = "huggingface";
@@ -31,20 +33,13 @@ pub fn audio_columns(schema: &Schema) -> Vec<(String, Option<u32>)> {
     schema.fields().iter().filter_map(|field| audio(field.name())).collect()
 }
 
-/// Whether a type is that of audio in the files of `datasets`.
-fn is_made_as_audio(data_type: &DataType) -> bool {
-    let DataType::Struct(fields) = data_type else { return false };
-    let [bytes, path] = &**fields else { return false };
-    bytes.name() == "bytes"
-        && matches!(bytes.data_type(), DataType::Binary | DataType::LargeBinary)
-        && path.name() == "path"
-        && matches!(path.data_type(), DataType::Utf8 | DataType::LargeUtf8)
-}
-
-/// The schema's features by column, as JSON; `None` where they are missing or do not parse.
+/// The schema's features by column, as JSON; `None` where they are missing, do not parse or name no
+/// column.
 fn features(schema: &Schema) -> Option<Value> {
     let metadata = serde_json::from_str::<Value>(schema.metadata().get(KEY)?).ok()?;
-    metadata.get("info")?.get("features").cloned()
+    let features = metadata.get("info")?.get("features")?;
+    features.as_object().filter(|features| !features.is_empty())?;
+    Some(features.clone())
 }
 
 /// Whether the schema has features.

@@ -11,6 +11,7 @@
 
 mod audio_index;
 mod blob;
+mod blob_field;
 mod class_ids;
 mod class_names;
 mod common_type;
@@ -21,6 +22,8 @@ mod guard;
 mod ipc;
 mod joint;
 mod kept;
+mod memory_rows;
+mod nested;
 mod open;
 mod parquet;
 mod projection;
@@ -44,10 +47,12 @@ use arrow_schema::SchemaRef;
 
 pub use audio_index::{AudioEntry, AudioIndex};
 pub use blob::{Blob, BlobBlock};
+pub(crate) use blob_field::{advice, holds_paths, is_made_as_audio};
 pub(crate) use class_ids::ClassIds;
 pub use class_names::Labels;
 pub(crate) use class_names::{ClassNames, listed};
 pub use features::audio_columns;
+pub(crate) use nested::{column_of_part, field_at};
 pub use open::{open_all, open_files};
 pub use projection::Projection;
 pub(crate) use schema::is_same_type;
@@ -436,10 +441,10 @@ impl Shard {
         limit: usize,
         on_size: &dyn Fn(usize),
     ) -> Result<Table> {
-        let schema = projection.small_schema();
+        let schema = projection.read_schema();
         let table =
             if self.is_other { widen::widen_table(table, &schema, limit, on_size)? } else { table };
-        ClassIds::of(&schema, &self.new_ids).apply(table)
+        projection.with_fields(ClassIds::of(&schema, &self.new_ids).apply(table)?)
     }
 
     /// Reads and decodes the projected columns of these rows of a record batch, without the others;

@@ -2,22 +2,31 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use super::schema;
+use super::{
+    Table,
+    blob_field::{BlobField, holds_paths},
+    guard, nested, schema,
+};
 use crate::{Error, Result};
-
-/// The name of the child that holds the bytes in a struct of audio, image or file.
-const BYTES: &str = "bytes";
 
 /// The wanted columns of shards, by the schema that these have in common.
 #[derive(Clone, Debug)]
 pub struct Projection {
     source: SchemaRef,
     pub(super) small: Vec<SmallColumn>,
+    /// The small columns as they are read, before fields of structs become columns of their own.
+    read_schema: SchemaRef,
     small_schema: SchemaRef,
     pub(super) blobs: Vec<BlobField>,
+    /// Whether one more blob column follows, which is text: paths of recordings. Its blobs are null.
+    has_paths: bool,
 }
+
+/// A field of a struct by its dotted path, and by the index of each field on it.
+type Part = (String, Vec<usize>);
 
 /// A column of [`Table::columns`](super::Table::columns).
 #[derive(Clone, Debug)]
@@ -26,24 +35,59 @@ pub(super) struct SmallColumn {
     pub(super) column: usize,
     /// A struct's children to keep; `None` keeps the column whole.
     pub(super) children: Option<Vec<usize>>,
+    /// The field that is wanted of it; `None` for the column.
+    pub(super) field: Option<Part>,
 }
 
-/// A blob column's field in the schema.
-#[derive(Clone, Debug)]
-pub(super) struct BlobField {
-    /// The column's index.
-    pub(super) column: usize,
-    /// The index of `bytes`, where the column is a struct.
-    pub(super) child: Option<usize>,
-    /// Whether offsets have 64 bits.
-    pub(super) large: bool,
+/// What a projection has beside the columns that are named.
+#[derive(Clone, Copy, Default)]
+struct Kind {
+    /// The children beside `bytes` of blob columns.
+    siblings: bool,
+    /// Paths of recordings, as the last blob column.
+    paths: bool,
+}
+
+impl Kind {
+    const WITH_SIBLINGS: Self = Self { siblings: true, paths: false };
+}
+
+impl SmallColumn {
+    /// The field at this path of a column. Of a struct with a blob, only what lies beside that is read.
+    fn of_field(
+        schema: &Schema,
+        column: usize,
+        name: String,
+        mut path: Vec<usize>,
+    ) -> Result<Self> {
+        let top = schema.fields().get(column).map_or("", |field| field.name());
+        let blob = BlobField::find(schema, top).ok().filter(|blob| blob.child.is_some());
+        let children = blob.as_ref().and_then(|blob| blob.siblings(schema));
+        if let (Some(blob), Some(at)) = (&blob, path.first_mut()) {
+            let kept = children.iter().flatten().position(|child| child == at);
+            *at = kept.filter(|_| Some(*at) != blob.child).ok_or_else(|| {
+                let what = format!(
+                    "the encoded bytes come with their column: name {top:?}, and audio=None to leave \
+                     them encoded"
+                );
+                Error::schema(&*name, what)
+            })?;
+        }
+        Ok(Self { column, children, field: Some((name, path)) })
+    }
+}
+
+/// Whether this column is text.
+fn is_of_paths(schema: &Schema, name: &str) -> bool {
+    schema.column_with_name(name).is_some_and(|(_, field)| holds_paths(field.data_type()))
 }
 
 impl Projection {
     /// The given columns in the given order (`None`: all, in the schema's order). Those in
-    /// `blob_columns` are read row by row.
+    /// `blob_columns` are read row by row. The dotted path of a field, of structs or of lists of them,
+    /// makes a column of that name.
     ///
-    /// A blob column is a binary or large binary column, or a struct whose child `bytes` is one.
+    /// A blob column is a binary column of any layout, or a struct whose child `bytes` is one.
     /// Such a struct stays among the small columns, without `bytes`, when it has other children.
     /// Of a blob column that is not in `columns`, only `bytes` is read.
     ///
@@ -55,7 +99,7 @@ impl Projection {
         columns: Option<&[String]>,
         blob_columns: &[String],
     ) -> Result<Self> {
-        Self::build(schema, columns, blob_columns, true)
+        Self::build(schema, columns, blob_columns, Kind::WITH_SIBLINGS)
     }
 
     /// As [`Projection::new`], but of a blob column's struct only `bytes` is read.
@@ -68,14 +112,30 @@ impl Projection {
         columns: Option<&[String]>,
         blob_columns: &[String],
     ) -> Result<Self> {
-        Self::build(schema, columns, blob_columns, false)
+        Self::build(schema, columns, blob_columns, Kind::default())
+    }
+
+    /// As [`Projection::new`], but the last blob column may be text, the paths of recordings. It stays
+    /// among the small columns, and its blobs are null.
+    ///
+    /// # Errors
+    ///
+    /// As [`Projection::new`].
+    pub(crate) fn with_paths(
+        schema: &Schema,
+        columns: Option<&[String]>,
+        blob_columns: &[String],
+    ) -> Result<Self> {
+        Self::build(schema, columns, blob_columns, Kind { paths: true, ..Kind::WITH_SIBLINGS })
     }
 
     /// Only the children beside `bytes` of this blob column's struct; `None` where there are none.
+    /// Of a column of paths, that column.
     pub fn of_siblings(schema: &Schema, blob_column: &str) -> Option<Self> {
         let names = [blob_column.to_owned()];
-        let mut projection = Self::new(schema, Some(&names), &names).ok()?;
+        let mut projection = Self::with_paths(schema, Some(&names), &names).ok()?;
         projection.blobs.clear();
+        projection.has_paths = false;
         (!projection.small.is_empty()).then_some(projection)
     }
 
@@ -89,7 +149,7 @@ impl Projection {
         let is_blob = |field: &&FieldRef| {
             matches!(field.data_type(), DataType::Struct(_))
                 && columns.is_none_or(|columns| columns.contains(field.name()))
-                && blob_column(schema, field.name()).is_ok()
+                && BlobField::find(schema, field.name()).is_ok()
         };
         let blobs = schema.fields().iter().filter(is_blob);
         let blobs: Vec<String> = blobs.map(|field| field.name().clone()).collect();
@@ -102,7 +162,7 @@ impl Projection {
     pub(super) fn of_blobs(schema: &Schema) -> Option<Self> {
         let names = schema.fields().iter().map(|field| field.name());
         let names: Vec<_> =
-            names.filter(|name| blob_column(schema, name).is_ok()).cloned().collect();
+            names.filter(|name| BlobField::find(schema, name).is_ok()).cloned().collect();
         if names.is_empty() { None } else { Self::new(schema, Some(&[]), &names).ok() }
     }
 
@@ -110,43 +170,119 @@ impl Projection {
         schema: &Schema,
         columns: Option<&[String]>,
         blob_columns: &[String],
-        siblings: bool,
+        kind: Kind,
     ) -> Result<Self> {
         let mut blobs = Vec::with_capacity(blob_columns.len());
-        for name in blob_columns {
-            blobs.push(blob_column(schema, name)?);
+        let mut has_paths = false;
+        for (name, left) in blob_columns.iter().zip((0..blob_columns.len()).rev()) {
+            if kind.paths && left == 0 && is_of_paths(schema, name) {
+                has_paths = true;
+            } else {
+                blobs.push(BlobField::find(schema, name)?);
+            }
         }
-        let mut wanted: Vec<usize> = Vec::new();
+        let mut wanted: Vec<(usize, Option<Part>)> = Vec::new();
         match columns {
-            None => wanted.extend(0..schema.fields().len()),
+            None => wanted.extend((0..schema.fields().len()).map(|column| (column, None))),
             Some(names) => {
                 for name in names {
-                    let column = find(schema, name)?;
-                    if !wanted.contains(&column) {
-                        wanted.push(column);
+                    let (column, path) = nested::find(schema, name)?;
+                    let field = (!path.is_empty()).then(|| (name.clone(), path));
+                    if !wanted.contains(&(column, field.clone())) {
+                        wanted.push((column, field));
                     }
                 }
             }
         }
         let mut small = Vec::with_capacity(wanted.len());
-        for column in wanted {
+        for (column, field) in wanted {
+            if let Some((name, path)) = field {
+                small.push(SmallColumn::of_field(schema, column, name, path)?);
+                continue;
+            }
             match blobs.iter().find(|blob| blob.column == column) {
-                None => small.push(SmallColumn { column, children: None }),
+                None => small.push(SmallColumn { column, children: None, field: None }),
                 Some(blob) => {
-                    let children = siblings.then(|| blob.siblings(schema)).flatten();
-                    small.extend(children.map(|c| SmallColumn { column, children: Some(c) }));
+                    let children = kind.siblings.then(|| blob.siblings(schema)).flatten();
+                    let part = |c| SmallColumn { column, children: Some(c), field: None };
+                    small.extend(children.map(part));
                 }
             }
         }
-        Ok(Self::of_columns(Arc::new(schema.clone()), small, blobs))
+        Ok(Self::of_columns(Arc::new(schema.clone()), small, blobs, has_paths))
     }
 
-    fn of_columns(source: SchemaRef, small: Vec<SmallColumn>, blobs: Vec<BlobField>) -> Self {
-        let small_schema = Arc::new(Schema::empty());
-        let mut projection = Self { source, small, small_schema, blobs };
-        let fields = projection.small_fields(&projection.source);
-        projection.small_schema = Arc::new(Schema::new(fields));
+    fn of_columns(
+        source: SchemaRef,
+        small: Vec<SmallColumn>,
+        blobs: Vec<BlobField>,
+        has_paths: bool,
+    ) -> Self {
+        let empty = Arc::new(Schema::empty());
+        let read_schema = Arc::clone(&empty);
+        let mut projection =
+            Self { source, small, read_schema, small_schema: empty, blobs, has_paths };
+        projection.read_schema = Arc::new(Schema::new(projection.small_fields(&projection.source)));
+        projection.small_schema = projection.named_schema();
         projection
+    }
+
+    /// The columns that are read, with the fields that were asked for in place of their structs.
+    fn named_schema(&self) -> SchemaRef {
+        if !self.has_fields() {
+            return Arc::clone(&self.read_schema);
+        }
+        let named = |(small, read): (&SmallColumn, &FieldRef)| match &small.field {
+            None => Some(Arc::clone(read)),
+            Some((name, path)) => nested::column_at(read, name, path).map(Arc::new),
+        };
+        let fields = self.small.iter().zip(self.read_schema.fields());
+        Arc::new(Schema::new(fields.filter_map(named).collect::<Vec<_>>()))
+    }
+
+    fn has_fields(&self) -> bool {
+        self.small.iter().any(|small| small.field.is_some())
+    }
+
+    /// A table of [`Projection::read_schema`] as one of [`Projection::small_schema`].
+    pub(super) fn with_fields(&self, mut table: Table) -> Result<Table> {
+        if !self.has_fields() {
+            return Ok(table);
+        }
+        let corrupt = |e: ArrowError| Error::corrupt(format!("a field of a column: {e}"));
+        let read = table.columns.schema();
+        let columns = table.columns.columns().iter().zip(&self.small);
+        let columns = guard::contain("a field of a column", || {
+            let columns = columns.map(|(column, small)| match &small.field {
+                None => Ok(Arc::clone(column)),
+                Some((_, path)) => nested::values_at(column, path).map_err(corrupt),
+            });
+            columns.collect::<Result<Vec<_>>>()
+        })?;
+        let fields = self.small_schema.fields().iter().zip(read.fields()).zip(&columns);
+        let fields = fields.zip(&self.small).map(|(((named, read), column), small)| {
+            // Dictionary ids differ between shards, and so do the names of lists' items.
+            let data_type = column.data_type().clone();
+            let field = if small.field.is_some() { named } else { read };
+            Arc::new(Field::clone(field).with_data_type(data_type))
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let options = RecordBatchOptions::new().with_row_count(Some(table.n_rows()));
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options);
+        table.columns = batch.map_err(corrupt)?;
+        // Two columns may have the same values, and a batch can take them over only once.
+        table.buffers.clear();
+        Ok(table)
+    }
+
+    /// Whether this small column is a field of a struct.
+    pub(crate) fn is_part(&self, name: &str) -> bool {
+        self.small.iter().filter_map(|small| small.field.as_ref()).any(|(part, _)| part == name)
+    }
+
+    /// The fields of the small columns as formats read them.
+    pub(super) fn read_schema(&self) -> SchemaRef {
+        Arc::clone(&self.read_schema)
     }
 
     /// The fields of [`Table::columns`](super::Table::columns).
@@ -156,7 +292,7 @@ impl Projection {
 
     /// How many blob columns there are; they keep the order in which they were given.
     pub fn n_blobs(&self) -> usize {
-        self.blobs.len()
+        self.blobs.len() + usize::from(self.has_paths)
     }
 
     /// The same columns by their names in a shard, whose own schema this is.
@@ -168,12 +304,13 @@ impl Projection {
         let name = |column: usize| self.source.fields().get(column).map(|field| field.name());
         let small = self.small.iter().filter_map(|small| {
             let name = name(small.column)?;
-            Some(find(shard, name).map(|column| self.small_of_shard(small, shard, column)))
+            let of_shard = |(column, _)| self.small_of_shard(small, shard, column);
+            Some(nested::find(shard, name).map(of_shard))
         });
         let small = small.collect::<Result<Vec<_>>>()?;
         let blobs = self.blobs.iter().filter_map(|blob| name(blob.column));
-        let blobs = blobs.map(|name| blob_column(shard, name)).collect::<Result<_>>()?;
-        Ok(Self::of_columns(Arc::clone(shard), small, blobs))
+        let blobs = blobs.map(|name| BlobField::find(shard, name)).collect::<Result<_>>()?;
+        Ok(Self::of_columns(Arc::clone(shard), small, blobs, self.has_paths))
     }
 
     /// The column of a shard that `small` is, with the same children by name.
@@ -189,7 +326,8 @@ impl Projection {
             }
             _ => None,
         };
-        SmallColumn { column, children }
+        // Fields are taken of the columns that all shards have.
+        SmallColumn { column, children, field: None }
     }
 
     /// Refuses a shard of another schema.
@@ -220,8 +358,12 @@ impl Projection {
         self.small.iter().filter_map(field).collect()
     }
 
-    /// The blob columns' fields, a struct reduced to its `bytes`.
-    pub(super) fn blob_fields(&self, shard: &Schema) -> Vec<FieldRef> {
+    /// The fields of these blob columns, a struct reduced to its `bytes`.
+    pub(super) fn blob_fields(
+        &self,
+        shard: &Schema,
+        is_wanted: impl Fn(&BlobField) -> bool,
+    ) -> Vec<FieldRef> {
         let field = |blob: &BlobField| {
             let field = shard.fields().get(blob.column)?;
             match (blob.child, field.data_type()) {
@@ -231,56 +373,11 @@ impl Projection {
                 _ => Some(Arc::clone(field)),
             }
         };
-        self.blobs.iter().filter_map(field).collect()
-    }
-}
-
-impl BlobField {
-    /// The struct's children beside `bytes`, if there are any.
-    fn siblings(&self, schema: &Schema) -> Option<Vec<usize>> {
-        let DataType::Struct(children) = schema.fields().get(self.column)?.data_type() else {
-            return None;
-        };
-        let kept: Vec<usize> = (0..children.len()).filter(|i| Some(*i) != self.child).collect();
-        (!kept.is_empty()).then_some(kept)
+        self.blobs.iter().filter(|blob| is_wanted(blob)).filter_map(field).collect()
     }
 }
 
 fn with_children(field: &Field, children: &Fields, kept: &[usize]) -> FieldRef {
     let kept: Fields = kept.iter().filter_map(|index| children.get(*index).cloned()).collect();
     Arc::new(field.clone().with_data_type(DataType::Struct(kept)))
-}
-
-fn find(schema: &Schema, name: &str) -> Result<usize> {
-    schema.fields().iter().position(|field| field.name() == name).ok_or_else(|| {
-        let names: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        Error::schema(name, format!("there is no such column; there are: {}", names.join(", ")))
-    })
-}
-
-fn blob_column(schema: &Schema, name: &str) -> Result<BlobField> {
-    let column = find(schema, name)?;
-    let data_type = schema.fields().get(column).map(|field| field.data_type());
-    let large = |data_type: &DataType| match data_type {
-        DataType::Binary => Some(false),
-        DataType::LargeBinary => Some(true),
-        _ => None,
-    };
-    let found = match data_type {
-        Some(DataType::Struct(children)) => children
-            .find(BYTES)
-            .and_then(|(child, field)| Some((Some(child), large(field.data_type())?))),
-        Some(data_type) => large(data_type).map(|large| (None, large)),
-        None => None,
-    };
-    let (child, large) = found.ok_or_else(|| {
-        let is = data_type.map(ToString::to_string).unwrap_or_default();
-        Error::schema(
-            name,
-            format!(
-                "encoded audio must be binary or a struct with binary 'bytes', but this is {is}"
-            ),
-        )
-    })?;
-    Ok(BlobField { column, child, large })
 }

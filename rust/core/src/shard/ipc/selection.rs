@@ -91,14 +91,14 @@ pub(super) fn blob_spans(
     let mut found = Vec::with_capacity(projection.blobs.len());
     for blob in &projection.blobs {
         let (field, span) = column(fields, spans, blob.column)?;
-        let large = blob.large;
+        let kind = blob.kind;
         found.push(match (blob.child, field.data_type()) {
             (Some(child), DataType::Struct(children)) => {
                 let children = layout.child_spans(span, children)?;
                 let leaf = children.get(child).cloned().ok_or_else(missing)?;
-                BlobSpan { parent: Some(span.clone()), leaf, large }
+                BlobSpan { parent: Some(span.clone()), leaf, kind }
             }
-            _ => BlobSpan { parent: None, leaf: span.clone(), large },
+            _ => BlobSpan { parent: None, leaf: span.clone(), kind },
         });
     }
     Ok(found)

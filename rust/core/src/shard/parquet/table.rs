@@ -15,7 +15,7 @@ use ::parquet::{
     errors::ParquetError,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, cast::AsArray};
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 
 use super::{
     super::{Projection, Table, blob::BlobColumn, gathered::Gathered, guard, table::arrays_bytes},
@@ -175,7 +175,8 @@ impl<'a> Plan<'a> {
         });
         let blobs = blobs.collect::<Result<_>>()?;
         // Views go on using the pages that were read.
-        let views = if has_views(&small.schema()) { fetched.n_bytes() } else { 0 };
+        let has_views = columns.values().any(|column| has_views(column.data_type()));
+        let views = if has_views { fetched.n_bytes() } else { 0 };
         let n_bytes: usize = columns.values().map(Array::get_buffer_memory_size).sum();
         let n_bytes = n_bytes.saturating_add(arrays);
         Ok(Table::new(small, n_bytes + views + own_bytes, blobs, Vec::new()))
@@ -315,9 +316,11 @@ fn undecodable(error: &ArrowError) -> Error {
     Error::corrupt(format!("a row group does not decode: {error}"))
 }
 
-fn has_views(schema: &Schema) -> bool {
-    let has = |data_type: &DataType| matches!(data_type, DataType::Utf8View | DataType::BinaryView);
-    schema.flattened_fields().iter().any(|field| has(field.data_type()))
+fn has_views(data_type: &DataType) -> bool {
+    let is_view =
+        |data_type: &DataType| matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    let schema = Schema::new(vec![Field::new("", data_type.clone(), true)]);
+    schema.flattened_fields().iter().any(|field| is_view(field.data_type()))
 }
 
 pub(super) fn check_limit(n_bytes: u64, limit: usize) -> Result<()> {
