@@ -12,6 +12,7 @@
 mod audio_index;
 mod blob;
 mod blob_field;
+mod children;
 mod class_ids;
 mod class_names;
 mod common_type;
@@ -47,7 +48,7 @@ use arrow_schema::SchemaRef;
 
 pub use audio_index::{AudioEntry, AudioIndex};
 pub use blob::{Blob, BlobBlock};
-pub(crate) use blob_field::{advice, holds_paths, is_made_as_audio};
+pub(crate) use blob_field::{advice, holds_paths, made_as_audio};
 pub(crate) use class_ids::ClassIds;
 pub use class_names::Labels;
 pub(crate) use class_names::{ClassNames, listed};
@@ -135,7 +136,8 @@ impl Shard {
     /// The rate in Hz that the features of this shard name for an audio column.
     pub(crate) fn audio_rate(&self, column: &str) -> Option<u32> {
         let columns = audio_columns(self.own_schema()).into_iter();
-        columns.filter(|(name, _)| name == column).find_map(|(_, rate)| rate)
+        let rate = columns.filter(|(name, _)| name == column).find_map(|(_, rate)| rate);
+        rate.or_else(|| features::rate_of_part(self.own_schema(), column))
     }
 
     /// Refuses an audio column, by the features, that not all shards have in common.
