@@ -9,7 +9,7 @@ use super::{
     Table,
     blob_field::{BlobField, has_binary, holds_paths, is_bytes},
     children::Children,
-    guard, nested, schema,
+    extension, guard, nested, schema,
 };
 use crate::{Error, Result};
 
@@ -18,7 +18,8 @@ use crate::{Error, Result};
 pub struct Projection {
     source: SchemaRef,
     pub(super) small: Vec<SmallColumn>,
-    /// The small columns as they are read, before fields of structs become columns of their own.
+    /// The small columns as they are read, before extension types become what they stand for, and fields
+    /// of structs columns of their own.
     read_schema: SchemaRef,
     small_schema: SchemaRef,
     pub(super) blobs: Vec<BlobField>,
@@ -260,12 +261,18 @@ impl Projection {
 
     /// The columns that are read, with the fields that were asked for in place of their structs.
     fn named_schema(&self) -> SchemaRef {
-        if !self.has_fields() {
+        let stands_for_other = |field: &FieldRef| extension::meaning(field).is_some();
+        if !self.has_fields() && !self.read_schema.fields().iter().any(stands_for_other) {
             return Arc::clone(&self.read_schema);
         }
-        let named = |(small, read): (&SmallColumn, &FieldRef)| match &small.field {
-            None => Some(Arc::clone(read)),
-            Some((name, path)) => nested::column_at(read, name, path).map(Arc::new),
+        let named = |(small, read): (&SmallColumn, &FieldRef)| {
+            let meaning = extension::meaning(read);
+            let own = |of| Arc::new(Field::new(read.name(), of, read.is_nullable()));
+            let read = meaning.map_or_else(|| Arc::clone(read), own);
+            match &small.field {
+                None => Some(read),
+                Some((name, path)) => nested::column_at(&read, name, path).map(Arc::new),
+            }
         };
         let fields = self.small.iter().zip(self.read_schema.fields());
         Arc::new(Schema::new(fields.filter_map(named).collect::<Vec<_>>()))
@@ -277,16 +284,23 @@ impl Projection {
 
     /// A table of [`Projection::read_schema`] as one of [`Projection::small_schema`].
     pub(super) fn with_fields(&self, mut table: Table) -> Result<Table> {
-        if !self.has_fields() {
+        if Arc::ptr_eq(&self.small_schema, &self.read_schema) {
             return Ok(table);
         }
         let corrupt = |e: ArrowError| Error::corrupt(format!("a field of a column: {e}"));
         let read = table.columns.schema();
         let columns = table.columns.columns().iter().zip(&self.small);
+        let columns = columns.zip(self.read_schema.fields());
+        let mut new_bytes = 0;
         let columns = guard::contain("a field of a column", || {
-            let columns = columns.map(|(column, small)| match &small.field {
-                None => Ok(Arc::clone(column)),
-                Some((_, path)) => nested::values_at(column, path).map_err(corrupt),
+            let columns = columns.map(|((column, small), field)| {
+                let meant = extension::values(column, field).map_err(corrupt)?;
+                new_bytes += meant.as_ref().map_or(0, |meant| meant.len().div_ceil(8));
+                let column = meant.as_ref().unwrap_or(column);
+                match &small.field {
+                    None => Ok(Arc::clone(column)),
+                    Some((_, path)) => nested::values_at(column, path).map_err(corrupt),
+                }
             });
             columns.collect::<Result<Vec<_>>>()
         })?;
@@ -294,15 +308,19 @@ impl Projection {
         let fields = fields.zip(&self.small).map(|(((named, read), column), small)| {
             // Dictionary ids differ between shards, and so do the names of lists' items.
             let data_type = column.data_type().clone();
-            let field = if small.field.is_some() { named } else { read };
+            let is_as_read = small.field.is_none() && data_type == *read.data_type();
+            let field = if is_as_read { read } else { named };
             Arc::new(Field::clone(field).with_data_type(data_type))
         });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let options = RecordBatchOptions::new().with_row_count(Some(table.n_rows()));
         let batch = RecordBatch::try_new_with_options(schema, columns, &options);
         table.columns = batch.map_err(corrupt)?;
-        // Two columns may have the same values, and a batch can take them over only once.
-        table.buffers.clear();
+        table.n_bytes = table.n_bytes.saturating_add(new_bytes);
+        if self.has_fields() {
+            // Two columns may have the same values, and a batch can take them over only once.
+            table.buffers.clear();
+        }
         Ok(table)
     }
 
