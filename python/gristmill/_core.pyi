@@ -334,6 +334,26 @@ class Reads:
     """Thread seconds inside them."""
 
 @final
+class Turns:
+    """Turns of threads, one after the other."""
+
+    def __new__(cls) -> Turns: ...
+    def take(self) -> Turn:
+        """Waits for a turn without the GIL, and answers signals.
+
+        Raises:
+            ValueError: This thread has it already.
+        """
+
+@final
+class Turn:
+    """A turn, which ends with `end` or when it is collected."""
+
+    def end(self) -> None: ...
+    def __enter__(self) -> Turn: ...
+    def __exit__(self, kind: object, error: object, traceback: object) -> None: ...
+
+@final
 class Pipeline:
     """A running stream of batches."""
 

@@ -36,8 +36,10 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
     that read and decode, which all iterators share, end a fifth of a second after the last of them.
     After an error, the next call tries the same element again.
 
-    One thread at a time may use it, and it need not be the same one; `close` may be called from
-    any thread at any time. `with iter(dataset) as it:` closes it at the end.
+    Any thread may use it: calls of several threads wait for each other, and each gets the next
+    element. A call inside another one of the same thread, as from a signal handler, raises
+    `ValueError`. `close` may be called from any thread at any time; `with iter(dataset) as it:`
+    closes it at the end.
     """
 
     def __init__(self, options: IteratorOptions, dataset: object) -> None:
@@ -49,6 +51,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         # What `set_state` was given; `None` once the position has moved on.
         self._given: dict[str, Any] | None = None
         self._pipeline: _core.Pipeline | None = None
+        self._turns = _core.Turns()
         self._pid = 0
         self._opened: _core.Opened | None = None
         self._ended = False
@@ -64,11 +67,17 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         self._measured: Stats | None = None
 
     def __next__(self) -> Element:
-        element = self._next()
+        turn = self._turns.take()
+        try:
+            element = self._next()
+        except BaseException:
+            turn.end()  # the traceback would keep it
+            raise
         # A signal is answered where a function begins or returns to, so from here to the end of the
         # call nothing may be called: the element is handed over and counted, or neither.
         self._position, self._given, self._bad.counts = self._next_position, None, self._next_counts
         self._is_settled = True
+        del turn  # ends it, and calls nothing
         return element
 
     @recorded
@@ -202,9 +211,10 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
             key: value if (whole := as_int(value)) is None else whole
             for key, value in state.items()
         }
-        self._stop()
-        self._bad.restart()
-        self._given, self._ended, self._opened = given, False, None
+        with self._turns.take():
+            self._stop()
+            self._bad.restart()
+            self._given, self._ended, self._opened = given, False, None
 
     def get_shard_states(self) -> list[dict[str, Any]]:
         """The position by shard, as Grain's elastic iterator saves it for other numbers of hosts.
@@ -238,8 +248,9 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
 
     def start_prefetch(self) -> None:
         """Starts the native threads now, so that the first elements are ready when asked for."""
-        if not (self._closed or self._ended):
-            self._running()
+        with self._turns.take():
+            if not (self._closed or self._ended):
+                self._running()
 
     def close(self) -> None:
         """Ends all work and frees all memory. Safe to call again, and from any thread.
@@ -268,10 +279,11 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         if state["epoch"]:
             opened = self._opened
             if opened is None:
-                self._assert_not_closed()
-                pipeline = self._running()
-                pipeline.wait_open()
-                opened = self._learn(pipeline)
+                with self._turns.take():
+                    self._assert_not_closed()
+                    pipeline = self._running()
+                    pipeline.wait_open()
+                    opened = self._learn(pipeline)
             if opened is None:
                 raise ValueError(
                     "the index of a state in a later epoch takes the number of rows, but the "

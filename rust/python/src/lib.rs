@@ -27,6 +27,7 @@ mod selection;
 mod shards;
 mod stats;
 mod text;
+mod turns;
 
 use pyo3::pymodule;
 
@@ -63,6 +64,8 @@ mod _core {
     use super::shards::{
         audio_coverage, list_url, path_kinds, read_header, read_joint_header, read_url, shown_path,
     };
+    #[pymodule_export]
+    use super::turns::{Turn, Turns};
     use gristmill_core::store::SETTLED;
     use pyo3::prelude::*;
 
