@@ -57,7 +57,7 @@ def test_where_it_is_not_clear_nothing_is_decoded(tmp_path: Path) -> None:
     named = write(tmp_path / "image.arrow", {"a": shards.AUDIO}, features=True)
     for path in (two, shaped, named):
         assert next(iter(gm.ArrowIterDataset(path)))["a"]["bytes"] == DATA[0]
-        with pytest.raises(gm.SchemaError, match="name it"):
+        with pytest.raises(gm.SchemaError, match=r"name it|name the one to decode"):
             next(iter(gm.ArrowIterDataset(path, audio=gm.Audio())))
         assert next(iter(gm.ArrowIterDataset(path, audio=gm.Audio("a"))))["a"].shape == (800,)
 

@@ -19,7 +19,7 @@ use crate::{
     batch::BadRow,
     error::{Error, ErrorKind, Result},
     order::RowId,
-    shard::{Projection, Shard, Table, holds_paths},
+    shard::{Projection, Shard, Table, field_at, holds_paths},
 };
 use gristmill_audio::Reason;
 
@@ -36,7 +36,7 @@ impl PathColumn {
 
     /// That of this audio column; `None` where there is none, or it is not text.
     pub(super) fn find(schema: &Schema, audio: &str) -> Option<Self> {
-        let (_, column) = schema.column_with_name(audio)?;
+        let column = field_at(schema, audio)?;
         let DataType::Struct(children) = column.data_type() else {
             let is_text = holds_paths(column.data_type());
             return is_text.then(|| Projection::of_siblings(schema, audio).map(Self)).flatten();

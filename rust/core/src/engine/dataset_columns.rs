@@ -12,7 +12,7 @@ use super::{
 use crate::{
     batch::{AddedColumn, Classes, ColumnSource, ElementLayout, MultiHot, Styles},
     error::{Error, Result},
-    shard::{Projection, Shard, advice, audio_columns, column_of_part, is_made_as_audio},
+    shard::{Projection, Shard, advice, audio_columns, column_of_part, made_as_audio},
 };
 use gristmill_audio::{AudioSpec, Budget, Channels, Pad};
 
@@ -36,15 +36,15 @@ pub(super) fn check_joined(source: &SourceOptions, first: &Shard) -> Result<()> 
 }
 
 /// The fields of structs that come as columns, since `columns` or `multi_hot` have their dotted paths,
-/// each with the number of its column.
+/// or one is decoded, each with the number of its column.
 pub(super) fn parts_of_columns<'a>(
-    options: &'a Options,
-    source: &'a SourceOptions,
+    (options, source): (&'a Options, &'a SourceOptions),
+    decoded: Option<&'a String>,
     schema: &Schema,
 ) -> Vec<(usize, &'a String)> {
     let multi_hot = options.styles.multi_hot.iter().map(|(name, _)| name);
     let mut parts: Vec<(usize, &String)> = Vec::new();
-    for name in source.columns.iter().flatten().chain(multi_hot) {
+    for name in source.columns.iter().flatten().chain(multi_hot).chain(decoded) {
         let part = column_of_part(schema, name).map(|column| (column, name));
         parts.extend(part.filter(|part| !parts.contains(part)));
     }
@@ -102,13 +102,13 @@ fn found_by_features(shards: &[Shard], known: &[String]) -> Result<String> {
     match known {
         [name] => Ok(name.clone()),
         [] => Err(none_is_marked(shards.first().map_or(&Schema::empty(), |first| first.schema()))),
-        many => Err(Error::schema(
+        [first, other, ..] => Err(Error::schema(
             "",
             format!(
                 "several columns are audio ({}); name the one to decode: \
-                 audio=gm.Audio({:?}, ...), or leave them encoded: audio=None",
-                many.join(", "),
-                many.first().map_or("column", String::as_str)
+                 audio=gm.Audio({first:?}, ...), or leave them encoded: audio=None; another one of \
+                 single rows is decoded by ds.map(gm.DecodeAudio(key={other:?}))",
+                known.join(", "),
             ),
         )),
     }
@@ -117,11 +117,7 @@ fn found_by_features(shards: &[Shard], known: &[String]) -> Result<String> {
 /// That the features mark no column as audio, and which columns may be meant.
 fn none_is_marked(schema: &Schema) -> Error {
     let fields = schema.fields();
-    let alike: Vec<&str> = fields
-        .iter()
-        .filter(|field| is_made_as_audio(field.data_type()))
-        .map(|field| field.name().as_str())
-        .collect();
+    let alike = made_as_audio(schema);
     let what = "no column is marked as audio in the schema's Hugging Face features";
     if let Some(first) = alike.first() {
         let those = alike.join(", ");

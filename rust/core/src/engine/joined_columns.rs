@@ -7,7 +7,9 @@ use arrow_schema::DataType;
 use super::source::OpenedShards;
 use crate::{
     error::{Error, Result},
-    shard::{ClassIds, ClassNames, Labels, Projection, Shard, field_at, is_same_type, listed},
+    shard::{
+        ClassIds, ClassNames, Labels, Projection, Shard, field_at, is_same_type, listed, meaning,
+    },
 };
 use gristmill_audio::{AudioSpec, Channels, SampleType};
 
@@ -74,7 +76,7 @@ impl OpenedShards {
 
     fn data_type(&self, column: &str) -> Option<DataType> {
         let field = field_at(self.first_shard()?.schema(), column)?;
-        Some(field.data_type().clone())
+        Some(meaning(&field).unwrap_or_else(|| field.data_type().clone()))
     }
 
     /// How a message calls data set `k`.

@@ -8,7 +8,7 @@ use crate::{
     hash::fnv1a,
     order::{Draws, Order, OrderSpec, Sampling},
     select::Selector,
-    shard::{ClassIds, ClassNames, Projection, Shard, holds_paths, open_all},
+    shard::{ClassIds, ClassNames, Projection, Shard, field_at, holds_paths, open_all},
     store::{Store, is_remote},
 };
 use gristmill_audio::{AudioSpec, Crop, Windows};
@@ -82,15 +82,14 @@ impl OpenedShards {
         let decoded = audio.as_ref().map(|(name, _)| name);
         // Paths are text until they are decoded, and then the last: see `Projection::with_paths`.
         let is_text = |name: &String| {
-            let field = schema.field_with_name(name);
-            field.is_ok_and(|field| holds_paths(field.data_type()))
+            field_at(schema, name).is_some_and(|field| holds_paths(field.data_type()))
         };
         let known = known.into_iter().filter(|name| is_wanted(source, name) && !is_text(name));
         let mut blobs: Vec<String> = known.collect();
         blobs.extend(decoded.filter(|name| !blobs.contains(name)).cloned());
         // Naming a column in `audio` asks for it.
         let comes = |name: &String| is_wanted(source, name) || decoded == Some(name);
-        let parts = parts_of_columns(options, source, schema);
+        let parts = parts_of_columns((options, source), decoded, schema);
         let mut delivered: Vec<String> = Vec::new();
         for (k, field) in schema.fields().iter().enumerate() {
             delivered.extend(Some(field.name()).filter(|name| comes(name)).cloned());

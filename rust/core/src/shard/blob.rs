@@ -127,14 +127,16 @@ impl BlobColumn {
         Self::scattered(column.nulls, column.offsets, lens)
     }
 
-    /// From a decoded column: a binary array of any layout, or a struct whose only field is one.
+    /// From a decoded column: a binary array of any layout, or structs around it that have no other
+    /// field.
     pub(super) fn in_memory(column: &ArrayRef) -> Result<Self> {
-        let (leaf, outer) = match column.as_struct_opt() {
-            Some(parent) => (parent.columns().first().cloned(), parent.nulls().cloned()),
-            None => (Some(column.clone()), None),
-        };
-        let leaf = leaf.ok_or_else(|| Error::corrupt("a struct without bytes"))?;
-        let MemoryRows { offsets, lens, buffers } = MemoryRows::of(&leaf)?;
+        let (mut leaf, mut outer) = (column, None);
+        while let Some(parent) = leaf.as_struct_opt() {
+            outer = NullBuffer::union(outer.as_ref(), parent.nulls());
+            let bytes = parent.columns().first();
+            leaf = bytes.ok_or_else(|| Error::corrupt("a struct without bytes"))?;
+        }
+        let MemoryRows { offsets, lens, buffers } = MemoryRows::of(leaf)?;
         let nulls = NullBuffer::union(leaf.logical_nulls().as_ref(), outer.as_ref());
         let in_any_order = lens.is_some();
         Ok(Self { nulls, offsets, lens, in_any_order, memory: Some(buffers) })

@@ -42,6 +42,28 @@ fn features(schema: &Schema) -> Option<Value> {
     Some(features.clone())
 }
 
+/// The rate of the feature `Audio` at the dotted path of a field of structs, if one is set.
+pub(super) fn rate_of_part(schema: &Schema, name: &str) -> Option<u32> {
+    let features = features(schema)?;
+    let field = schema.fields().iter().map(|field| field.name());
+    let mut rates = field.filter_map(|field| {
+        let mut feature = features.get(field)?;
+        let mut rest = name.strip_prefix(field.as_str())?.strip_prefix('.')?;
+        // A struct's names may have dots in them.
+        while feature.get("_type").is_none_or(|of| !of.is_string()) {
+            let fields = feature.as_object()?.iter();
+            let (inner, behind) = fields
+                .filter_map(|(field, inner)| Some((inner, rest.strip_prefix(field.as_str())?)))
+                .find(|(_, behind)| behind.is_empty() || behind.starts_with('.'))?;
+            (feature, rest) = (inner, behind.strip_prefix('.').unwrap_or(behind));
+        }
+        let is_audio = rest.is_empty() && feature.get("_type")?.as_str()? == "Audio";
+        let rate = feature.get("sampling_rate").and_then(Value::as_u64).filter(|_| is_audio);
+        rate.and_then(|rate| u32::try_from(rate).ok())
+    });
+    rates.next()
+}
+
 /// Whether the schema has features.
 pub(super) fn has_features(schema: &Schema) -> bool {
     features(schema).is_some()

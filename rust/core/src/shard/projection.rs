@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::{
     Table,
-    blob_field::{BlobField, holds_paths},
-    guard, nested, schema,
+    blob_field::{BlobField, has_binary, holds_paths, is_bytes},
+    children::Children,
+    extension, guard, nested, schema,
 };
 use crate::{Error, Result};
 
@@ -17,7 +18,8 @@ use crate::{Error, Result};
 pub struct Projection {
     source: SchemaRef,
     pub(super) small: Vec<SmallColumn>,
-    /// The small columns as they are read, before fields of structs become columns of their own.
+    /// The small columns as they are read, before extension types become what they stand for, and fields
+    /// of structs columns of their own.
     read_schema: SchemaRef,
     small_schema: SchemaRef,
     pub(super) blobs: Vec<BlobField>,
@@ -34,7 +36,7 @@ pub(super) struct SmallColumn {
     /// Its index in the schema.
     pub(super) column: usize,
     /// A struct's children to keep; `None` keeps the column whole.
-    pub(super) children: Option<Vec<usize>>,
+    pub(super) children: Option<Children>,
     /// The field that is wanted of it; `None` for the column.
     pub(super) field: Option<Part>,
 }
@@ -53,33 +55,50 @@ impl Kind {
 }
 
 impl SmallColumn {
-    /// The field at this path of a column. Of a struct with a blob, only what lies beside that is read.
-    fn of_field(
-        schema: &Schema,
-        column: usize,
-        name: String,
-        mut path: Vec<usize>,
-    ) -> Result<Self> {
-        let top = schema.fields().get(column).map_or("", |field| field.name());
-        let blob = BlobField::find(schema, top).ok().filter(|blob| blob.child.is_some());
-        let children = blob.as_ref().and_then(|blob| blob.siblings(schema));
-        if let (Some(blob), Some(at)) = (&blob, path.first_mut()) {
-            let kept = children.iter().flatten().position(|child| child == at);
-            *at = kept.filter(|_| Some(*at) != blob.child).ok_or_else(|| {
-                let what = format!(
-                    "the encoded bytes come with their column: name {top:?}, and audio=None to leave \
-                     them encoded"
-                );
-                Error::schema(&*name, what)
-            })?;
+    fn whole(column: usize) -> Self {
+        Self { column, children: None, field: None }
+    }
+
+    fn some(column: usize, children: Children) -> Self {
+        Self { column, children: Some(children), field: None }
+    }
+
+    /// The field at this path of a column. Of structs with recordings, only that is read.
+    fn of_field(schema: &Schema, column: usize, name: String, path: Vec<usize>) -> Result<Self> {
+        let of = schema.fields().get(column).map_or(&DataType::Null, |field| field.data_type());
+        if let Some(top) = name.strip_suffix(".bytes").filter(|_| is_bytes_at(of, &path)) {
+            let what = format!(
+                "the encoded bytes come with their column: name {top:?}, and audio=None to leave \
+                 them encoded"
+            );
+            return Err(Error::schema(&*name, what));
         }
+        // Whole columns can be read by some of their rows.
+        let (children, path) =
+            if has_binary(of) { Children::only(of, &path) } else { (None, path) };
         Ok(Self { column, children, field: Some((name, path)) })
+    }
+
+    /// What is beside the bytes of a blob that is the field of a struct, if anything is.
+    fn beside(schema: &Schema, blob: &BlobField, name: String, own: &[usize]) -> Option<Self> {
+        let of = schema.fields().get(blob.column)?.data_type();
+        let bytes = blob.path.get(own.len()..)?;
+        let children = Children::without(nested::type_at(of, own).as_ref()?, bytes)?;
+        let (children, path) = (Children::at(own, children), vec![0; own.len()]);
+        Some(Self { column: blob.column, children: Some(children), field: Some((name, path)) })
     }
 }
 
-/// Whether this column is text.
+/// Whether a path leads to the `bytes` of a struct.
+fn is_bytes_at(of: &DataType, path: &[usize]) -> bool {
+    let Some((last, path)) = path.split_last() else { return false };
+    let parent = nested::type_at(of, path);
+    matches!(&parent, Some(DataType::Struct(children)) if is_bytes(children, *last))
+}
+
+/// Whether this column, or the field at this dotted path, is text.
 fn is_of_paths(schema: &Schema, name: &str) -> bool {
-    schema.column_with_name(name).is_some_and(|(_, field)| holds_paths(field.data_type()))
+    nested::field_at(schema, name).is_some_and(|field| holds_paths(field.data_type()))
 }
 
 impl Projection {
@@ -155,7 +174,12 @@ impl Projection {
         let blobs: Vec<String> = blobs.map(|field| field.name().clone()).collect();
         let mut projection = Self::new(schema, columns, &blobs)?;
         projection.blobs.clear();
-        Ok(projection)
+        let mut small = projection.small;
+        for column in small.iter_mut().filter(|column| column.children.is_none()) {
+            let of = schema.fields().get(column.column).map(|field| field.data_type());
+            column.children = of.and_then(|of| Children::where_not(of, &is_bytes));
+        }
+        Ok(Self::of_columns(projection.source, small, Vec::new(), false))
     }
 
     /// Only the columns that may be blobs; `None` where there are none.
@@ -196,17 +220,25 @@ impl Projection {
         }
         let mut small = Vec::with_capacity(wanted.len());
         for (column, field) in wanted {
+            let mut own = blobs.iter().filter(|blob| blob.column == column);
             if let Some((name, path)) = field {
-                small.push(SmallColumn::of_field(schema, column, name, path)?);
+                match own.find(|blob| blob.part.as_ref() == Some(&name)) {
+                    Some(blob) if kind.siblings => {
+                        small.extend(SmallColumn::beside(schema, blob, name, &path));
+                    }
+                    Some(_) => {}
+                    None => small.push(SmallColumn::of_field(schema, column, name, path)?),
+                }
                 continue;
             }
-            match blobs.iter().find(|blob| blob.column == column) {
-                None => small.push(SmallColumn { column, children: None, field: None }),
-                Some(blob) => {
-                    let children = kind.siblings.then(|| blob.siblings(schema)).flatten();
-                    let part = |c| SmallColumn { column, children: Some(c), field: None };
-                    small.extend(children.map(part));
+            match own.next() {
+                None => small.push(SmallColumn::whole(column)),
+                // A struct comes without the recording in it that is a column of its own.
+                Some(blob) if kind.siblings || blob.part.is_some() => {
+                    let children = blob.siblings(schema);
+                    small.extend(children.map(|children| SmallColumn::some(column, children)));
                 }
+                Some(_) => {}
             }
         }
         Ok(Self::of_columns(Arc::new(schema.clone()), small, blobs, has_paths))
@@ -229,12 +261,18 @@ impl Projection {
 
     /// The columns that are read, with the fields that were asked for in place of their structs.
     fn named_schema(&self) -> SchemaRef {
-        if !self.has_fields() {
+        let stands_for_other = |field: &FieldRef| extension::meaning(field).is_some();
+        if !self.has_fields() && !self.read_schema.fields().iter().any(stands_for_other) {
             return Arc::clone(&self.read_schema);
         }
-        let named = |(small, read): (&SmallColumn, &FieldRef)| match &small.field {
-            None => Some(Arc::clone(read)),
-            Some((name, path)) => nested::column_at(read, name, path).map(Arc::new),
+        let named = |(small, read): (&SmallColumn, &FieldRef)| {
+            let meaning = extension::meaning(read);
+            let own = |of| Arc::new(Field::new(read.name(), of, read.is_nullable()));
+            let read = meaning.map_or_else(|| Arc::clone(read), own);
+            match &small.field {
+                None => Some(read),
+                Some((name, path)) => nested::column_at(&read, name, path).map(Arc::new),
+            }
         };
         let fields = self.small.iter().zip(self.read_schema.fields());
         Arc::new(Schema::new(fields.filter_map(named).collect::<Vec<_>>()))
@@ -246,16 +284,23 @@ impl Projection {
 
     /// A table of [`Projection::read_schema`] as one of [`Projection::small_schema`].
     pub(super) fn with_fields(&self, mut table: Table) -> Result<Table> {
-        if !self.has_fields() {
+        if Arc::ptr_eq(&self.small_schema, &self.read_schema) {
             return Ok(table);
         }
         let corrupt = |e: ArrowError| Error::corrupt(format!("a field of a column: {e}"));
         let read = table.columns.schema();
         let columns = table.columns.columns().iter().zip(&self.small);
+        let columns = columns.zip(self.read_schema.fields());
+        let mut new_bytes = 0;
         let columns = guard::contain("a field of a column", || {
-            let columns = columns.map(|(column, small)| match &small.field {
-                None => Ok(Arc::clone(column)),
-                Some((_, path)) => nested::values_at(column, path).map_err(corrupt),
+            let columns = columns.map(|((column, small), field)| {
+                let meant = extension::values(column, field).map_err(corrupt)?;
+                new_bytes += meant.as_ref().map_or(0, |meant| meant.len().div_ceil(8));
+                let column = meant.as_ref().unwrap_or(column);
+                match &small.field {
+                    None => Ok(Arc::clone(column)),
+                    Some((_, path)) => nested::values_at(column, path).map_err(corrupt),
+                }
             });
             columns.collect::<Result<Vec<_>>>()
         })?;
@@ -263,15 +308,19 @@ impl Projection {
         let fields = fields.zip(&self.small).map(|(((named, read), column), small)| {
             // Dictionary ids differ between shards, and so do the names of lists' items.
             let data_type = column.data_type().clone();
-            let field = if small.field.is_some() { named } else { read };
+            let is_as_read = small.field.is_none() && data_type == *read.data_type();
+            let field = if is_as_read { read } else { named };
             Arc::new(Field::clone(field).with_data_type(data_type))
         });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let options = RecordBatchOptions::new().with_row_count(Some(table.n_rows()));
         let batch = RecordBatch::try_new_with_options(schema, columns, &options);
         table.columns = batch.map_err(corrupt)?;
-        // Two columns may have the same values, and a batch can take them over only once.
-        table.buffers.clear();
+        table.n_bytes = table.n_bytes.saturating_add(new_bytes);
+        if self.has_fields() {
+            // Two columns may have the same values, and a batch can take them over only once.
+            table.buffers.clear();
+        }
         Ok(table)
     }
 
@@ -308,7 +357,7 @@ impl Projection {
             Some(nested::find(shard, name).map(of_shard))
         });
         let small = small.collect::<Result<Vec<_>>>()?;
-        let blobs = self.blobs.iter().filter_map(|blob| name(blob.column));
+        let blobs = self.blobs.iter().filter_map(|blob| blob.part.as_ref().or(name(blob.column)));
         let blobs = blobs.map(|name| BlobField::find(shard, name)).collect::<Result<_>>()?;
         Ok(Self::of_columns(Arc::clone(shard), small, blobs, self.has_paths))
     }
@@ -318,14 +367,9 @@ impl Projection {
         let data_type = |schema: &Schema, at: usize| {
             schema.fields().get(at).map(|field| field.data_type().clone())
         };
-        let types = (data_type(&self.source, small.column), data_type(shard, column));
-        let children = match (&small.children, types) {
-            (Some(kept), (Some(DataType::Struct(children)), Some(DataType::Struct(own)))) => {
-                let names = kept.iter().filter_map(|child| children.get(*child));
-                Some(names.filter_map(|child| Some(own.find(child.name())?.0)).collect())
-            }
-            _ => None,
-        };
+        let types = data_type(&self.source, small.column).zip(data_type(shard, column));
+        let children = small.children.as_ref().zip(types);
+        let children = children.and_then(|(kept, (of, own))| kept.of_shard(&of, &own));
         // Fields are taken of the columns that all shards have.
         SmallColumn { column, children, field: None }
     }
@@ -348,12 +392,9 @@ impl Projection {
     pub(super) fn small_fields(&self, shard: &Schema) -> Vec<FieldRef> {
         let field = |small: &SmallColumn| {
             let field = shard.fields().get(small.column)?;
-            match (&small.children, field.data_type()) {
-                (Some(kept), DataType::Struct(children)) => {
-                    Some(with_children(field, children, kept))
-                }
-                _ => Some(Arc::clone(field)),
-            }
+            Some(
+                small.children.as_ref().map_or_else(|| Arc::clone(field), |kept| kept.field(field)),
+            )
         };
         self.small.iter().filter_map(field).collect()
     }
@@ -366,18 +407,9 @@ impl Projection {
     ) -> Vec<FieldRef> {
         let field = |blob: &BlobField| {
             let field = shard.fields().get(blob.column)?;
-            match (blob.child, field.data_type()) {
-                (Some(child), DataType::Struct(children)) => {
-                    Some(with_children(field, children, &[child]))
-                }
-                _ => Some(Arc::clone(field)),
-            }
+            let kept = blob.only(field.data_type());
+            Some(kept.map_or_else(|| Arc::clone(field), |kept| kept.field(field)))
         };
         self.blobs.iter().filter(|blob| is_wanted(blob)).filter_map(field).collect()
     }
-}
-
-fn with_children(field: &Field, children: &Fields, kept: &[usize]) -> FieldRef {
-    let kept: Fields = kept.iter().filter_map(|index| children.get(*index).cloned()).collect();
-    Arc::new(field.clone().with_data_type(DataType::Struct(kept)))
 }

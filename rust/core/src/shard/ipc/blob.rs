@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// The nodes and buffers of a blob column, and those of the struct around it.
+/// The nodes and buffers of a blob column, and those of the structs around it, the outermost first.
 #[derive(Clone, Debug)]
 pub(super) struct BlobSpan {
-    pub(super) parent: Option<FieldSpan>,
+    pub(super) parents: Vec<FieldSpan>,
     pub(super) leaf: FieldSpan,
     pub(super) kind: BlobKind,
 }
@@ -47,7 +47,7 @@ impl BlobSpan {
     /// What must be read to know the rows' ranges: validity and offsets.
     pub(super) fn index_ranges(&self, layout: &BatchLayout) -> Result<Vec<Range<u64>>> {
         let mut ranges = vec![self.leaf_buffer(layout, 0)?, self.leaf_buffer(layout, 1)?];
-        if let Some(parent) = &self.parent {
+        for parent in &self.parents {
             ranges.push(layout.buffer(parent.buffers.start)?);
         }
         Ok(ranges)
@@ -61,17 +61,17 @@ impl BlobSpan {
         body: &CompactBody,
         body_start: u64,
     ) -> Result<BlobColumn> {
-        let leaf = layout.node(self.leaf.nodes.start)?;
-        if leaf.length != layout.n_rows {
-            return Err(Error::corrupt(format!(
-                "a binary column of {} rows in a record batch of {}",
-                leaf.length, layout.n_rows
-            )));
-        }
+        let node = |span: &FieldSpan| {
+            let node = layout.node(span.nodes.start)?;
+            let (n_rows, of) = (node.length, layout.n_rows);
+            let what = || format!("a binary column of {n_rows} rows in a record batch of {of}");
+            if n_rows == of { Ok(node) } else { Err(Error::corrupt(what())) }
+        };
+        let leaf = node(&self.leaf)?;
         let mut nulls = nulls(leaf, body.bytes(&self.leaf_buffer(layout, 0)?)?)?;
-        if let Some(parent) = &self.parent {
+        for parent in &self.parents {
             let validity = body.bytes(&layout.buffer(parent.buffers.start)?)?;
-            let outer = self::nulls(layout.node(parent.nodes.start)?, validity)?;
+            let outer = self::nulls(node(parent)?, validity)?;
             nulls = NullBuffer::union(nulls.as_ref(), outer.as_ref());
         }
         let raw = body.bytes(&self.leaf_buffer(layout, 1)?)?;

@@ -245,7 +245,7 @@ impl Parts<'_> {
             return Err(Error::corrupt(what));
         }
         let (mut nulls, mut is_whole) = (None, true);
-        for field in span.parent.iter().chain([&span.leaf]) {
+        for field in span.parents.iter().chain([&span.leaf]) {
             if self.layout.node(field.nodes.start)?.null_count > 0 {
                 let bits = self.bits(field.buffers.start, rows)?;
                 is_whole &= bits.is_some();

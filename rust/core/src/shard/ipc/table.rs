@@ -201,7 +201,7 @@ impl ReadPlan {
             }
             // Compressed rows and those of dictionaries have no ranges in the file: the column is
             // decoded like a small one.
-            if let Some(parent) = &blob.parent {
+            for parent in &blob.parents {
                 selection.add_struct(layout, parent)?;
             }
             selection.add_span(layout, &blob.leaf)?;
