@@ -59,7 +59,8 @@ def demo(console: Console, threads: int | None, *, tiny: bool, **options: Any) -
         return
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise click.UsageError(
-            f"The demo needs {' and '.join(missing)}: pip install 'gristmill[demo]'"
+            f"The demo needs {' and '.join(missing)}: pip install {' '.join(missing)}. "
+            "gristmill demo --tiny needs nothing"
         )
     from gristmill.tools.demo.training import Job, train_and_resume
 

@@ -116,9 +116,9 @@ def _python(stats: Stats) -> Verdict:
 
 
 def _consumer(stats: Stats) -> Verdict:
-    busy = f"; the decode threads are {decoders_busy(stats):.0%} busy" if decodes(stats) else ""
+    busy = f" Decode threads are {decoders_busy(stats):.0%} busy." if decodes(stats) else ""
     text = (
-        f"All is well: the training loop is the limit. It takes {rate_text(stats.rows_per_second)} "
-        f"rows/s and waits {stats.waiting_share:.1%} of the time{busy}."
+        f"Input is not the bottleneck: training consumes {rate_text(stats.rows_per_second)} rows/s "
+        f"and waits {stats.waiting_share:.1%} of the time for data.{busy}"
     )
     return Verdict(Case.CONSUMER, text, figures_of(stats))
