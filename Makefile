@@ -96,10 +96,11 @@ format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
 SITE := target/site
 
 .PHONY: docs
-docs: $(VENV)/.stamp-wheel $(VENV)/.stamp-docs ## Build the site in target/site/html; a warning is an error
+docs: $(VENV)/.stamp-wheel $(VENV)/.stamp-docs ## Build the site in target/site/html, and check spelling; a warning is an error
 	$(BIN)/python scripts/site/stage.py $(SITE)/source
 	$(BIN)/sphinx-build -q -W --keep-going -n -b html -c scripts/site -d $(SITE)/doctrees \
 	  $(SITE)/source $(SITE)/html
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs examples scripts $$(find python -name '*.py')
 	@echo $(SITE)/html/index.html
 
 ##@ Measure

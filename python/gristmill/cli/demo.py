@@ -29,7 +29,9 @@ _NEEDED = ("jax", "optax", "pyarrow", "soundfile")
 @click.option("--steps", type=click.IntRange(min=4), default=160, help="Training steps.")
 @click.option("--batch-size", type=click.IntRange(min=1), default=32, help="Crops a step.")
 @click.option(
+    "--num-threads",
     "--threads",
+    "threads",
     type=click.IntRange(min=1),
     show_default="as many as this process may use",
     help="Threads that read and decode.",
