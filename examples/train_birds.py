@@ -71,7 +71,7 @@ def recording(rng: np.random.Generator, number: int, species: list[int]) -> dict
     for kind in species * 2:
         start = rng.uniform(0, n / RATE_HZ - 1.5)
         t = np.arange(round(rng.uniform(0.5, 1.2) * RATE_HZ)) / RATE_HZ
-        sweep = PITCHES_HZ[kind] * (t + 0.03 * np.sin(2 * np.pi * (4 + 3 * kind) * t))
+        sweep = PITCHES_HZ[kind] * (t + 0.006 * np.sin(2 * np.pi * (4 + 3 * kind) * t))
         song = rng.uniform(0.2, 0.6) * np.sin(2 * np.pi * sweep) * np.hanning(len(t))
         first = round(start * RATE_HZ)
         pcm[first : first + len(t)] += song
@@ -333,7 +333,7 @@ def main() -> None:
 
     auto = (jax.sharding.AxisType.Auto,)
     mesh = jax.make_mesh((jax.device_count(),), ("data",), axis_types=auto)
-    over = jax.NamedSharding(mesh, jax.P("data"))
+    over, on_each = jax.NamedSharding(mesh, jax.P("data")), jax.NamedSharding(mesh, jax.P())
     model = Classifier(len(SPECIES), args.width, rngs=nnx.Rngs(0))
     schedule = optax.cosine_decay_schedule(3e-3, args.steps)
     optimizer = nnx.Optimizer(model, optax.adamw(schedule), wrt=nnx.Param)
@@ -345,6 +345,8 @@ def main() -> None:
     with closing(iter(data)) as batches, manager as checkpoints:
         first = restore(checkpoints, model, optimizer, batches)
         print(f"resumed after step {first}" if first else "a new run", flush=True)
+        # Where a step leaves them: otherwise the second step would compile again.
+        nnx.update((model, optimizer), jax.device_put(nnx.state((model, optimizer)), on_each))
         # Steps after the checkpoint are taken again.
         lines = log_file.read_text(encoding="utf-8").splitlines()[:first] if first else []
         log = [json.loads(line) for line in lines]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 from typing import Any
@@ -337,3 +339,15 @@ except AttributeError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "module 'gristmill' has no attribute 'tensorflow'\n"
+
+
+def test_all_that_is_public_has_a_docstring() -> None:
+    assert sorted(gm.jax.__all__) == ["LogMel", "PCEN", "to_device"]
+    own = {name for name in vars(gm.jax.LogMel) if not name.startswith("_")}
+    options = set(inspect.signature(gm.jax.LogMel).parameters)
+    assert own - options == {"frame_mask", "num_frames"}
+    for kind in (gm.jax.LogMel, gm.jax.PCEN, gm.jax.to_device):
+        doc = inspect.getdoc(kind) or ""
+        for name in inspect.signature(kind).parameters:
+            assert re.search(rf"^ +{name}: \S", doc, re.MULTILINE), (kind, name)
+    assert all(getattr(gm.jax.LogMel, name).__doc__ for name in own - options)
