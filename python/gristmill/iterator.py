@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import grain
+import numpy as np
 
 from gristmill import _core
 from gristmill._grain import RECORDING_STATS, recorded
@@ -63,6 +64,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         # Whether pipeline and position agree: not inside `next`, nor after an interrupt in it.
         self._is_settled = True
         self._columns: Columns = {}
+        self._row_tokens: int | None = None
         self._telemetry = Telemetry(options.read.log_every_seconds)
         self._measured: Stats | None = None
 
@@ -101,6 +103,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
                 if columns is not None:
                     if not self._columns:
                         self._columns = {name: _is_object(value) for name, value in columns.items()}
+                        self._row_tokens = _tokens_of_row(columns, element.n_rows)
                     self._telemetry.element(self, pipeline)
                     return columns
                 self._position, self._given = self._next_position, None
@@ -240,7 +243,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         """
         pipeline = self._pipeline
         measured = self._measured if pipeline is None else pipeline.stats()
-        return self._options.with_settings(measured or Stats(), self._columns)
+        return self._options.with_settings(measured or Stats(), self._columns, self._row_tokens)
 
     def verdict(self) -> Verdict:
         """What limits this iterator and what would help, from its `stats()`; print it."""
@@ -333,3 +336,19 @@ def _is_object(value: Any) -> bool:
         return any(map(_is_object, children.values()))
     dtype = getattr(value, "dtype", None)
     return dtype is None or dtype.kind == "O"
+
+
+def _tokens_of_row(columns: Element, n_rows: int) -> int | None:
+    """The integers in the lists of a row, where all rows of a batch have as many.
+
+    They are of 32 bits or more: audio may be of 16, and images of 8.
+    """
+    n = 0
+    for name, value in columns.items():
+        if not isinstance(value, np.ndarray) or f"{name}_lengths" in columns:
+            continue
+        array = cast("np.ndarray[Any, np.dtype[Any]]", value)
+        is_list = array.ndim == 2 and len(array) == n_rows
+        if is_list and array.dtype.kind in "iu" and array.dtype.itemsize >= 4:
+            n += array.shape[1]
+    return n or None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 from typing import Any
@@ -20,7 +22,8 @@ jnp = jax.numpy
 # about three times what was measured.
 TOLERANCE = {"kaldi": 5e-4, "librosa": 1e-3, "htk": 1e-3, "perch": 1e-5}
 PRESETS = sorted(TOLERANCE)
-PATHS = ["kaldi", "librosa", "perch"]  # "htk" has librosa's, but for one matrix
+# "htk" has librosa's path but for one matrix, and so has "librosa" Perch's but for its framing.
+PATHS = ["kaldi", "perch", pytest.param("librosa", marks=pytest.mark.gate)]
 
 
 def audio_of(seconds: float, rate: int, rows: int = 3) -> np.ndarray:
@@ -85,7 +88,9 @@ ORACLES = {"kaldi": kaldi, "librosa": librosas, "htk": htk, "perch": perch}
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize(("seconds", "rate"), [(0.7123, 32_000), (0.5, 48_000)])
+@pytest.mark.parametrize(
+    ("seconds", "rate"), [(0.7123, 32_000), pytest.param(0.5, 48_000, marks=pytest.mark.gate)]
+)
 def test_the_same_as_its_source(preset: Any, seconds: float, rate: int) -> None:
     audio = audio_of(seconds, rate)
     more = {"fmax": 16_000} if preset == "perch" else {}
@@ -97,7 +102,7 @@ def test_the_same_as_its_source(preset: Any, seconds: float, rate: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE[preset])
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["kaldi", "librosa", "perch"])
 def test_its_own_defaults(preset: Any) -> None:
     log_mel = gm.jax.LogMel(preset)
     rate = log_mel.sample_rate
@@ -113,11 +118,11 @@ def test_its_own_defaults(preset: Any) -> None:
     [
         {"n_fft": 1_024, "hop_length": 320, "win_length": 640, "n_mels": 64, "fmin": 50.0},
         {"n_fft": 1_000, "hop_length": 333, "win_length": 777, "fmax": 9_000.0},
-        {"n_fft": 512, "hop_length": 700},
-        {"n_fft": 511, "hop_length": 200},
+        pytest.param({"n_fft": 512, "hop_length": 700}, marks=pytest.mark.gate),
+        pytest.param({"n_fft": 511, "hop_length": 200}, marks=pytest.mark.gate),
     ],
 )
-@pytest.mark.parametrize("preset", ["librosa", "htk"])
+@pytest.mark.parametrize("preset", ["librosa", pytest.param("htk", marks=pytest.mark.gate)])
 @pytest.mark.filterwarnings("ignore:Empty filters detected")
 def test_other_options(preset: Any, options: dict[str, Any]) -> None:
     audio = audio_of(0.4, 22_050, rows=1)
@@ -157,7 +162,7 @@ def test_bfloat16(preset: Any) -> None:
     assert np.abs(coarse - exact)[loud].max() < 0.05 * spread
 
 
-@pytest.mark.parametrize("preset", ["kaldi", "perch"])
+@pytest.mark.parametrize("preset", ["perch"])
 def test_one_compilation_for_all_batches(preset: Any) -> None:
     step = jax.jit(gm.jax.LogMel(preset, sample_rate=32_000))
     rng = np.random.default_rng(0)
@@ -334,3 +339,15 @@ except AttributeError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "module 'gristmill' has no attribute 'tensorflow'\n"
+
+
+def test_all_that_is_public_has_a_docstring() -> None:
+    assert sorted(gm.jax.__all__) == ["LogMel", "PCEN", "to_device"]
+    own = {name for name in vars(gm.jax.LogMel) if not name.startswith("_")}
+    options = set(inspect.signature(gm.jax.LogMel).parameters)
+    assert own - options == {"frame_mask", "num_frames"}
+    for kind in (gm.jax.LogMel, gm.jax.PCEN, gm.jax.to_device):
+        doc = inspect.getdoc(kind) or ""
+        for name in inspect.signature(kind).parameters:
+            assert re.search(rf"^ +{name}: \S", doc, re.MULTILINE), (kind, name)
+    assert all(getattr(gm.jax.LogMel, name).__doc__ for name in own - options)

@@ -91,7 +91,7 @@ class LogMel:
         preset = PRESETS[self.preset]
         _fill(self, sample_rate=preset.sample_rate, n_mels=preset.n_mels, fmin=preset.fmin)
         checks.settle(self, sample_rate=checks.within(1_000, 768_000, "sample_rate=32_000"))
-        rate = self.rate
+        rate = self._rate
         _fill(
             self,
             fmax=rate / 2,
@@ -173,11 +173,6 @@ class LogMel:
         spectrograms = jax.lax.platform_dependent(rows, cpu=on_cpu, default=at_once)
         return spectrograms.reshape(*audio.shape[:-1], *spectrograms.shape[1:])
 
-    @property
-    def rate(self) -> int:
-        """The rate of the audio in Hz, as an integer for type checkers."""
-        return int(self.sample_rate or 0)
-
     def num_frames(self, frames: int) -> int:
         """The number of spectrogram frames of so many frames of audio, 0 where there are none."""
         if frames < 1:
@@ -216,6 +211,10 @@ class LogMel:
             return number * self._hop < n
         extra = 2 * (self._fft // 2) - self._fft
         return (number * self._hop <= n + extra) & (n > 0)
+
+    @property
+    def _rate(self) -> int:
+        return int(self.sample_rate or 0)
 
     @property
     def _win(self) -> int:
@@ -285,7 +284,7 @@ def _tables(options: LogMel) -> _Tables:
         preset.bank,
         n_mels=int(options.n_mels or 0),
         n_fft=n_fft,
-        sample_rate=options.rate,
+        sample_rate=int(options.sample_rate or 0),
         fmin=float(options.fmin or 0),
         fmax=float(options.fmax or 0),
     )

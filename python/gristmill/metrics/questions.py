@@ -117,8 +117,17 @@ def _python(stats: Stats) -> Verdict:
 
 def _consumer(stats: Stats) -> Verdict:
     busy = f" Decode threads are {decoders_busy(stats):.0%} busy." if decodes(stats) else ""
+    content = [
+        f"{rate_text(rate)} {unit}"
+        for rate, unit in (
+            (stats.audio_seconds_per_second, "s of audio/s"),
+            (stats.tokens_per_second, "tokens/s"),
+        )
+        if rate is not None
+    ]
+    of_these = f" ({', '.join(content)})" if content else ""
     text = (
-        f"Input is not the bottleneck: training consumes {rate_text(stats.rows_per_second)} rows/s "
-        f"and waits {stats.waiting_share:.1%} of the time for data.{busy}"
+        f"Input is not the bottleneck: training consumes {rate_text(stats.rows_per_second)} "
+        f"rows/s{of_these} and waits {stats.waiting_share:.1%} of the time for data.{busy}"
     )
     return Verdict(Case.CONSUMER, text, figures_of(stats))
