@@ -67,6 +67,10 @@ class MixtureOptions:
         """Whether all hosts have as many batches, the last ones filled up."""
         return self.parts[0].pads
 
+    def steps_of(self, rows: int) -> int:
+        """The elements that are delivered here of a stream of so many rows."""
+        return self.parts[0].steps_of(rows)
+
     def with_partition(self, partition: Partition) -> MixtureOptions:
         """The same of another part of the stream."""
         return replace(self, parts=tuple(replace(part, partition=partition) for part in self.parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ def write(path: Path, fields: dict[str, pa.DataType], *, features: bool = False)
     rows = [{name: shards.row(i, d)["audio"] for name in fields} for i, d in enumerate(DATA)]
     schema = pa.schema(list(fields.items()))
     if features:
-        schema = schema.with_metadata({"huggingface": '{"info": {"features": {}}}'})
+        images = {name: {"_type": "Image"} for name in fields}
+        metadata = json.dumps({"info": {"features": images}})
+        schema = schema.with_metadata({"huggingface": metadata})
     return shards.write(path, rows, of=schema)
 
 
