@@ -21,15 +21,16 @@ GLOBAL_BATCH = 8
 STEPS = 12  # more than an epoch
 
 
-def dataset(folder: Path) -> gm.ArrowIterDataset:
+def dataset(folder: Path, sharding: Any, n_processes: int) -> gm.ArrowIterDataset:
+    """A process's part of the stream."""
     return gm.ArrowIterDataset(
         folder,
         columns=["audio", "count", "name"],
         audio=gm.Audio(sample_rate=32_000, crop=gm.RandomCrop(0.01), dtype="int16"),
         shuffle=gm.Shuffle(5),
-        batch_size=GLOBAL_BATCH // jax.process_count(),
+        batch_size=GLOBAL_BATCH // n_processes,
         epochs=None,
-        shard_options=grain.sharding.ShardByJaxProcess(drop_remainder=True),
+        shard_options=sharding,
     )
 
 
@@ -49,7 +50,8 @@ def main(process: int, n_processes: int, port: int, folder: Path) -> dict[str, A
     gather = jax.jit(lambda x: x, out_shardings=replicated)
     seen: list[list[int]] = []
     totals, states = [], []
-    ahead = gm.jax.to_device(dataset(folder), over)
+    own_part = grain.sharding.ShardByJaxProcess(drop_remainder=True)
+    ahead = gm.jax.to_device(dataset(folder, own_part, n_processes), over)
     with closing(iter(ahead)) as batches:
         for _ in range(STEPS):
             states.append(batches.get_state())

@@ -20,6 +20,7 @@ import numpy as np
 
 import gristmill as gm
 
+IS_LAZY = "gristmill.jax" not in sys.modules
 MESH = jax.make_mesh((4,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
 OVER = jax.sharding.NamedSharding(MESH, jax.sharding.PartitionSpec("data"))
 AUDIO = gm.Audio(sample_rate=32_000, crop=gm.StartCrop(0.01), dtype="int16")
@@ -33,6 +34,13 @@ def dataset(columns: tuple[str, ...] = ("audio", "count"), **options: Any) -> gm
 
 def counts(batches: Any) -> list[list[int]]:
     return [np.asarray(batch["count"]).tolist() for batch in batches]
+
+
+def jax_comes_when_it_is_asked_for() -> str:
+    assert IS_LAZY
+    assert gm.jax.LogMel("perch").n_mels == 128
+    assert "gristmill.jax" in sys.modules
+    return _raises(lambda: gm.tensorflow, AttributeError)
 
 
 def values_and_shardings() -> None:
@@ -172,6 +180,7 @@ def _raises(call: Callable[[], Any], kind: type[Exception] = ValueError) -> str:
 
 
 SCENES: tuple[Callable[[], Any], ...] = (
+    jax_comes_when_it_is_asked_for,
     values_and_shardings,
     states,
     states_of_grains,

@@ -46,7 +46,7 @@ def test_noise_is_at_its_ratio() -> None:
     assert np.isfinite(noisy).all()
 
 
-@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.parametrize("n", [3, pytest.param(1, marks=pytest.mark.gate)])
 def test_mixup_is_a_sum_of_rows_whose_targets_it_has(n: int) -> None:
     rows = 64
     audio, targets = np.eye(rows, dtype=np.float32), np.eye(rows, dtype=np.float32)
@@ -91,16 +91,3 @@ def test_spec_augment_masks_runs_of_frames_and_bands() -> None:
         assert len(set(lengths.tolist())) > most // 2
         # One run a row: it begins at most once.
         assert (np.diff(runs.astype(int), axis=1, prepend=0) == 1).sum(axis=1).max() <= 1
-
-
-def test_a_key_draws_the_same_again_and_another_key_does_not() -> None:
-    audio, targets = noise(8), np.eye(8, dtype=np.float32)
-    for call in (
-        lambda key: augment.gain(key, audio),
-        lambda key: augment.add_noise(key, audio, audio[::-1]),
-        lambda key: augment.mixup(key, audio, targets)[0],
-        lambda key: augment.spec_augment(key, audio.reshape(8, 50, 10)),
-    ):
-        one, again, other = (np.asarray(call(KEYS[k])) for k in (0, 0, 1))
-        assert (one == again).all()
-        assert (one != other).any()

@@ -25,6 +25,7 @@ SCENES = [
     if isinstance(name, ast.Name)
 ]
 TOLD = {
+    "jax_comes_when_it_is_asked_for": "module 'gristmill' has no attribute 'tensorflow'",
     "an_error_of_the_data": "no.arrow",
     "a_batch_that_cannot_be_divided": (
         "a batch of 6 rows cannot be divided over 4 devices as the sharding asks for: write a "
