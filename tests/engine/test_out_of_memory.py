@@ -2,7 +2,7 @@
 
 `RLIMIT_AS` leaves each job room for its small blocks, and none for its large one: the slots of a
 batch, a decoded recording, an encoded row, the body of a record batch, what a compressed one grows
-to. Rust ends the process where a small block is refused; nothing can be promised there.
+to. Small blocks: `test_address_space.py`.
 """
 
 from __future__ import annotations

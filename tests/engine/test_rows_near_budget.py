@@ -25,6 +25,7 @@ handler.emit = lambda record: lines.append(record.getMessage())
 logger = logging.getLogger("gristmill")
 logger.addHandler(handler)
 logger.propagate = False
+logger.setLevel(logging.INFO)
 
 def resident(name):
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -34,14 +34,19 @@ def pass_on_warnings(native: _core.Pipeline | _core.RandomAccess) -> None:
     """
     if (problem := native.take_cache_problem()) is not None:
         logger.warning("%s", problem)
-    notices = [native.take_rate_notice()]
-    if isinstance(native, _core.Pipeline):
-        notices.append(native.take_budget_notice())
-    for notice in notices:
-        # Each epoch of an evaluation may have an iterator of its own.
-        if notice is not None and notice not in _told:
-            _told.add(notice)
-            logger.warning("%s", notice)
+    # At the end of the interpreter nothing of a module may be left, so nothing is used in vain.
+    if (notice := native.take_rate_notice()) is not None:
+        _tell(logging.WARNING, notice)
+    take_budget_notice = getattr(native, "take_budget_notice", None)
+    if take_budget_notice is not None and (notice := take_budget_notice()) is not None:
+        _tell(logging.INFO, notice)
+
+
+def _tell(level: int, notice: str) -> None:
+    # Each epoch of an evaluation may have an iterator of its own.
+    if notice not in _told:
+        _told.add(notice)
+        logger.log(level, "%s", notice)
 
 
 _told: set[str] = set()

@@ -55,10 +55,10 @@ pub(crate) fn ensure() -> PyResult<()> {
     if has_spare() && has_stack() {
         return Ok(());
     }
-    Err(PyMemoryError::new_err(
-        "the process may have no more memory: the limit of its address space is reached (ulimit -v); \
-         raise it, or take fewer or smaller rows at a time",
-    ))
+    Err(PyMemoryError::new_err(format!(
+        "there is no memory for {SPARE_BYTES} bytes: the limit of the address space is nearly reached \
+         (ulimit -v); raise it, or take fewer or smaller rows at a time"
+    )))
 }
 
 fn has_spare() -> bool {
