@@ -162,7 +162,7 @@ fn open(
                     || next.is_none() && (at..bytes.len()).any(|at| is_long_run(bytes, at, 3));
                 let changed = is_other || is_other_behind();
                 if changed {
-                    ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+                    ledger.lose(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
                 }
                 let mean = list.mean_len() + first.body;
                 let n_bytes = next.map_or_else(|| unexplained(bytes, at), |next| next - at);
@@ -178,7 +178,7 @@ fn open(
         }
     }
     if n_gaps > 0 {
-        ledger.note(Damage::Junk, n_gaps, Reason::CorruptPackets { count: n_gaps })?;
+        ledger.lose(Damage::Junk, n_gaps, Reason::CorruptPackets { count: n_gaps })?;
     }
     let n_frames = list.n_frames();
     list.check(None, ledger)?;

@@ -147,7 +147,7 @@ impl Format {
         let n_frames = n_frames.unwrap_or(present);
         if n_frames > present {
             let reason = Reason::Truncated { decoded: present, expected: Some(n_frames) };
-            ledger.note(Damage::Truncated, 1, reason)?;
+            ledger.lose(Damage::Truncated, 1, reason)?;
         }
         let end = data.saturating_add((present.min(n_frames) * self.block()) as usize);
         let Self { rate_hz, n_channels, encoding } = self;

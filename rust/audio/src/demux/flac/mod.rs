@@ -71,7 +71,7 @@ fn open(
             _ => {
                 if promised > 0 {
                     let reason = Reason::Truncated { decoded: 0, expected: Some(promised) };
-                    ledger.note(Damage::Truncated, 1, reason)?;
+                    ledger.lose(Damage::Truncated, 1, reason)?;
                 }
                 let (n_frames, timeline) = (promised, Timeline::Numbered);
                 Ok(FlacLayout { info, n_frames, timeline, base: 0, audio: behind, end: behind })
@@ -97,7 +97,7 @@ fn open(
         _ => match layout.count(bytes, rises, cancel, ledger)? {
             decoded if decoded < promised => {
                 let reason = Reason::Truncated { decoded, expected: Some(promised) };
-                ledger.note(Damage::Truncated, 1, reason)?;
+                ledger.lose(Damage::Truncated, 1, reason)?;
                 promised
             }
             n_frames => n_frames,
@@ -147,7 +147,7 @@ impl FlacLayout {
             cancel.check()?;
             is_cut = !frame.is_intact();
             if is_cut && !rises {
-                ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+                ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
                 self.end = frame.at;
                 return Ok(end);
             }
@@ -164,7 +164,7 @@ impl FlacLayout {
         if is_plausible || end / 2 <= n_frames {
             Ok(end)
         } else {
-            ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+            ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
             Ok(n_frames)
         }
     }
@@ -330,7 +330,7 @@ mod tests {
         let seconds = |n: u64| n as f64 / 44_100.0;
         let (start, len) = (seconds(range.start), seconds(range.end - range.start));
         let crop = Crop::At { start, seconds: Some(len) };
-        let spec = AudioSpec { crop, strict: false, ..AudioSpec::WHOLE };
+        let spec = AudioSpec { crop, strict: false.into(), ..AudioSpec::WHOLE };
         let mut decoder = Decoder::default();
         let plan = decoder.plan(bytes, &spec, 0).unwrap();
         let mut samples = vec![0.0; plan.n_samples()];

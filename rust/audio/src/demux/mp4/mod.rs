@@ -135,14 +135,14 @@ fn open(
     list.check(None, ledger)?;
     if is_torn && is_fragmented {
         // What follows may have been fragments; whatever follows tables is not needed.
-        ledger.note(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
+        ledger.lose(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
     }
     if is_gappy {
-        ledger.note(Damage::LostPackets, 1, Reason::LostPackets { count: 1 })?;
+        ledger.lose(Damage::LostPackets, 1, Reason::LostPackets { count: 1 })?;
     }
     if is_cut && is_fragmented {
         let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
-        ledger.note(Damage::Truncated, 1, reason)?;
+        ledger.lose(Damage::Truncated, 1, reason)?;
     }
     list.check(timeline.missing(track.duration), ledger)?;
     timeline.n_coded = list.n_frames();

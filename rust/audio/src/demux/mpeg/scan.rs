@@ -90,7 +90,7 @@ pub(crate) fn open(
     index.check()?;
     let n_changes = u64::from(mixed) + u64::from(changed);
     if n_changes > 0 {
-        ledger.note(Damage::ParamsChanged, n_changes, Reason::ParamsChanged)?;
+        ledger.lose(Damage::ParamsChanged, n_changes, Reason::ParamsChanged)?;
     }
     let frame_len = first.n_frames();
     // Where all frames that were promised are there, or fewer, no more of them are lost.
@@ -102,7 +102,7 @@ pub(crate) fn open(
     }
     if !gaps.is_empty() {
         let count = gaps.len() as u64;
-        ledger.note(Damage::Junk, count, Reason::CorruptPackets { count })?;
+        ledger.lose(Damage::Junk, count, Reason::CorruptPackets { count })?;
         index.fill(&gaps)?;
     }
     let is_counted = tag.as_ref().is_some_and(|tag| tag.n_mpeg_frames.is_some());
@@ -114,7 +114,7 @@ pub(crate) fn open(
     if let Some(n) = tag.n_mpeg_frames.filter(|&n| n > found + slack) {
         let expected = Some(n * frame_len);
         let reason = Reason::Truncated { decoded: found * frame_len, expected };
-        ledger.note(Damage::Truncated, 1, reason)?;
+        ledger.lose(Damage::Truncated, 1, reason)?;
         n_mpeg_frames = n;
     } else if is_cut && !is_counted {
         ledger.mark(Damage::PartialFrame, 1);
