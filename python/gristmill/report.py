@@ -49,7 +49,7 @@ class DecodeReport:
             asked for may not be seen.
         notes: How often a header, count, time or mark contradicted the sound, which is all there
             as far as the file can tell: `"header_length"`, `"header_fields"`, `"timestamps"`,
-            `"page_numbers"`, `"no_end_mark"`, `"late_start"`, `"junk"`, `"repeated_headers"`,
+            `"page_numbers"`, `"end_mark"`, `"late_start"`, `"junk"`, `"repeated_headers"`,
             `"channel_layout"`, `"chunk_padding"`, `"skipped_tracks"`. They are errors only with
             `strict="pedantic"`.
     """

@@ -74,8 +74,8 @@ pub enum Note {
     Timestamps,
     /// Numbers of pages that do not count them.
     PageNumbers,
-    /// A stream without the mark of its end.
-    NoEndMark,
+    /// A stream without the mark of its end, or with one before its end.
+    EndMark,
     /// A stream whose beginning is missing: what is there is played from its first whole frame.
     LateStart,
     /// Bytes between or behind frames that are no sound, where none is missing.
@@ -100,7 +100,7 @@ impl Note {
         ("header_fields", Self::HeaderFields),
         ("timestamps", Self::Timestamps),
         ("page_numbers", Self::PageNumbers),
-        ("no_end_mark", Self::NoEndMark),
+        ("end_mark", Self::EndMark),
         ("late_start", Self::LateStart),
         ("junk", Self::Junk),
         ("repeated_headers", Self::RepeatedHeaders),

@@ -116,7 +116,7 @@ pub(crate) fn open_flac(
     n_lost += packets.walk.n_lost;
     let expected = Some(info.promised).filter(|&promised| promised > 0);
     let is_cut = matches!(no_page, NoPage::Cut(_));
-    packets.walk.junk.note(ledger)?;
+    packets.walk.junk.remark(ledger)?;
     if n_lost > 0 && !is_cut {
         ledger.lose(Damage::LostPages, n_lost, Reason::CorruptPackets { count: n_lost })?;
     }

@@ -4,7 +4,7 @@ use super::page::{NoPage, Page, find_capture};
 use crate::{
     error::Reason,
     memory,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
 };
 
 /// Logical streams that begin together, and the one among them that is decoded.
@@ -19,6 +19,7 @@ pub(super) struct Group {
 }
 
 /// The pages of one logical stream; those of others between them are passed over.
+#[derive(Clone)]
 pub(super) struct Walk<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) group: Group,
@@ -61,11 +62,14 @@ impl Junk {
         self.count
     }
 
-    /// An error, or a count, if there was some.
-    pub(super) fn note(&self, ledger: &mut Ledger) -> Result<(), Reason> {
-        let Some(first) = self.first else { return Ok(()) };
-        let reason = Reason::Junk { count: self.count, byte: first as u64 };
-        ledger.lose(Damage::Junk, self.count, reason)
+    /// What that is called where it is an error, if there was some.
+    pub(super) fn reason(&self) -> Option<Reason> {
+        self.first.map(|first| Reason::Junk { count: self.count, byte: first as u64 })
+    }
+
+    /// A note, if there was some.
+    pub(super) fn remark(&self, ledger: &mut Ledger) -> Result<(), Reason> {
+        self.reason().map_or(Ok(()), |reason| ledger.remark(Note::Junk, self.count, reason))
     }
 }
 
@@ -134,6 +138,24 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Whether more of the stream follows the page that was read last, which is marked as its end.
+    pub(super) fn goes_on(&self) -> bool {
+        let Some(sequence) = self.sequence else { return false };
+        let mut at = self.at;
+        loop {
+            match Page::read(self.bytes, at) {
+                Ok(page) if page.is_first() => return false,
+                Ok(page) if page.continues(self.group.serial, sequence) => return true,
+                Ok(page) => at = page.end(),
+                Err(NoPage::Junk) => match find_capture(self.bytes, at) {
+                    Some(next) => at = next,
+                    None => return false,
+                },
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// Whether another stream begins behind the end.
     pub(super) fn is_chained(&self) -> bool {
         Page::read(self.bytes, self.at).is_ok_and(|page| page.is_first())
@@ -150,7 +172,7 @@ impl<'a> Walk<'a> {
             match Page::read(self.bytes, self.at) {
                 Ok(page) if page.is_first() => {
                     if let Some(byte) = torn_at {
-                        ledger.lose(Damage::Junk, 1, Reason::Junk { count: 1, byte })?;
+                        ledger.remark(Note::Junk, 1, Reason::Junk { count: 1, byte })?;
                     }
                     return Ok(Some(page.offset));
                 }
