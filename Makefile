@@ -10,6 +10,7 @@ SHELL := bash
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV CONDA_PREFIX
 
 VENV := .venv
+RELEASE := .venv-release
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PIP_INSTALL := $(PIP) install --quiet --progress-bar off
@@ -47,25 +48,42 @@ run: $(VENV)/.stamp-wheel ## Build and install the wheel, make demo shards, trai
 # With the flags of the wheel's build, which leaves little to compile.
 CARGO_TEST := cargo test --locked --profile quick --package gristmill-audio --package gristmill-core --package gristmill-fuzz
 
+SHUTTLE_TEST := cargo test --locked --profile quick --package gristmill-core --lib --features shuttle
+PYTEST_OPTIONS := --numprocesses=3 --dist=worksteal --benchmark-disable
+
 .PHONY: rust-tests
 rust-tests:
 	$(CARGO_TEST) --no-run
+	$(SHUTTLE_TEST) --no-run
 
 .PHONY: test
-test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## Run every test, the Python ones against the installed wheel
+test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## What each change must pass: all behaviour, the Python tests against the installed wheel
+	GRISTMILL_FUZZ_ROUNDS=150 $(CARGO_TEST)
+	SHUTTLE_ROUNDS=300 $(SHUTTLE_TEST) shuttle
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS) $(ARGS)
+
+.PHONY: test-all
+test-all: $(RELEASE)/.stamp-release ## The gate before a release: full rounds, other processors, Grain's own tests, benches; on the wheel for others
 	$(CARGO_TEST)
-	$(BIN)/python -m pytest --numprocesses=3 --dist=worksteal --benchmark-disable $(ARGS)
+	$(SHUTTLE_TEST) shuttle
+	cargo test --locked --profile quick --package gristmill-benches --benches
+	$(RELEASE)/bin/python -m pytest $(PYTEST_OPTIONS) -m "gate or not gate" --hypothesis-profile=full $(ARGS)
+
+.PHONY: dev
+dev: $(VENV)/.stamp-test ## Run the tests nearest to what has changed since the last commit, in seconds
+	$(BIN)/python scripts/dev.py $(ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.stamp-wheel $(VENV)/.stamp-test $(VENV)/.stamp-lint ## Check formatting, lints, types, the stub, licences and file lengths
-	scripts/rust_lint.sh
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/basedpyright
+	scripts/rust_lint.sh & rust=$$!; \
+	$(BIN)/ruff check .; \
+	$(BIN)/ruff format --check .; \
+	$(BIN)/basedpyright; \
 	$(BIN)/python -m mypy.stubtest gristmill._core --mypy-config-file pyproject.toml \
-	  --allowlist scripts/stubtest-allow.txt --ignore-unused-allowlist
-	$(BIN)/python scripts/check_length.py
-	$(BIN)/python scripts/check_licences.py
+	  --allowlist scripts/stubtest-allow.txt --ignore-unused-allowlist; \
+	$(BIN)/python scripts/check_length.py; \
+	$(BIN)/python scripts/check_licences.py; \
+	wait $$rust
 
 .PHONY: format
 format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
@@ -75,7 +93,8 @@ format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
 
 ##@ Measure
 
-BENCH := $(BIN)/python -m pytest benches
+# What is measured is the wheel that others get.
+BENCH := $(RELEASE)/bin/python -m pytest benches
 CARGO_BENCH := cargo bench --locked --package gristmill-benches
 
 .PHONY: bench
@@ -86,7 +105,7 @@ bench-native: ## Time the native stages
 	$(CARGO_BENCH) --bench audio --bench core
 
 .PHONY: bench-jobs
-bench-jobs: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure jobs, each beside its peers
+bench-jobs: $(RELEASE)/.stamp-release ## Measure jobs, each beside its peers
 	$(BENCH) $(ARGS)
 
 .PHONY: bench-counts
@@ -95,47 +114,44 @@ bench-counts: ## Count the native stages' instructions, beside those of the last
 	  --bench audio-counts --bench core-counts -- $(ARGS)
 
 .PHONY: bench-audio
-bench-audio: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure each codec beside its peers, on one thread
+bench-audio: $(RELEASE)/.stamp-release ## Measure each codec beside its peers, on one thread
 	$(BENCH)/bench_audio.py $(ARGS)
 
 .PHONY: bench-read
-bench-read: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure reading alone: rows, tokens, opening, memory
+bench-read: $(RELEASE)/.stamp-release ## Measure reading alone: rows, tokens, opening, memory
 	$(BENCH)/bench_read.py benches/bench_memory.py $(ARGS)
 
 .PHONY: bench-parquet
-bench-parquet: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure Parquet beside Arrow, Grain and `datasets`
+bench-parquet: $(RELEASE)/.stamp-release ## Measure Parquet beside Arrow, Grain and `datasets`
 	$(BENCH)/bench_parquet.py $(ARGS)
 
 .PHONY: bench-slow-storage
-bench-slow-storage: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure steps over storage with latency and a cap, also with an audio index
+bench-slow-storage: $(RELEASE)/.stamp-release ## Measure steps over storage with latency and a cap, also with an audio index
 	$(BENCH)/bench_slow_storage.py benches/bench_audio_index.py --plots docs $(ARGS)
 
 .PHONY: bench-remote
-bench-remote: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure shards behind URLs beside `datasets` streaming, LitData and Mosaic Streaming
+bench-remote: $(RELEASE)/.stamp-release ## Measure shards behind URLs beside `datasets` streaming, LitData and Mosaic Streaming
 	$(BENCH)/bench_remote.py $(ARGS)
 
 .PHONY: bench-order
-bench-order: $(VENV)/.stamp-wheel $(VENV)/.stamp-bench ## Measure what order, states and resuming cost
+bench-order: $(RELEASE)/.stamp-release ## Measure what order, states and resuming cost
 	$(BENCH)/bench_order.py $(ARGS)
 
 ##@ Build
 
 .PHONY: wheel
-wheel: $(VENV)/.stamp-tools ## Build dist/gristmill-*.whl for others: optimized as a whole, for old systems too
-	rm -f dist/*.whl
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --out dist $(PORTABLE) \
-	  --interpreter $(PYO3_PYTHON) $(UNWINDER)
+wheel: dist/.stamp ## Build dist/gristmill-*.whl for others: optimized as a whole, and for older systems
 	@ls dist/*.whl
 
 .PHONY: clean
 clean: ## Remove what the other verbs made
-	rm -rf $(VENV) target dist demo-data .benchmarks .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(RELEASE) target dist demo-data .benchmarks .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # The stamps live in the environment that they speak of, and vanish with it.
 
 $(VENV)/.stamp-tools: scripts/need.sh
 	@python=$$(scripts/need.sh); rm -rf $(VENV); set -x; "$$python" -m venv $(VENV)
-	$(PIP_INSTALL) --upgrade 'pip>=25.1' 'maturin>=1.9.4,<2' 'ziglang>=0.14'
+	$(PIP_INSTALL) --upgrade 'pip>=25.1' 'maturin>=1.9.4,<2'
 	@touch $@
 
 # What is installed is the wheel, never the working tree: what runs here is what others get.
@@ -145,6 +161,20 @@ $(VENV)/.stamp-wheel: $(VENV)/.stamp-tools $(SOURCES)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --profile quick $(QUICK) --interpreter $(PYO3_PYTHON)
 	$(PIP_INSTALL) "$$(echo target/wheels/gristmill-*.whl)[demo]"
 	$(PIP_INSTALL) --force-reinstall --no-deps target/wheels/gristmill-*.whl
+	@touch $@
+
+dist/.stamp: $(VENV)/.stamp-tools $(SOURCES)
+	$(PIP_INSTALL) 'ziglang>=0.14'
+	rm -f dist/*.whl
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --out dist $(PORTABLE) \
+	  --interpreter $(PYO3_PYTHON) $(UNWINDER)
+	@touch $@
+
+# The wheel for others, with the benches' peers.
+$(RELEASE)/.stamp-release: dist/.stamp pyproject.toml
+	$(MAKE) VENV=$(RELEASE) $(RELEASE)/.stamp-tools $(RELEASE)/.stamp-bench
+	$(RELEASE)/bin/python -m pip install --quiet "$$(echo dist/gristmill-*.whl)[demo]"
+	$(RELEASE)/bin/python -m pip install --quiet --force-reinstall --no-deps dist/gristmill-*.whl
 	@touch $@
 
 $(VENV)/.stamp-%: pyproject.toml $(VENV)/.stamp-tools

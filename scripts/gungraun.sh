@@ -8,9 +8,10 @@ if ! command -v valgrind >/dev/null; then
     exit 1
 fi
 version=$(sed -n '/^name = "gungraun"$/{n;s/^version = "\(.*\)"$/\1/p}' Cargo.lock)
-runner=.tools/bin/gungraun-runner
+tools="${XDG_CACHE_HOME:-$HOME/.cache}/gristmill-tools"
+runner=$tools/bin/gungraun-runner
 if [ "$("$runner" --version 2>/dev/null)" != "gungraun-runner $version" ]; then
     echo "building gungraun-runner $version, once" >&2
-    cargo install --quiet --locked --root .tools "gungraun-runner@$version"
+    cargo install --quiet --locked --root "$tools" "gungraun-runner@$version"
 fi
 realpath "$runner"

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rounds  # noqa: F401  (its Hypothesis profiles are for all tests)
 import shards
 from signals import RATE, encode, field, synthetic
 

@@ -102,12 +102,16 @@ class Events:
 
 @final
 class AudioOptions:
-    """As `gristmill.Audio`; a crop of `None` is whole recordings."""
+    """As `gristmill.Audio`; a crop of `None` is whole recordings.
+
+    With `follows_features` and no rate it is that of the features, where these name one.
+    """
 
     def __new__(
         cls,
         column: str | None,
         sample_rate: int | None,
+        follows_features: bool,
         channels: str | int,
         crop: Crop | None,
         pad: str | None,
@@ -185,7 +189,8 @@ class Options:
     `exclude` has the rows of each shard, by its number, as 64-bit integers, and `expected_rows` how
     many rows a shard must have. `labels` is `"map"` or `"strict"`. `ragged_columns` and
     `fill_values` are for single columns. `multi_hot` has the classes of columns, `None` for those
-    that the shards name.
+    that the shards name. `audio_rates` has the rates of columns in place of those that the features
+    of the shards name.
     """
 
     def __new__(
@@ -195,6 +200,7 @@ class Options:
         storage_options: list[tuple[str, str]],
         columns: list[str] | None,
         audio: AudioOptions | Literal["auto"] | None,
+        audio_rates: list[tuple[str, int | None]] | None,
         root: str | None,
         events: Events | None,
         order: OrderSpec,
@@ -353,6 +359,9 @@ class Pipeline:
     def take_cache_problem(self) -> str | None:
         """Why nothing more is written to `cache_dir`, if that has come to pass; once."""
 
+    def take_rate_notice(self) -> str | None:
+        """That recordings are resampled to the rate of the features, if they are; once."""
+
     def close(self) -> None:
         """Ends all threads and waits for them. Safe to call again, and from any thread."""
 
@@ -391,6 +400,9 @@ class RandomAccess:
 
     def take_cache_problem(self) -> str | None:
         """As `Pipeline.take_cache_problem`."""
+
+    def take_rate_notice(self) -> str | None:
+        """As `Pipeline.take_rate_notice`."""
 
     def close(self) -> None:
         """Ends all work and frees all memory. Safe to call again, and from any thread."""

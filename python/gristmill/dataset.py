@@ -35,11 +35,12 @@ from gristmill.row_options import checked_row_options, source_text
 from gristmill.sampling import Balanced, Weighted, checked_sampling
 from gristmill.selection import Rows, Split
 from gristmill.signature import call_text, short
+from gristmill.slips import Guided
 from gristmill.storage import Given
 from gristmill.urls import shown_path
 
 
-class ArrowIterDataset(grain.IterDataset[Element]):
+class ArrowIterDataset(Guided, grain.IterDataset[Element]):
     """Rows of Arrow IPC or Parquet shards, with their audio decoded, in a reproducible order.
 
     Each element is a dictionary by column name. In batches, numbers, booleans and times are
@@ -351,6 +352,15 @@ class ArrowIterDataset(grain.IterDataset[Element]):
         may take a pass over the recordings' headers; see `Windows`.
         """
         return _core.Order(self._options.native()).rows_per_epoch()
+
+    def steps_per_epoch(self) -> int:
+        """Elements of one epoch on this host: batches, or rows without `batch_size`.
+
+        It is what an iterator with `epochs=1` yields, unless `on_error="skip"` leaves empty ones
+        out. Over several epochs batches run across their ends, so that an epoch may take a step
+        less than this. Reads what `rows_per_epoch` reads.
+        """
+        return self._options.steps_of(self.rows_per_epoch())
 
 
 def options_of(dataset: ArrowIterDataset) -> DatasetOptions:

@@ -71,6 +71,17 @@ class DatasetOptions:
         """Whether all hosts have as many batches, the last ones filled up."""
         return self.remainder == "pad"
 
+    def steps_of(self, rows: int) -> int:
+        """The elements that are delivered here of a stream of so many rows."""
+        partition = self.partition
+        if partition.is_even:
+            rows -= rows % partition.hosts
+        own = partition.n_before(rows)
+        if self.pads:
+            own = -(-rows // partition.stream_stride)
+        size = self.rows_per_element
+        return own // size if self.may_leave_rows else -(-own // size)
+
     @property
     def shown(self) -> dict[str, Any]:
         """The options by their names, as they would be typed."""
@@ -116,6 +127,7 @@ class DatasetOptions:
             storage_options=self.storage_options.native(shards),
             columns=None if self.columns is None else list(self.columns),
             audio=native_audio(self.audio) if isinstance(self.audio, Audio) else self.audio,
+            audio_rates=None if self.table is None else list(self.table.audio_rates),
             root=os.fspath(audio.root) if audio and audio.root else None,
             events=native_events(crop),
             order=native_order(self.shuffle, self.epochs, self.partition),
@@ -180,7 +192,7 @@ class DatasetOptions:
             prefetch_batches=self.read.prefetch_batches,
             memory_budget_bytes=self.read.memory_budget_bytes,
             batch_size=self.batch_size,
-            resampler=audio.resampler if audio and audio.sample_rate else None,
+            resampler=audio.resampler if audio and audio.sample_rate is not None else None,
             columns=tuple(own),
             object_columns=tuple(name for name, is_object in own.items() if is_object),
             machine_cpus=os.cpu_count() or 1,

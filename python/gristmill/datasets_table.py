@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from gristmill import checks
+
 _KINDS: Final = ("Dataset", "DatasetDict", "IterableDataset", "IterableDatasetDict")
 _SAVE: Final = (
     "save it and load it again:\n"
@@ -37,6 +39,7 @@ class DatasetsTable(NamedTuple):
     Attributes:
         paths: Its files.
         columns: Its columns.
+        audio_rates: The rates in Hz that its features name for columns of audio, or `None`.
         runs: `(number of the file, first row, rows)`, laid end to end.
         indices: The rows of these that it has, as 64-bit integers; `None` for all.
         is_list: Whether they are in another order than that of the files, or some come twice.
@@ -44,6 +47,7 @@ class DatasetsTable(NamedTuple):
 
     paths: tuple[str, ...]
     columns: tuple[str, ...]
+    audio_rates: tuple[tuple[str, int | None], ...]
     runs: tuple[tuple[int, int, int], ...]
     indices: bytes | None
     is_list: bool
@@ -116,7 +120,17 @@ def _table(given: Any) -> DatasetsTable:
         rows = table.column(0).to_numpy().astype(np.uint64)
         indices = rows.tobytes()
         is_list = is_list or not bool(np.all(rows[1:] > rows[:-1]))
-    return DatasetsTable(tuple(paths), columns, tuple(runs), indices, is_list)
+    return DatasetsTable(tuple(paths), columns, _audio_rates(given), tuple(runs), indices, is_list)
+
+
+def _audio_rates(given: Any) -> tuple[tuple[str, int | None], ...]:
+    """The rates of its columns of audio: `cast_column` changes them, and not the files."""
+    features = cast("dict[str, Any]", getattr(given, "features", None) or {})
+    return tuple(
+        (str(name), checks.as_int(getattr(feature, "sampling_rate", None)))
+        for name, feature in features.items()
+        if type(feature).__name__ == "Audio"
+    )
 
 
 def _blocks(table: Any) -> Iterable[Any]:

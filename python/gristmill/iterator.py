@@ -19,15 +19,16 @@ from gristmill.elastic import from_shard_states, to_shard_states
 from gristmill.errors import InternalError
 from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
-from gristmill.metrics.telemetry import Telemetry, warn_of_cache
+from gristmill.metrics.telemetry import Telemetry, pass_on_warnings
 from gristmill.metrics.verdict import Verdict
 from gristmill.mixture_options import IteratorOptions
+from gristmill.slips import Closing
 from gristmill.state import ANY_DATA, Position
 
 Element = dict[str, Any]
 
 
-class ArrowIterator(grain.DatasetIterator[Element]):
+class ArrowIterator(grain.DatasetIterator[Element], Closing):
     """Iterates over an `ArrowIterDataset` or a `Mixture`. Made by `iter(dataset)`.
 
     Native threads start with the first `next` or `start_prefetch`, and have ended when `close`
@@ -36,7 +37,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
     After an error, the next call tries the same element again.
 
     One thread at a time may use it, and it need not be the same one; `close` may be called from
-    any thread at any time.
+    any thread at any time. `with iter(dataset) as it:` closes it at the end.
     """
 
     def __init__(self, options: IteratorOptions, dataset: object) -> None:
@@ -189,11 +190,12 @@ class ArrowIterator(grain.DatasetIterator[Element]):
         A state of another data set, version or slice raises `ValueError` there, nothing here.
 
         Raises:
-            ValueError: `state` is no dictionary, and so from nothing of this kind.
+            ValueError: `state` is no dictionary with a version, and so from nothing of this kind.
         """
-        if not isinstance(state, Mapping):
+        if not isinstance(state, Mapping) or "version" not in state:
             raise ValueError(
-                f"a state is a dictionary, as get_state() gives it, not {shown(state)}"
+                "a state is a dictionary with a version, as get_state() gives it, not "
+                f"{shown(state)}"
             )
         # Checkpoint libraries bring integers back as NumPy's, which are not safe for JSON.
         given = {
@@ -255,7 +257,7 @@ class ArrowIterator(grain.DatasetIterator[Element]):
             self._is_settled = False
             try:
                 self._measured = pipeline.stats()
-                warn_of_cache(pipeline)
+                pass_on_warnings(pipeline)
             finally:
                 pipeline.close()
         self._pipeline, self._is_settled = None, True

@@ -30,11 +30,12 @@ from gristmill.iterator import ArrowIterator, Element
 from gristmill.mixture_options import MixtureOptions, Stop, checked_weights, listed_weights
 from gristmill.options import Audio, ReadOptions
 from gristmill.signature import call_text
+from gristmill.slips import Guided
 
 _WRITE: Final = "gm.Mixture([field, xeno_canto], weights=[0.7, 0.3], batch_size=64)"
 
 
-class Mixture(grain.IterDataset[Element]):
+class Mixture(Guided, grain.IterDataset[Element]):
     """Rows of several data sets in turn, in proportion to weights: one stream of native batches.
 
     Which data set a position of the stream has is a fixed schedule: after any number of rows, each
@@ -302,6 +303,9 @@ def _check_audio(parts: Sequence[DatasetOptions]) -> None:
             "dtype": audio.dtype,
             "crop seconds": getattr(audio.crop, "seconds", None),
         }
+        if audio.sample_rate == "auto":
+            # Known when the shards are open, and checked then.
+            del found["sample_rate"]
         for name, value in found.items():
             other, expected = first.setdefault(name, (k, value))
             if value != expected:

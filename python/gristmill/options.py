@@ -26,7 +26,26 @@ MAX_REQUESTS = 256
 
 _LIMITS = _core.Limits.defaults()
 
-SAMPLE_RATE = checks.within(1, _core.MAX_SAMPLE_RATE, "sample_rate=32_000, in Hz", none=True)
+MIN_SAMPLE_RATE: Final = 1_000
+"""A lower target rate is a slip: kHz were meant."""
+
+
+def check_sample_rate(name: str, rate: Any) -> Any:
+    """A target rate in Hz, or `None`."""
+    found = checks.as_int(rate)
+    if found is not None and 0 < found < MIN_SAMPLE_RATE:
+        raise ValueError(
+            f"{name}={found} is a rate of {found} Hz, and below {MIN_SAMPLE_RATE:,} Hz there is "
+            f"hardly any sound left. Hz? If kHz are meant, write {name}={found * 1000:_}"
+        )
+    most = _core.MAX_SAMPLE_RATE
+    write = "sample_rate=32_000, in Hz"
+    return checks.integer(name, rate, MIN_SAMPLE_RATE, most, write=write, none=True)
+
+
+def _check_rate(name: str, rate: Any) -> Any:
+    """A target rate, `"auto"`, or `None`."""
+    return rate if isinstance(rate, str) and rate == "auto" else check_sample_rate(name, rate)
 
 
 @dataclass(frozen=True)
@@ -83,7 +102,11 @@ class Audio:
         column: The column, of type `struct<bytes: binary, ...>` or `binary`. `None` takes the one
             that the Hugging Face features in the schema call audio, or without features the one
             `struct<bytes: binary, path: string>`.
-        sample_rate: Target rate in Hz, 1 to 768,000; `None` keeps each file's own.
+        sample_rate: Target rate in Hz, 1,000 to 768,000. `None` keeps each file's own. `"auto"`,
+            the default, is the rate that the Hugging Face features name for the column, as
+            `cast_column("audio", Audio(sampling_rate=16_000))` sets it, or else each file's own.
+            Where recordings are resampled because of the features, the logger `gristmill` says so
+            once.
         channels: `"mono"` is the mean of all channels, `(frames,)`. `"keep"` gives
             `(channels, frames)` as in the file. A number `n` gives `(n, frames)`: the file's first
             `n` channels, a mono file repeated; a file with other counts below `n` is an error.
@@ -118,7 +141,7 @@ class Audio:
     """
 
     column: str | None = None
-    sample_rate: int | None = None
+    sample_rate: int | Literal["auto"] | None = "auto"
     channels: Channels = "mono"
     crop: Crop | None = None
     pad: Literal["zero", "repeat"] | None = "zero"
@@ -133,7 +156,7 @@ class Audio:
         checks.settle(
             self,
             column=partial(checks.text, write='gm.Audio("audio")', none=True),
-            sample_rate=SAMPLE_RATE,
+            sample_rate=_check_rate,
             channels=check_channels,
             crop=check_crop,
             pad=partial(checks.choice, choices=("zero", "repeat", None)),
@@ -367,7 +390,8 @@ def native_audio(audio: Audio) -> _core.AudioOptions:
     """What is decoded as the core takes it."""
     return _core.AudioOptions(
         column=audio.column,
-        sample_rate=audio.sample_rate,
+        sample_rate=None if audio.sample_rate == "auto" else audio.sample_rate,
+        follows_features=audio.sample_rate == "auto",
         channels=audio.channels,
         crop=None if audio.crop is None else native_crop(audio.crop),
         pad=audio.pad,

@@ -31,7 +31,7 @@ from gristmill.datasets_table import DatasetsObject
 from gristmill.errors import InternalError
 from gristmill.filters import Filters
 from gristmill.iterator import Element
-from gristmill.metrics.telemetry import warn_of_cache
+from gristmill.metrics.telemetry import pass_on_warnings
 from gristmill.options import Audio, ReadOptions, read_options
 from gristmill.partition import Partition
 from gristmill.row_options import checked_row_options, source_text
@@ -176,7 +176,7 @@ class ArrowDataSource:
         native = opened.native()
         n_rows = native.n_rows()
         rows = native.take([_place(index, n_rows) for index in indices], self._epoch)
-        warn_of_cache(native)
+        pass_on_warnings(native)
         return [opened.columns(row) for row in rows]
 
     _getitems = __getitems__

@@ -1,6 +1,7 @@
 """Hashes of what each seed of the fuzz corpora decodes to.
 
-`python tests/audio/golden_hashes.py` prints them; `--write` renews the file that `test_golden.py` reads.
+`python tests/audio/golden_hashes.py` prints them; `--write` renews the file that `test_golden.py`
+reads.
 It is a script of its own, so that an emulator can run it.
 """
 

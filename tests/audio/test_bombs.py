@@ -59,12 +59,12 @@ def test_the_edge_of_the_limit(dtype: gm.config.Dtype) -> None:
 
 
 def test_what_is_resampled_from_counts() -> None:
-    """8 channels at 8 kHz become a 80th at 100 Hz, and are all there before."""
+    """8 channels at 8 kHz become an 8th at 1 kHz, and are all there before."""
     limits = gm.Limits(max_decoded_bytes=WIDE_BYTES)
     with pytest.raises(gm.LimitError, match="max_decoded_bytes"):
-        gm.decode(WIDE, sample_rate=100, channels="keep", limits=limits)
+        gm.decode(WIDE, sample_rate=1_000, channels="keep", limits=limits)
     wider = gm.Limits(max_decoded_bytes=WIDE_BYTES + WIDE_BYTES // 64)
-    short = gm.decode(WIDE, sample_rate=100, channels=1, limits=wider)
+    short = gm.decode(WIDE, sample_rate=1_000, channels=1, limits=wider)
     np.testing.assert_allclose(short[0, 1_000:-1_000], 0.25, atol=1e-4)
 
 
@@ -115,7 +115,7 @@ print(resident("VmHWM") - before)
         (LONG, 32_000, "mono", "max_decoded_bytes"),
         (LONG, 3_200, "mono", "memory_budget"),
         (WIDE, 0, "keep", "memory_budget"),
-        (WIDE, 100, "keep", "memory_budget"),
+        (WIDE, 1_000, "keep", "memory_budget"),
     ],
     ids=["upsampled", "upsampled less", "many channels", "downsampled"],
 )
@@ -192,7 +192,7 @@ def limit():
 
 options = {
     "result": {"channels": "keep"},
-    "window": {"channels": "keep", "sample_rate": 100},
+    "window": {"channels": "keep", "sample_rate": 1_000},
     "16 bits": {"channels": 3, "dtype": "int16"},
 }
 limit()

@@ -32,6 +32,7 @@ def test_samples_are_what_they_were() -> None:
     assert golden_hashes.hashes() == golden()
 
 
+@pytest.mark.gate
 @pytest.mark.timeout(1200)  # emulated instructions take some twenty times as long
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_samples_are_the_same_on(processor: str) -> None:

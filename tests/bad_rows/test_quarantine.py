@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 from gristmill.bad_rows.quarantine import QuarantineFile
+from rounds import rounds
 
 ROW = gm.BadRow("a.arrow", 3, "x.ogg", "vorbis", "truncated", "cut at row 3", 812, 40)
 HEADER = '{"gristmill_quarantine": 1}\n'
@@ -39,7 +40,7 @@ def append(path: Path, *bad: gm.BadRow) -> None:
         file.append(bad)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=rounds(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(written=st.lists(st.lists(rows, max_size=4), max_size=4))
 def test_what_is_written_is_read(tmp_path: Path, written: list[list[gm.BadRow]]) -> None:
     path = tmp_path / "bad.jsonl"

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import gristmill as gm
 import probes
 import shards
+from rounds import rounds
 
 MIB = 1 << 20
 SIZES = [0, 10, 65_535, 65_536, MIB, None, MIB + 1, 3 * MIB + 5, 9 * MIB]
@@ -52,7 +53,7 @@ def blob_shard(path: Path, rows: list[bytes | None], batch_rows: int = 3) -> Pat
 CELLS = st.none() | st.binary(max_size=40) | st.integers(0, 9_000).map(lambda n: bytes(n // 2) * 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(data=st.data())
 def test_arrays_hold_what_bytes_do(data: st.DataObject) -> None:
     cells = data.draw(st.lists(CELLS, min_size=1, max_size=12))

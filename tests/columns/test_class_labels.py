@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import gristmill as gm
 import shards
 from gristmill.tools.inspect import inspect
+from rounds import rounds
 
 
 def label(*names: str) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def test_ids_mean_the_same_names(tmp_path: Path, case: str) -> None:
 NESTED = pa.struct([("kind", pa.int64()), ("kinds", pa.list_(pa.int64()))])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=rounds(30), deadline=None)
 @given(
     lists=st.lists(
         st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=7, unique=True),

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import column_values as cv
 import gristmill as gm
 import shards
+from rounds import rounds
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -166,7 +167,7 @@ tables = st.integers(1, 7).flatmap(
     )
 )
 SETTINGS = settings(
-    max_examples=80,
+    max_examples=rounds(80),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

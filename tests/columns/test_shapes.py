@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import shards
+from rounds import rounds
 from signals import RATE, encode, synthetic
 
 NAMES = ["wren", "crow", "kite", "dove", "swan"]
@@ -39,7 +40,7 @@ def write(path: Path, columns: dict[str, pa.Array], *, features: bool = True) ->
 # Lists cut or padded to a length.
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(
     lists=st.lists(st.lists(st.integers(-5, 5), max_size=9), min_size=1, max_size=8),
     width=st.integers(1, 10),

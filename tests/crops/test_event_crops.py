@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import shards
+from rounds import rounds
 from signals import encode
 
 import oracle
@@ -77,7 +78,22 @@ def dataset(path: Path, crop: gm.EventCrop, **options: Any) -> gm.ArrowIterDatas
 
 
 def crop_of(event: Event, seconds: float | None, place: str, draw: int, n: int) -> tuple[int, int]:
-    """The first frame and the length of a crop, by looking at every start there is."""
+    """The first frame and the length of a crop: the nearest one, moved so that it has the event."""
+    start, length = nearest_crop(event, seconds, place, draw, n)
+    first = next(f for f in range(n - 1, -1, -1) if f / RATE <= event[0])
+    if seconds is None:
+        whole = min(round(event[1] * RATE), n) > start
+        return (start, length) if whole else (first, 1)
+    behind = next((f for f in range(first + 1, n) if f / RATE >= event[1]), n)
+    if behind - first <= length:
+        start = max(min(start, first), behind - length, 0)
+    return min(start, max(n - length, 0)), length
+
+
+def nearest_crop(
+    event: Event, seconds: float | None, place: str, draw: int, n: int
+) -> tuple[int, int]:
+    """The same with the event's times rounded, by looking at every start there is."""
     start = min(round(event[0] * RATE), n - 1)
     end = min(round(event[1] * RATE), n)
     if seconds is None:
@@ -257,7 +273,7 @@ def test_restored_at_every_position(path: Path, pick: Any) -> None:
         next(it, None)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(
     events=st.lists(
         st.tuples(st.floats(0, 0.3), st.floats(0, 0.3)).map(lambda e: (min(e), max(e))),

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import shards
+from rounds import rounds
 from signals import RATE, encode, synthetic
 
 import oracle
@@ -313,7 +314,7 @@ def test_wrong_options(make: Any, told: str) -> None:
         make()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=rounds(30), deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 3_000), min_size=1, max_size=6),
     window=st.integers(1, 2_000),

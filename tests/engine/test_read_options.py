@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import gristmill as gm
 import parquet_files
 import shards
+from rounds import rounds
 from signals import encode, synthetic
 
 PLAIN = gm.ReadOptions(
@@ -148,7 +149,7 @@ def taken(ds: gm.ArrowIterDataset, n: int, state: str | None = None) -> list[tup
 
 
 @pytest.mark.timeout(600)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(
     made=SHARDS,
     seed=st.integers(0, 2**32 - 1),

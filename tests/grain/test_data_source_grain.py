@@ -275,6 +275,7 @@ EXCEPTIONS = {
 }
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("name", "wanted", "at_least"),
     [

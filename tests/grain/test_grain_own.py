@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+import probes
+
 HERE = Path(__file__).parent
 PACKAGE = "grain._src.python.dataset.transformations"
 MODULES = [
@@ -79,7 +81,7 @@ def run(
     command += ["--tb=short", "--timeout=300", "-k", wanted, *map(str, files)]
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, (HERE, *also))),
+        "PYTHONPATH": os.pathsep.join((*map(str, also), *probes.FOLDERS)),
         "GRAIN_PLUGIN_FOLDER": str(tmp_path),
         "JAX_PLATFORMS": "cpu",
     }
@@ -107,6 +109,7 @@ def files_of(modules: list[str]) -> list[Path]:
     return [folder / f"{module}_test.py" for module in modules]
 
 
+@pytest.mark.gate
 @pytest.mark.timeout(1200)
 def test_grains_own_tests(tmp_path: Path) -> None:
     files = [HERE / "grain_interleave.py", *files_of(MODULES)]
@@ -116,6 +119,7 @@ def test_grains_own_tests(tmp_path: Path) -> None:
     assert replaced >= 300
 
 
+@pytest.mark.gate
 @pytest.mark.timeout(1200)
 def test_grains_own_tests_with_worker_processes(tmp_path: Path) -> None:
     files = files_of(["process_prefetch"])
@@ -124,6 +128,7 @@ def test_grains_own_tests_with_worker_processes(tmp_path: Path) -> None:
     assert replaced >= 20
 
 
+@pytest.mark.gate
 @pytest.mark.timeout(1200)
 def test_grains_own_tests_over_worker_processes_and_threads(tmp_path: Path) -> None:
     """Transformations above `mp_prefetch`, and `multithread_prefetch`."""

@@ -19,7 +19,13 @@ CLASSES = [name for name in PUBLIC if inspect.isclass(getattr(gm, name))]
 OWN = {
     "ArrowDataSource": {"at_epoch", "bad_rows", "close", "epoch", "paths"},
     "DecodeAudio": {"audio", "key"},
-    "ArrowIterDataset": {"class_names", "features", "rows_per_epoch", "set_slice"},
+    "ArrowIterDataset": {
+        "class_names",
+        "features",
+        "rows_per_epoch",
+        "set_slice",
+        "steps_per_epoch",
+    },
     "ArrowIterator": {
         "bad_rows",
         "close",

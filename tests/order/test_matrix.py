@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gristmill as gm
+from rounds import rounds
 
 ORDERS: dict[str, gm.Shuffle | None] = {
     "none": None,
@@ -182,7 +183,7 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(run=runs(), hosts=st.lists(st.integers(1, 5), min_size=1, max_size=4), data=st.data())
 def test_any_hosts_one_after_the_other(
     numbered: list[Path], run: dict[str, Any], hosts: list[int], data: st.DataObject

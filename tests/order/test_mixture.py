@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import shards
+from rounds import rounds
 from signals import RATE, encode, synthetic
 
 import oracle
@@ -80,7 +81,7 @@ def expected(
     raise AssertionError("the streams are too long")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(data=st.data())
 def test_the_order_is_that_of_the_reference(numbered: list[Path], data: st.DataObject) -> None:
     weights = data.draw(st.lists(st.integers(0, 7), min_size=3, max_size=3).filter(any))

@@ -17,6 +17,7 @@ from gristmill.metrics import decide
 from gristmill.metrics.datasets import name_dataset
 from gristmill.metrics.stats import ShardStats, Stats
 from gristmill.metrics.verdict import Case, Verdict
+from rounds import rounds
 from signals import RATE, encode, synthetic
 
 
@@ -55,7 +56,7 @@ def classes(path: Path, names: list[str], ids: list[int | None]) -> Path:
     return write(path, column, features)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=rounds(25), deadline=None)
 @given(
     lists=st.lists(
         st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=7, unique=True),

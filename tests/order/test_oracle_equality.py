@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 from resample_reference import snr_db
+from rounds import rounds
 from signals import CODEC, KINDS, RATE, TOLERANCE, encode, field, synthetic
 
 import oracle
@@ -77,7 +78,9 @@ def test_single_rows_equal_the_oracle(same_rate: list[Path], channels: str) -> N
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=rounds(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     num_threads=st.sampled_from([1, 2, 3, 8]),

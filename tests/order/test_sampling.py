@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import shards
+from rounds import rounds
 
 import oracle
 
@@ -26,7 +27,7 @@ def drawn(paths: Any, **options: Any) -> list[tuple[int, int]]:
     return [(int(e["shard"]), int(e["row"])) for e in ds]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(
     weights=st.lists(st.one_of(st.just(0.0), st.floats(0, 1e6)), min_size=40, max_size=40).filter(
         lambda weights: sum(weights) > 1e-100
@@ -145,6 +146,19 @@ def test_weights_by_value(classes: Path, numbered: list[Path]) -> None:
         9.0 if r else 1.0 for path in numbered for r in oracle.read_table(path)["label"].to_pylist()
     ]
     assert by_name == [ALL[i] for i in oracle.draws(weights, 0, 0, 40)]
+
+
+def test_values_that_no_row_has_are_named(classes: Path, numbered: list[Path]) -> None:
+    given = {"a": 2, "b": 1} | {f"typo {k:02}": 3 for k in range(12)}
+    listed = ", ".join(f'"typo {k:02}"' for k in range(10))
+    with pytest.raises(gm.SchemaError, match=f"weights for {listed} and 2 more, which no row has"):
+        values(classes, "c", sampling=gm.Weighted(given, by="c", draws=9))
+    # Rows that take no part count, and so do the classes of the features.
+    kept = [("c", "==", "a")]
+    got = values(classes, "c", filters=kept, sampling=gm.Weighted({"a": 2, "c": 9}, by="c"))
+    assert set(got) == {"a"}
+    only = [("label", "==", "crow")]
+    assert drawn(numbered, filters=only, sampling=gm.Weighted({"wren": 2, "crow": 9}, by="label"))
 
 
 def test_crops_of_draws_differ(same_rate: list[Path]) -> None:

@@ -40,6 +40,7 @@ def run(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.gate
 @pytest.mark.timeout(1200)  # a busy machine takes minutes for what takes half of one
 def test_each_bench_in_its_smallest_form(tmp_path: Path) -> None:
     done = run("benches", "--benchmark-disable", "--data", tmp_path)

@@ -75,6 +75,7 @@ def test_licence_expressions(expression, allowed):
     assert check(expression, {"MIT", "BSD-3-Clause"}) is allowed
 
 
+@pytest.mark.gate
 def test_the_wheel_runs_where_its_tag_says():
     """On every glibc from the one of its tag on."""
     import gristmill._core

@@ -1,4 +1,6 @@
-"""Kills readers that share a cache folder: `python tests/remote/cache_kill_loop.py [--kills 1000]`.
+"""Kills readers that share a cache folder.
+
+`PYTHONPATH=tests/support python tests/remote/cache_kill_loop.py --kills 1000` runs it by hand.
 
 Two processes at a time read shards from a server through one folder and check each row. They die
 by SIGKILL at any instant: while they write bytes, add to a log, remove files. No row of a later

@@ -18,6 +18,7 @@ import pytest
 
 import cached
 import probes
+from rounds import rounds
 
 LOOP = Path(__file__).parent / "cache_kill_loop.py"
 
@@ -224,8 +225,10 @@ def test_few_descriptors(paths: list[str], cache: Path) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("options", [[], ["--size", "900000"]])
 def test_processes_that_are_killed(options: list[str]) -> None:
-    n_kills = os.environ.get("GRISTMILL_KILLS", "20")
+    n_kills = os.environ.get("GRISTMILL_KILLS", str(rounds(20, 4)))
     command = [sys.executable, str(LOOP), "--kills", n_kills, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=probes.environment()
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{n_kills} kills, ")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyarrow.parquet import filters_to_expression
 
 import gristmill as gm
+from rounds import rounds
 
 TZ = dt.timezone(dt.timedelta(hours=2))
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - a column without a time zone
@@ -152,7 +153,7 @@ def conditions(draw: st.DrawFn) -> tuple[str, str, Any]:
 FILTERS = st.lists(st.lists(conditions(), min_size=1, max_size=3), min_size=1, max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(filters=FILTERS)
 def test_the_rows_are_pyarrows(
     table_and_paths: tuple[pa.Table, list[Path]], filters: list[Any]

@@ -11,12 +11,15 @@ from typing import Any
 
 import grain
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gristmill as gm
 import shards
+from rounds import rounds
 from signals import RATE, encode, synthetic
 
 import oracle
@@ -48,7 +51,7 @@ SHUFFLES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(
     rows=st.lists(st.integers(0, 39), min_size=1, max_size=60),
     exclude=st.lists(st.sampled_from(ALL), max_size=4),
@@ -72,7 +75,7 @@ def test_a_list_of_rows(
     assert ds.rows_per_epoch() == len(oracle.row_ids(job, 0))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(mask=st.lists(st.booleans(), min_size=40, max_size=40).filter(any), shuffle=SHUFFLES)
 def test_a_mask_is_its_rows(
     numbered: list[Path], mask: list[bool], shuffle: gm.Shuffle | None
@@ -398,3 +401,17 @@ def test_the_shape_of_elements_does_not_depend_on_which_rows(numbered: list[Path
         {"sampling": gm.Weighted(np.ones(40))},
     ):
         assert dataset(numbered, batch_size=2, epochs=None, **options)._element_spec == expected
+
+
+def test_a_null_moves_no_row_to_another_split(tmp_path: Path) -> None:
+    keys = [*range(200), -3, 2**53]
+    parts = {}
+    for name, values in (("ints", keys), ("floats", [*map(float, keys), None])):
+        path = tmp_path / f"{name}.parquet"
+        kind = pa.int64() if name == "ints" else pa.float64()
+        pq.write_table(pa.table({"key": pa.array(values, kind)}), path)
+        split = gm.Split("valid", {"train": 0.7, "valid": 0.3}, by="key")
+        ds = gm.ArrowIterDataset(path, audio=None, split=split)
+        parts[name] = {int(e["key"]) for e in ds if e["key"] is not None}
+    assert parts["ints"] == parts["floats"]
+    assert 0 < len(parts["ints"]) < len(keys)

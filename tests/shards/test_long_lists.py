@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gristmill as gm
+from rounds import rounds
 
 DTYPES = ["int8", "uint16", "int32", "int64", "float16", "float32", "float64", "bool", "uint64"]
 KINDS = ["list", "large", "fixed"]
@@ -61,7 +62,7 @@ def same(ours: Any, theirs: Any) -> None:
     np.testing.assert_array_equal(ours, numbers)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=rounds(60))
 @given(
     kind=st.sampled_from(KINDS),
     dtype=st.sampled_from(DTYPES),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import test_filters as tf
+from rounds import rounds
 
 N_ROWS = 120
 WRITTEN: dict[str, dict[str, Any]] = {
@@ -71,7 +72,7 @@ def sort(table: pa.Table, by: str) -> pa.Array:
     return pc.array_sort_indices(column)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @given(
     filters=tf.FILTERS,
     by=st.none() | st.sampled_from(sorted(tf.VALUES)),

@@ -18,6 +18,7 @@ import gristmill as gm
 import shards
 from gristmill.tools.inspect import inspect
 from gristmill.tools.inspection import page_of
+from rounds import rounds
 from signals import RATE, encode, synthetic
 
 
@@ -91,7 +92,7 @@ def same_rows(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> bool:
     return repr(ours) == repr(theirs)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("suffix", ["arrow", "parquet", "both"])
 def test_columns_are_widened_as_pyarrow_widens_them(

@@ -1,4 +1,6 @@
-"""Kills a small training loop at random instants: `python tests/support/kill_loop.py [--kills 1000]`.
+"""Kills a small training loop at random instants.
+
+`python tests/support/kill_loop.py --kills 1000` runs it by hand.
 
 The loop notes the rows of each step, then saves a checkpoint with Orbax, asynchronously. It dies by
 SIGKILL at any instant: while it opens, reads, trains, saves, restores. In the end the rows of each

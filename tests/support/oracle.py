@@ -171,7 +171,7 @@ def split_hash(seed: int, value: object) -> int:
         word = hash_words(0)
     elif isinstance(value, str):
         word = hash_words(3, fnv1a(value))
-    elif isinstance(value, float):
+    elif isinstance(value, float) and not value.is_integer():
         word = hash_words(2, int.from_bytes(np.float64(value + 0.0).tobytes(), "little"))
     else:
         word = hash_words(1, int(value) & U64)  # type: ignore[call-overload]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -11,6 +12,11 @@ from pathlib import Path
 
 # Of the tests' own modules, for the interpreters that tests start.
 FOLDERS = sorted(str(path) for path in Path(__file__).parents[1].iterdir() if path.is_dir())
+
+
+def environment() -> dict[str, str]:
+    """That of a program of the tests' own, such as `kill_loop.py`."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(FOLDERS)}
 
 
 def n_threads() -> int:

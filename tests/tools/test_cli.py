@@ -245,11 +245,9 @@ def test_measuring_what_cannot_be_measured(damaged: Path, tmp_path: Path) -> Non
     for command in ("doctor", "bench"):
         too_long = run(command, damaged, "--crop", "1e9")
         assert too_long.exit_code == 2
-        # At a rate of 1 Hz nothing can be had of any row.
-        none = run(command, damaged, "--quiet", "--sample-rate", "1", *MEASURING[command])
-        assert none.exit_code == 3, none.output
-        assert "rows can be decoded" in none.stderr
-        assert none.stderr.count("\n") == 1
+        too_low = run(command, damaged, "--sample-rate", "32")
+        assert too_low.exit_code == 2
+        assert "is not in the range" in too_low.stderr
 
 
 def test_bench_counts_what_it_could_decode(damaged: Path) -> None:
@@ -337,7 +335,8 @@ def test_parts_and_merge(damaged: Path, tmp_path: Path) -> None:
     assert missing.exit_code == 3
     assert "There are no parts" in missing.stderr
     codes = [run("scan", damaged, "-o", out, "--part", f"{k}/4").exit_code for k in range(1, 5)]
-    assert set(codes) <= {0, 1}
+    # Whatever they found: a job that waits for them may start.
+    assert codes == [0] * 4
     merged = run("scan", "--merge", "-o", out, "--json")
     assert merged.exit_code == 1
     whole = json.loads(run("scan", damaged, "--json").stdout)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import gristmill as gm
 import pack_material as material
+from rounds import rounds
 from test_pack import files_in, native_rows
 
 SECRET = b"a secret outside of the source"
@@ -232,7 +233,9 @@ def test_corrupt_tars_give_what_comes_before(tmp_path: Path, change: str) -> Non
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=rounds(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     changes=st.lists(

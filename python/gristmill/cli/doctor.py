@@ -21,7 +21,7 @@ from gristmill.cli.common import (
     with_console,
 )
 from gristmill.cli.console import Console
-from gristmill.options import MAX_REQUESTS, ReadOptions
+from gristmill.options import MAX_REQUESTS, MIN_SAMPLE_RATE, ReadOptions
 from gristmill.tools import bench as benching
 from gristmill.tools.doctor import report, run
 
@@ -32,7 +32,7 @@ def _crop_options(command: _Command) -> _Command:
     for option in (
         click.option(
             "--sample-rate",
-            type=click.IntRange(1, _core.MAX_SAMPLE_RATE),
+            type=click.IntRange(MIN_SAMPLE_RATE, _core.MAX_SAMPLE_RATE),
             show_default="that of most rows",
             help="Rate of the crops in Hz.",
         ),

@@ -48,6 +48,11 @@ def _checked_size(_context: click.Context, _option: click.Parameter, size: str) 
 )
 @click.option("--keep-bad", is_flag=True, help="Keep broken recordings as rows.")
 @click.option("--fast", is_flag=True, help="Look at headers and checksums; decode nothing.")
+@click.option(
+    "--convert",
+    is_flag=True,
+    help="Make FLAC, through PyAV, of what cannot be decoded; SOURCE may be Arrow shards.",
+)
 @click.option("--follow-links", is_flag=True, help="Follow links out of SOURCE, and to folders.")
 @threads_option
 @click.option("--overwrite", is_flag=True, help="Remove what an earlier pack has written there.")
@@ -59,10 +64,13 @@ def pack(
 
     SOURCE is a folder of recordings, with a subfolder for each class or with metadata.csv, .jsonl
     or .parquet; or WebDataset tars, or a folder of them. A run that was stopped continues when it
-    is started again in the same way. Exit status 1 says that files are bad.
+    is started again in the same way. With --convert SOURCE may also be Arrow shards. Exit
+    status 1 says that files are bad.
     """
     if find_spec("pyarrow") is None:
         raise click.UsageError("pack needs pyarrow: pip install 'gristmill[pack]'")
+    if options["convert"] and find_spec("av") is None:
+        raise click.UsageError("--convert needs PyAV: pip install 'gristmill[convert]'")
     with console.progress("pack", 0, "files") as progress:
         is_first = True
 

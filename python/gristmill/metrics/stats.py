@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import groupby
 from typing import Any, cast
 
-from gristmill.metrics.text import count_text
+from gristmill.metrics.text import Printed, count_text
 
 _MB = 1e6
 
@@ -316,7 +316,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Stats:
+class Stats(Printed):
     """All figures since the native threads started; a restored iterator begins anew.
 
     `str()` gives a table. `to_dict()` is safe for JSON.

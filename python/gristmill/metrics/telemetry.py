@@ -26,10 +26,18 @@ class _Source(Protocol):
     def verdict(self) -> Verdict: ...
 
 
-def warn_of_cache(native: _core.Pipeline | _core.RandomAccess) -> None:
-    """Logs that nothing more is written to `cache_dir`, if that has come to pass; once."""
+def pass_on_warnings(native: _core.Pipeline | _core.RandomAccess) -> None:
+    """Logs what users have to know, once: `cache_dir` failed, or another rate than the files'."""
     if (problem := native.take_cache_problem()) is not None:
         logger.warning("%s", problem)
+    notice = native.take_rate_notice()
+    # Each epoch of an evaluation may have an iterator of its own.
+    if notice is not None and notice not in _told:
+        _told.add(notice)
+        logger.warning("%s", notice)
+
+
+_told: set[str] = set()
 
 
 class Telemetry:
@@ -58,7 +66,7 @@ class Telemetry:
         self._next_look = now + self._pause
         (requests, n_bytes, seconds), reads = self._reads, pipeline.reads()
         self._reads = (reads.requests, reads.bytes, reads.seconds)
-        warn_of_cache(pipeline)
+        pass_on_warnings(pipeline)
         record_reads(reads.requests - requests, reads.bytes - n_bytes, reads.seconds - seconds)
         if now >= self._next_line:
             self._next_line = now + self._every

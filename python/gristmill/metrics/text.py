@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 
 
@@ -53,3 +54,10 @@ def plural(n: int, one: str, many: str | None = None) -> str:
 def count_text(n: int, one: str, many: str | None = None) -> str:
     """The count with its noun."""
     return f"{n:,} {plural(n, one, many)}"
+
+
+class Printed:
+    """A result that notebooks show as the page that `print` shows."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"

@@ -6,6 +6,8 @@ import enum
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gristmill.metrics.text import Printed
+
 
 class Case(enum.StrEnum):
     """What limits the pipeline; `docs/diagnosis.md` explains each.
@@ -73,7 +75,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Printed):
     """A sentence, and the figures behind it. `str()` gives the sentence.
 
     Attributes:

@@ -16,6 +16,7 @@ from gristmill import _core, checks
 from gristmill.errors import SchemaError
 from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
+from gristmill.metrics.text import Printed
 from gristmill.metrics.verdict import Verdict
 from gristmill.options import Audio, ReadOptions, check_root, native_audio, read_options
 from gristmill.paths import Paths
@@ -34,7 +35,7 @@ SAMPLE_SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class BenchReport:
+class BenchReport(Printed):
     """Throughput of batches of crops when nothing else is done.
 
     Attributes:

@@ -16,11 +16,12 @@ from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import DecodeError, LimitError, SchemaError
 from gristmill.metrics.stats import Stats
 from gristmill.options import (
-    SAMPLE_RATE,
+    MIN_SAMPLE_RATE,
     Audio,
     ReadOptions,
     Shuffle,
     check_root,
+    check_sample_rate,
 )
 from gristmill.storage import NO_OPTIONS, StorageOptions
 from gristmill.tools.sample import AudioSample
@@ -46,7 +47,7 @@ class CropJob:
             self,
             batch_size=checks.within(1, 2**31 - 1, "batch_size=64"),
             crop_seconds=partial(check_crop_seconds, write="crop_seconds=5"),
-            sample_rate=SAMPLE_RATE,
+            sample_rate=check_sample_rate,
             column=partial(checks.text, write='column="audio"', none=True),
             seconds=checks.above_0(1e9, "seconds=10"),
             root=check_root,
@@ -54,7 +55,7 @@ class CropJob:
 
     def audio(self, column: str, sample: AudioSample) -> Audio:
         """The crops, at the rate that was asked for or that most rows of the sample have."""
-        rate = self.sample_rate or next(iter(sample.sample_rates))
+        rate = self.sample_rate or max(next(iter(sample.sample_rates)), MIN_SAMPLE_RATE)
         crop = RandomCrop(self.crop_seconds)
         return Audio(column, rate, crop=crop, strict=False, root=self.root)
 

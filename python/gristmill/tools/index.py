@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill import _core, checks
-from gristmill.metrics.text import count_text, plural
+from gristmill.metrics.text import Printed, count_text, plural
 from gristmill.options import ReadOptions, read_options
 from gristmill.paths import Paths, as_list, resolve
 from gristmill.storage import Given, checked_storage_options
@@ -26,7 +26,7 @@ _SETTLED_SECONDS = _core.SETTLED_SECONDS + 0.1
 
 
 @dataclass(frozen=True)
-class IndexReport:
+class IndexReport(Printed):
     """What `build_indexes` did.
 
     Attributes:

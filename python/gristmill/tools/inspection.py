@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
-from gristmill.metrics.text import bytes_text, plural, time_text
+from gristmill.metrics.text import Printed, bytes_text, plural, time_text
 from gristmill.tools.audio_index import AudioCoverage
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 from gristmill.tools.sample import AudioSample
@@ -15,7 +15,7 @@ from gristmill.urls import base_name, shown_path
 
 
 @dataclass(frozen=True)
-class Inspection:
+class Inspection(Printed):
     """What is in a data set.
 
     Attributes:
@@ -186,6 +186,7 @@ def _sample(found: Inspection, sample: AudioSample, page: Page) -> None:
     table = [
         ("codecs", _shares(sample.codecs)),
         ("rates", _shares(rates)),
+        *_features_rate(found),
         ("channels", _shares(channels)),
         ("encoded row", f"{bytes_text(sample.row_bytes)} on average"),
     ]
@@ -218,6 +219,17 @@ def notes_text(notes: Mapping[str, int]) -> str:
     """The kinds of notes, those of most rows first."""
     ranked = sorted(notes.items(), key=lambda pair: (-pair[1], pair[0]))
     return cut(", ".join(f"{kind} {n:,}" for kind, n in ranked), WIDTH - 30)
+
+
+def _features_rate(found: Inspection) -> list[tuple[str, str]]:
+    """The rate that audio is decoded at if no `sample_rate=` is given."""
+    feature: Any = features(found.shards[0]).get(found.audio_column or "")
+    rate = (
+        cast("dict[str, Any]", feature).get("sampling_rate") if isinstance(feature, dict) else None
+    )
+    if not isinstance(rate, int) or not found.shards:
+        return []
+    return [("rate of the features", f"{rate:,} Hz, unless sample_rate= is given")]
 
 
 def _span(low: float, high: float | None) -> str:

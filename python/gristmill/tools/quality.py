@@ -10,14 +10,14 @@ import numpy as np
 
 from gristmill import checks
 from gristmill.dataset import ArrowIterDataset, options_of
-from gristmill.metrics.text import count_text
+from gristmill.metrics.text import Printed, count_text
 from gristmill.order import global_order
 
 _Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
-class ShuffleQuality:
+class ShuffleQuality(Printed):
     """How well an epoch's order mixes rows in batches. An ideal shuffle has 1.0 everywhere.
 
     Attributes:

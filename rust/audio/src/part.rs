@@ -101,6 +101,11 @@ impl EventCrop {
         }
         let start = ((start_s * rate).round() as u64).min(total.saturating_sub(1));
         let end = ((end_s * rate).round() as u64).min(total);
+        // The frames that have a part of the event, where the nearest ones may leave out its edges.
+        let is_late = start as f64 / rate > start_s;
+        let exact_start = start.saturating_sub(is_late.into());
+        let is_cut = end as f64 / rate < end_s || end <= exact_start;
+        let exact_end = if is_cut && end < total { end + 1 } else { end };
         let Some(seconds) = self.seconds else {
             if end_s <= start_s {
                 return Err(Reason::Event(format!(
@@ -108,7 +113,7 @@ impl EventCrop {
                      event; give EventCrop(seconds=...)"
                 )));
             }
-            return Ok((start, end.max(start + 1) - start));
+            return Ok(if end > start { (start, end - start) } else { (exact_start, 1) });
         };
         let (end, len) = (end.max(start), frames_of(seconds, rate_hz));
         let last = total.saturating_sub(len);
@@ -119,6 +124,11 @@ impl EventCrop {
             Place::Random => low + ((u128::from(draw) * u128::from(high - low + 1)) >> 64) as u64,
             Place::Start => start.min(last),
             Place::Center => ((start + end).saturating_sub(len) / 2).min(last),
+        };
+        let first = if exact_end.saturating_sub(exact_start) <= len {
+            first.clamp(exact_end.saturating_sub(len), exact_start).min(last)
+        } else {
+            first
         };
         Ok((first, len))
     }
@@ -182,6 +192,26 @@ mod tests {
         // A recording shorter than the crop, and an event without a length.
         assert_eq!(placed(Place::Random, (0.2, 0.5), 2.0, 15), [0]);
         assert_eq!(placed(Place::Center, (5.0, 5.0), 2.0, 100), [40]);
+    }
+
+    #[test]
+    fn an_event_between_two_frames_lies_in_its_crop() {
+        for (event, place, starts) in [
+            ((3.06, 3.06), Place::Start, vec![30]),
+            ((3.04, 3.04), Place::Start, vec![30]),
+            ((3.06, 3.07), Place::Start, vec![30]),
+            ((3.0, 3.0), Place::Start, vec![30]),
+            // Drawn at either end, it would not have the frame of the event.
+            ((3.06, 3.06), Place::Random, vec![11, 16, 21, 30]),
+            ((3.04, 3.04), Place::Random, vec![11, 15, 20, 30]),
+            ((9.96, 9.96), Place::Start, vec![80]),
+        ] {
+            assert_eq!(placed(place, event, 2.0, 100), starts, "{event:?}");
+        }
+        let crop =
+            |start_s, end_s| EventCrop { seconds: None, place: Place::Start, start_s, end_s };
+        assert_eq!(crop(3.06, 3.09).place(100, RATE, 0), Ok((30, 1)));
+        assert_eq!(crop(3.06, 3.16).place(100, RATE, 0), Ok((31, 1)));
     }
 
     #[test]

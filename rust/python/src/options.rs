@@ -42,6 +42,7 @@ pub(crate) struct Options {
     storage_options: Vec<(String, String)>,
     columns: Option<Vec<String>>,
     audio: Option<AudioArg>,
+    audio_rates: Option<Vec<(String, Option<u32>)>>,
     root: Option<PathBuf>,
     events: Option<Events>,
     order: OrderSpec,
@@ -103,6 +104,7 @@ pub(crate) struct Shuffle {
 pub(crate) struct AudioOptions {
     column: Option<String>,
     sample_rate: Option<u32>,
+    follows_features: bool,
     channels: ChannelsArg,
     crop: Option<Crop>,
     pad: Option<String>,
@@ -218,9 +220,11 @@ impl Options {
         let audio = match &self.audio {
             None => AudioRequest::Encoded,
             Some(AudioArg::Auto(_)) => AudioRequest::Auto,
-            Some(AudioArg::Decode(audio)) => {
-                AudioRequest::Decode { column: audio.column.clone(), spec: audio.spec()? }
-            }
+            Some(AudioArg::Decode(audio)) => AudioRequest::Decode {
+                column: audio.column.clone(),
+                spec: audio.spec()?,
+                follows_features: audio.follows_features,
+            },
         };
         let exclude = self.exclude.iter().flat_map(|(shard, rows)| {
             rows.as_chunks().0.iter().map(|row| (*shard, u64::from_ne_bytes(*row)))
@@ -234,6 +238,7 @@ impl Options {
             storage_options: StorageOptions::new(self.storage_options.clone()),
             columns: self.columns.clone(),
             audio,
+            audio_rates: self.audio_rates.clone(),
             root: self.root.clone(),
             events: self.events.as_ref().map(Events::parse).transpose()?,
             order: order::OrderSpec { draws, is_list: selection.is_list(), ..self.order.parse() },

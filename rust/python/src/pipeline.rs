@@ -131,6 +131,11 @@ impl Pipeline {
         self.inner.take_cache_problem()
     }
 
+    /// That recordings are resampled to the rate of the features; once.
+    fn take_rate_notice(&self) -> Option<String> {
+        self.inner.take_rate_notice()
+    }
+
     /// Ends all threads and waits for them.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.inner.close());

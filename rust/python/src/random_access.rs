@@ -56,6 +56,11 @@ impl RandomAccess {
         self.inner.take_cache_problem()
     }
 
+    /// That recordings are resampled to the rate of the features; once.
+    fn take_rate_notice(&self) -> Option<String> {
+        self.inner.take_rate_notice()
+    }
+
     /// Ends all work and frees all memory.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.inner.close());

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gristmill.metrics.text import bytes_text, count_text
+from gristmill.metrics.text import Printed, bytes_text, count_text
 from gristmill.tools.doctor.conclude import Conclusion
 from gristmill.tools.doctor.loops import ReadTrial
 from gristmill.tools.doctor.measured import Measured
@@ -17,7 +17,7 @@ from gristmill.tools.shards import UnreadableShard
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Printed):
     """What was measured and what follows from it.
 
     Attributes:

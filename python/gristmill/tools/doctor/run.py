@@ -112,7 +112,7 @@ def diagnose(
             column=name,
         )
     audio = job.audio(name, sample)
-    rate = audio.sample_rate or 0
+    rate = audio.sample_rate if isinstance(audio.sample_rate, int) else 0
     files = [(header.path, header.bytes) for header in headers if header.rows]
     sizes = [len(data) for data, _ in rows]
     material = Material(files, sizes, _within(rows), rate, job.crop_seconds)

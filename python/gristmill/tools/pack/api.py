@@ -26,6 +26,7 @@ def pack(
     class_columns: Sequence[str] = (),
     follow_links: bool = False,
     overwrite: bool = False,
+    convert: bool = False,
     limits: Limits | None = None,
     num_threads: int | None = None,
     on_files: OnFiles | None = None,
@@ -52,6 +53,8 @@ def pack(
         class_columns: Columns of strings in the metadata that become classes.
         follow_links: Whether to follow links that lead out of the source, and links to folders.
         overwrite: Removes what an earlier `pack` has written there.
+        convert: Whether recordings that Gristmill cannot decode, such as HE-AAC, AC-3, WMA or AMR,
+            become FLAC through PyAV, under their own paths. The source may then be Arrow shards.
         limits: What a recording may ask for; `None` is `Limits()`.
         num_threads: Threads that read and decode; `None` is as many as this process may use.
         on_files: Is told, after each recording, how many are done, of how many, and how many are
@@ -62,11 +65,16 @@ def pack(
         OSError: A file cannot be read, or nothing more can be written: no part of a shard is left.
         SchemaError: The metadata contradict themselves, or have no column `file_name`.
         ValueError: An option is out of range, or the folder holds something else.
-        ModuleNotFoundError: pyarrow is missing: `pip install 'gristmill[pack]'`.
+        ModuleNotFoundError: pyarrow is missing: `pip install 'gristmill[pack]'`; or PyAV, for
+            `convert`: `pip install 'gristmill[convert]'`.
     """
     if find_spec("pyarrow") is None:
         raise ModuleNotFoundError(
             "pack writes with pyarrow: pip install 'gristmill[pack]'", name="pyarrow"
+        )
+    if checks.flag("convert", convert) and find_spec("av") is None:
+        raise ModuleNotFoundError(
+            "convert decodes with PyAV: pip install 'gristmill[convert]'", name="av"
         )
     from gristmill.tools.pack.plan import PackOptions
     from gristmill.tools.pack.run import run
@@ -82,6 +90,7 @@ def pack(
         ),
         follow_links=checks.flag("follow_links", follow_links),
         limits=tuple(vars(checked).items()),
+        convert=convert,
     )
     return run(
         [_path("source", one) for one in _sources(source)],

@@ -27,16 +27,26 @@ _NAMES = {
 """Where `datasets` names a type otherwise than Arrow does."""
 
 
-def feature(column: str, kind: pa.DataType) -> Any:
+DEEPEST = 63
+"""Types within types that Arrow writes to a file."""
+
+
+def feature(column: str, kind: pa.DataType, depth: int = 0) -> Any:
     """A type as `datasets` describes it in a schema's metadata."""
+    if depth > DEEPEST:
+        raise SchemaError(
+            f"column {column!r} of the metadata is nested more than {DEEPEST} levels deep, which "
+            "Arrow cannot write; leave it out, or write it as a string",
+            column=column,
+        )
     if pa.types.is_struct(kind):
-        return {field.name: feature(column, field.type) for field in kind}
+        return {field.name: feature(column, field.type, depth + 1) for field in kind}
     if pa.types.is_fixed_size_list(kind):
-        of = feature(column, kind.value_type)
+        of = feature(column, kind.value_type, depth + 1)
         return {"feature": of, "length": kind.list_size, "_type": "List"}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         name = "List" if pa.types.is_list(kind) else "LargeList"
-        return {"feature": feature(column, kind.value_type), "_type": name}
+        return {"feature": feature(column, kind.value_type, depth + 1), "_type": name}
     is_extension = isinstance(kind, pa.BaseExtensionType)
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or is_extension:
         raise SchemaError(
@@ -118,7 +128,7 @@ def schema_of(source: Source) -> tuple[pa.Schema, dict[str, Any]]:
         for field in source.columns.schema:
             known = source.features.get(field.name)
             fields.append((field.name, field.type, known or feature(field.name, field.type)))
-    fields.insert(source.audio_at, ("audio", AUDIO, {"_type": "Audio"}))
+    fields.insert(source.audio_at, (source.audio_name, AUDIO, source.audio_feature))
     features = {name: one for name, _, one in fields}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([(name, kind) for name, kind, _ in fields], metadata), features

@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from gristmill.checks import is_text
 from gristmill.tools.pack.report import BadFile
-from gristmill.tools.pack.source import Recording, Source, is_audio, is_hidden, name_of
+from gristmill.tools.pack.source import (
+    SPLITS,
+    Recording,
+    Source,
+    is_audio,
+    is_hidden,
+    name_of,
+    splits_of,
+)
 
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
@@ -132,7 +140,8 @@ def _entries(path: str) -> Iterator[os.DirEntry[str]]:
 def with_classes(folder: Folder) -> Source:
     """The recordings, labelled by the folders that they lie in.
 
-    As in `datasets`: where all lie at one depth and in folders of more than one name.
+    As in `datasets`: where all lie at one depth and in folders of more than one name; but splits
+    are no classes.
     """
     source = folder.source
     source.recordings = list(folder.recordings.values())
@@ -141,7 +150,8 @@ def with_classes(folder: Folder) -> Source:
     ]
     classes = sorted(set(labels))
     depths = {recording.name.count("/") for recording in source.recordings}
-    if len(classes) < 2:
+    is_split = any(split != "train" for split in splits_of(source.recordings))
+    if len(classes) < 2 or (is_split and set(classes) <= SPLITS):
         return source
     if len(depths) > 1:
         source.notes.append("There are no labels, since recordings lie at different depths.")

@@ -10,6 +10,7 @@ import io
 import os
 import posixpath
 import re
+from collections import Counter
 from typing import Any, cast
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ import pyarrow.parquet as pa_parquet
 
 from gristmill.bad_rows.line_file import open_regular
 from gristmill.errors import SchemaError
-from gristmill.tools.pack.columns import check_classes, known_classes
+from gristmill.tools.pack.columns import DEEPEST, check_classes, known_classes
 from gristmill.tools.pack.folder import Folder
 from gristmill.tools.pack.report import BadFile
 from gristmill.tools.pack.source import Recording, Source, on_disk
@@ -35,6 +36,8 @@ _HEXADECIMAL = "^[+-]?0[xX]"  # Arrow takes it for an integer, and pandas for a 
 _NO_INTEGER = "[^0-9+-]"
 _QUOTED = re.compile(rb'(?:\A(?:\xef\xbb\xbf)?|[,\r\n])(?P<quote>")(?:[^"]++|"")*+(?P<end>"|\Z)')
 """A quoted value of a CSV file; `end` is empty where the file ends before it."""
+_JSON_STRING = re.compile(rb'"(?:[^"\\\n]++|\\[^\n])*+"?')
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def with_metadata(folder: Folder) -> Source:
@@ -56,8 +59,8 @@ def with_metadata(folder: Folder) -> Source:
         at = table.schema.get_field_index(_FILE_NAME)
         if at < 0 or not _is_string(table.schema.field(at).type):
             raise _wrong(path, f"there is no column {_FILE_NAME!r} of strings", table)
-        for bad, many in (("audio", 1), *((name, 2) for name in table.column_names)):
-            if table.column_names.count(bad) >= many:
+        for bad, n_times in Counter(table.column_names).items():
+            if n_times > 1 or bad == "audio":
                 raise _wrong(path, f"there is a column {bad!r} too many", table)
         kept: list[int] = []
         for row, name in enumerate(cast("list[str | None]", table.column(at).to_pylist())):
@@ -115,6 +118,7 @@ def _read(folder: Folder, name: str) -> pa.Table:
             if kind == "csv":
                 return _read_csv(data, native)
             if kind == "jsonl":
+                _check_depth(path)
                 options = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
                 return pa_json.read_json(native, read_options=options)
             return pa_parquet.read_table(native)
@@ -145,19 +149,49 @@ def _read_csv(data: bytes, file: pa.NativeFile) -> pa.Table:
         parse_options=pa_csv.ParseOptions(newlines_in_values=True),
         convert_options=strings,
     )
-    for at, name in enumerate(table.column_names):
-        column = table.column(at)
-        if name == _FILE_NAME or column.null_count == len(column) or _any(column, _HEXADECIMAL):
+    names = table.column_names
+    columns = [
+        column if name == _FILE_NAME else _guessed(column)
+        for name, column in zip(names, table.columns, strict=True)
+    ]
+    return pa.table(columns, names=names)
+
+
+def _guessed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of strings as what all of its values are."""
+    if column.null_count == len(column) or _any(column, _HEXADECIMAL):
+        return column
+    for kind in _GUESSES:
+        if kind == pa.float64() and not _any(column, _NO_INTEGER):
+            continue  # as floats, different ids would be equal
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:
             continue
-        for kind in _GUESSES:
-            if kind == pa.float64() and not _any(column, _NO_INTEGER):
-                continue  # as floats, different ids would be equal
-            try:
-                table = table.set_column(at, name, column.cast(kind))
-            except pa.ArrowInvalid:
-                continue
-            break
-    return table
+    return column
+
+
+def _check_depth(path: str) -> None:
+    """Refuses JSON that is nested so deeply that Arrow would overflow the stack of the process.
+
+    Brackets are counted as far as Arrow reads: it begins with none open, behind a line's end.
+
+    Raises:
+        SchemaError: It is.
+    """
+    depth = 0
+    number = 1
+    with open_regular(path) as file:
+        while piece := file.readline(_BLOCK_BYTES):
+            for mark in _JSON_STRING.sub(b"", piece).translate(None, _NO_BRACKETS):
+                depth = depth + 1 if mark in b"[{" else max(depth - 1, 0)
+                if depth > DEEPEST + 1:  # a row is an object itself
+                    raise SchemaError(
+                        f"{path} cannot be read as jsonl: line {number:,} nests more than "
+                        f"{DEEPEST} levels of values, which Arrow cannot write; leave them out, or "
+                        "write a string"
+                    )
+            number += piece.endswith(b"\n")
 
 
 def _header(data: bytes) -> list[str]:

@@ -15,6 +15,7 @@ from typing import cast
 from gristmill import _core
 from gristmill.bad_rows.line_file import open_regular
 from gristmill.errors import DecodeError, LimitError
+from gristmill.tools.pack.convert import REASONS, ConversionError, to_flac
 from gristmill.tools.pack.report import BadFile
 from gristmill.tools.pack.source import Recording
 
@@ -33,6 +34,7 @@ class Loaded:
     data: bytes | None
     audio_seconds: float = 0.0
     bad: BadFile | None = None
+    is_converted: bool = False
 
 
 class Pool:
@@ -78,12 +80,14 @@ class Reader:
         *,
         fast: bool,
         keep: bool,
+        convert: bool = False,
     ) -> None:
         self._pool = pool
         self._n_threads = n_threads
         self._limits = limits
         self._fast = fast
         self._keep = keep
+        self._convert = convert
 
     def in_order(self, recordings: Iterable[tuple[int, Recording]]) -> Generator[Loaded]:
         """Each recording with its row, in the order given.
@@ -123,6 +127,16 @@ class Reader:
         except PermissionError as error:
             return Loaded(row, None, bad=BadFile(name, "permission", str(error.strerror)))
         seconds, bad = self._check(name, data)
+        if bad is not None and self._convert and bad.reason in REASONS:
+            try:
+                flac = to_flac(data, self._limits)
+            except ConversionError as error:
+                bad = replace(bad, message=f"{bad.message}; it was not converted: {error}")
+            else:
+                seconds, flac_bad = self._check(name, flac)
+                if flac_bad is None:
+                    return Loaded(row, flac, seconds, is_converted=True)
+                bad = replace(bad, message=f"{bad.message}; as FLAC: {flac_bad.message}")
         if bad is not None and not self._keep:
             return Loaded(row, None, bad=bad)
         return Loaded(row, data, seconds, None if bad is None else replace(bad, kept=True))

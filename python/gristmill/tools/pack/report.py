@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from gristmill.metrics.text import bytes_text, count_text, time_text
+from gristmill.metrics.text import Printed, bytes_text, count_text, time_text
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 
 BAD_FILES = "bad_files.jsonl"
@@ -47,6 +47,7 @@ class PackedShard:
         rows: Recordings in it.
         bytes: Of the file.
         audio_seconds: Length of its recordings, as far as their headers tell.
+        converted: Recordings in it that became FLAC, as `convert` has it.
     """
 
     file: str
@@ -54,10 +55,11 @@ class PackedShard:
     rows: int
     bytes: int
     audio_seconds: float
+    converted: int = 0
 
 
 @dataclass(frozen=True)
-class PackReport:
+class PackReport(Printed):
     """What `gm.pack` did.
 
     Attributes:
@@ -88,6 +90,11 @@ class PackReport:
         return sum(shard.rows for shard in self.shards)
 
     @property
+    def converted(self) -> int:
+        """Recordings that became FLAC, in all shards."""
+        return sum(shard.converted for shard in self.shards)
+
+    @property
     def splits(self) -> dict[str, int]:
         """Rows of each split."""
         rows: Counter[str] = Counter()
@@ -108,6 +115,7 @@ class PackReport:
         return {
             **asdict(self),
             "rows": self.rows,
+            "converted": self.converted,
             "splits": self.splits,
             "reasons": self.reasons,
         }
@@ -124,6 +132,8 @@ def page_of(report: PackReport) -> Page:
     )
     there = f", {count_text(report.reused, 'shard')} from an earlier run" if report.reused else ""
     page.say(f"in {time_text(report.seconds)}{there}; they are in {report.folder}")
+    if report.converted:
+        page.say(f"{count_text(report.converted, 'recording')} converted to FLAC")
     if len(report.splits) > 1:
         page.table(
             "Splits", [(name, count_text(rows, "row")) for name, rows in report.splits.items()]

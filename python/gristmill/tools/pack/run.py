@@ -45,7 +45,14 @@ def run(
             n_threads = num_threads or _core.usable_cpus()
             pool = Pool(n_threads)
             native = native_limits(limits)
-            reader = Reader(pool, n_threads, native, fast=options.fast, keep=options.keep_bad)
+            reader = Reader(
+                pool,
+                n_threads,
+                native,
+                fast=options.fast,
+                keep=options.keep_bad,
+                convert=options.convert,
+            )
             try:
                 folder.begin(plan.digest, (shard.file for shard in plan.shards))
                 shards, bad, reused = _write_all(folder, plan, reader, progress)
@@ -123,7 +130,9 @@ def _write_one(
     finally:
         loaded.close()
     seconds = written.audio_seconds
-    packed = PackedShard(shard.file, shard.split, written.rows, written.bytes, seconds)
+    packed = PackedShard(
+        shard.file, shard.split, written.rows, written.bytes, seconds, written.converted
+    )
     return packed, written.bad
 
 

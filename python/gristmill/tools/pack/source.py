@@ -22,7 +22,10 @@ _DECODED = (
     "wav wave bwf rf64 flac ogg oga opus mp3 mp2 mp1 mpga mpa m4a m4b mp4 aac adts aif aiff aifc "
     "caf mka mkv webm"
 )
-_OTHER_AUDIO = "au snd w64 wma amr awb ape wv tta dsf dff spx ra voc avr sds sph nist htk paf 3gp"
+_OTHER_AUDIO = (
+    "au snd w64 wma amr awb ape wv tta dsf dff spx ra voc avr sds sph nist htk paf 3gp ac3 ec3 "
+    "eac3 dts"
+)
 AUDIO_ENDINGS = frozenset(f".{name}" for name in f"{_DECODED} {_OTHER_AUDIO}".split())
 
 _SPLITS = {
@@ -37,6 +40,7 @@ _SPLITS = {
     "eval": "test",
     "evaluation": "test",
 }
+SPLITS = frozenset(_SPLITS)
 ORDER_OF_SPLITS = ("train", "validation", "test")
 
 
@@ -46,7 +50,7 @@ class Recording:
 
     Attributes:
         name: Its path in the source, as bad files are listed.
-        path: What the column `audio` has as its path.
+        path: What the audio column has as its path; `None` in some shards.
         file: The file that is read.
         offset: Its first byte there.
         size: Its bytes.
@@ -54,7 +58,7 @@ class Recording:
     """
 
     name: str
-    path: str
+    path: str | None
     file: str
     offset: int
     size: int
@@ -70,6 +74,8 @@ class Source:
         columns: Beside the audio, one row for each recording; `None` if there are none.
         features: Of `columns`, where they say more than the type: classes.
         audio_at: How many of the columns stand before the audio.
+        audio_name: The name of the audio column.
+        audio_feature: Its feature.
         bad: What cannot be packed, as far as that is known before anything is read.
         unlisted: Recordings that no metadata file names.
         ignored: Other files, by ending.
@@ -80,6 +86,8 @@ class Source:
     columns: pa.Table | None = None
     features: dict[str, Any] = field(default_factory=dict[str, Any])
     audio_at: int = 0
+    audio_name: str = "audio"
+    audio_feature: dict[str, Any] = field(default_factory=lambda: {"_type": "Audio"})
     bad: list[BadFile] = field(default_factory=list[BadFile])
     unlisted: int = 0
     ignored: Counter[str] = field(default_factory=Counter[str])
@@ -107,8 +115,30 @@ def is_hidden(name: str, *, is_folder: bool = False) -> bool:
 
 
 def splits_of(recordings: Sequence[Recording]) -> list[str]:
-    """The split of each recording: that of its uppermost folder, where all have one; else train."""
-    tops = [recording.name.partition("/")[0] for recording in recordings]
-    if not all(top in _SPLITS for top in set(tops)):
+    """The split of each recording: that of its uppermost folder, where all have one; else train.
+
+    Folders that all recordings share do not count, unless they are called like a split.
+    """
+    tops = _tops(recordings)
+    if not set(tops) <= SPLITS:
         return ["train"] * len(tops)
     return [_SPLITS[top] for top in tops]
+
+
+def lone_splits(recordings: Sequence[Recording]) -> list[str]:
+    """Folders that are called like several splits, though other recordings lie beside them."""
+    tops = set(_tops(recordings))
+    found = sorted(tops & SPLITS)
+    is_mixed = not tops <= SPLITS and len({_SPLITS[top] for top in found}) > 1
+    return found if is_mixed else []
+
+
+def _tops(recordings: Sequence[Recording]) -> list[str]:
+    """The uppermost folder of each recording that not all share, or that is called like a split."""
+    names = [recording.name for recording in recordings]
+    while names:
+        tops = [name.partition("/")[0] for name in names]
+        if len(set(tops)) > 1 or tops[0] in SPLITS or not all("/" in name for name in names):
+            return tops
+        names = [name.partition("/")[2] for name in names]
+    return []

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tarfile
@@ -26,6 +27,7 @@ _TEXT = frozenset(("txt", "text", "transcript"))
 _INTEGER = frozenset(("cls", "cls2", "index", "inx", "id"))
 _MOST_METADATA_BYTES = 16 << 20
 _MOST_HEADER_BYTES = 1 << 20
+_ZEROS_BYTES = 1 << 20
 _CHUNK_ROWS = 4096
 """Samples whose values are Python's before they become Arrow's."""
 
@@ -33,10 +35,13 @@ _CHUNK_ROWS = 4096
 class _Bounded:
     """The file of a tar: no header in it makes a read of any size."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, end: int) -> None:
         self._file = file
+        self._end = end
         self.tell = file.tell
-        self.seek = file.seek
+
+    def seek(self, offset: int) -> int:
+        return self._file.seek(min(offset, self._end))  # beyond 2**63 it would raise OSError
 
     def read(self, n_bytes: int) -> bytes:
         if not 0 <= n_bytes <= _MOST_HEADER_BYTES:
@@ -49,7 +54,24 @@ class _Sample:
     key: str
     recording: Recording | None = None
     values: dict[str, Any] = field(default_factory=dict[str, Any])
+    others: list[str] = field(default_factory=list[str])
     is_bad: bool = False
+
+    def duplicates(self) -> list[BadFile]:
+        """Its recordings but the first."""
+        first = self.recording.name if self.recording else ""
+        then = "and neither is packed" if self.is_bad else "and the first is packed"
+        found: list[BadFile] = []
+        for name in self.others:
+            if name == first:
+                why = f"the tar has this member twice, {then}; make the tar anew"
+            else:
+                why = (
+                    f"the sample has another recording, {then}; members whose names are equal up "
+                    "to the first dot are one sample, so rename those that are not"
+                )
+            found.append(BadFile(name, "duplicate", why))
+        return found
 
 
 def with_samples(root: str, tars: list[str], source: Source) -> Source:
@@ -71,6 +93,7 @@ def with_samples(root: str, tars: list[str], source: Source) -> Source:
         if not tar.lower().endswith(".tar"):
             raise ValueError(f"{Path(root, tar)} is compressed; decompress it first")
         for sample in _samples(on_disk(root, tar), tar, source):
+            source.bad += sample.duplicates()
             if sample.recording is None:
                 if not sample.is_bad:
                     why = "the sample has no recording"
@@ -144,8 +167,7 @@ def _samples(path: str, tar: str, source: Source) -> Generator[_Sample]:
             if not is_audio(last):
                 _take_value(current, ending.lower(), member, file, source, name)
             elif current.recording is not None:
-                why = "the sample has another recording, which is packed"
-                source.bad.append(BadFile(name, "duplicate", why))
+                current.others.append(name)
             else:
                 at, size = member.offset_data, member.size
                 current.recording = Recording(name, member.name, path, at, size, changed_ns)
@@ -157,29 +179,70 @@ def _members(file: BinaryIO, tar: str, source: Source) -> Generator[tarfile.TarI
     """The regular files of a tar. Others are listed as bad, like its rest where it is corrupt."""
     end = os.fstat(file.fileno()).st_size
     offset = -1
-    bounded: Any = _Bounded(file)
+    bounded: Any = _Bounded(file, end)
     try:
         archive = tarfile.TarFile(fileobj=bounded, mode="r", name=tar, encoding="utf-8")
         kept: list[Any] = vars(archive)["members"]  # it would remember all of them
-        while (member := archive.next()) is not None:
-            kept.clear()
-            if member.offset <= offset or member.size < 0:
-                raise tarfile.ReadError("a header has a size below 0")
-            offset = member.offset
-            if member.isdir():
-                continue
-            if why := _refusal(member, end):
-                shown = member.name.encode("utf-8", "replace").decode()
-                source.bad.append(BadFile(f"{tar}/{shown}", *why))
-                continue
-            yield member
-        # tarfile takes a corrupt header for the end.
-        file.seek(archive.offset)
-        if file.read(tarfile.BLOCKSIZE).strip(b"\0"):
-            raise tarfile.ReadError("there is no header where one should be")
+        start: int | None = 0
+        while start is not None:
+            while (member := archive.next()) is not None:
+                kept.clear()
+                if member.offset <= offset or member.size < 0:
+                    raise tarfile.ReadError("a header has a size below 0")
+                offset = member.offset
+                if member.isdir():
+                    continue
+                if why := _refusal(member, end):
+                    shown = member.name.encode("utf-8", "replace").decode()
+                    source.bad.append(BadFile(f"{tar}/{shown}", *why))
+                    continue
+                yield member
+            # tarfile takes zeros for the end, though `cat` may have put another tar behind them.
+            start = _next_tar(file, archive.offset, end, tar, source)
+            if start is not None:
+                archive.offset = start
+                archive.pax_headers = {}
+                file.seek(start)
     except (tarfile.TarError, ValueError, OverflowError, RecursionError, EOFError) as error:
         message = f"the tar is corrupt after byte {max(offset, 0):,}: {error}; make it anew"
         source.bad.append(BadFile(tar, "corrupt_tar", message))
+
+
+def _next_tar(file: BinaryIO, at: int, end: int, tar: str, source: Source) -> int | None:
+    """Where a tar begins behind the one that ends at `at`; `None` if none does.
+
+    Raises:
+        tarfile.ReadError: The first tar does not end there: tarfile takes a corrupt header for the
+            end, too.
+    """
+    start = at
+    while start < end:
+        try:
+            data_at = file.seek(start, os.SEEK_DATA)  # over holes, which may be of any length
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # there is nothing but a hole
+                return None
+            data_at = start  # some file systems have no such call
+        start += (data_at - start) // tarfile.BLOCKSIZE * tarfile.BLOCKSIZE
+        file.seek(start)
+        chunk = file.read(_ZEROS_BYTES)
+        zeros = len(chunk) - len(chunk.lstrip(b"\0"))
+        if zeros == len(chunk):
+            start += len(chunk)
+            continue
+        skipped = zeros // tarfile.BLOCKSIZE * tarfile.BLOCKSIZE
+        start += skipped
+        if start == at:
+            raise tarfile.ReadError("there is no header where one should be")
+        file.seek(start)
+        try:
+            tarfile.TarInfo.frombuf(file.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
+        except tarfile.TarError:
+            what = f"{end - start:,} bytes behind its end are no tar, and were ignored"
+            source.notes.append(f"{tar}: {what}.")
+            return None
+        return start
+    return None
 
 
 def _refusal(member: tarfile.TarInfo, end: int) -> tuple[str, str] | None:

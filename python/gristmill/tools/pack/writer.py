@@ -29,6 +29,7 @@ class Written:
     """What went into a shard."""
 
     rows: int = 0
+    converted: int = 0
     bytes: int = 0
     audio_seconds: float = 0.0
     bad: list[BadFile] = field(default_factory=list[BadFile])
@@ -81,6 +82,7 @@ def _batches(
         batch.append(one)
         n_bytes += len(one.data)
         written.rows += 1
+        written.converted += one.is_converted
         written.audio_seconds += one.audio_seconds
     if batch:
         yield batch

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from gristmill.bad_rows.rows import BadRow
-from gristmill.metrics.text import bytes_text, count_text, time_text
+from gristmill.metrics.text import Printed, bytes_text, count_text, time_text
 from gristmill.tools.inspection import list_unreadable, notes_text
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 from gristmill.tools.shards import UnreadableShard
@@ -39,7 +39,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class ScanReport:
+class ScanReport(Printed):
     """What a scan, or a part of it, has found so far.
 
     Attributes:

@@ -102,6 +102,24 @@ impl Styles {
             )),
         }
     }
+
+    /// Refuses a mode of lists for recordings, decoded or not, which are none.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Schema`] naming the first.
+    pub fn check_audio(&self, recordings: &[String]) -> Result<()> {
+        let is_list = |of: &(String, Ragged)| of.1 != Ragged::Object && recordings.contains(&of.0);
+        match self.ragged.iter().find(|of| is_list(of)) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::schema(
+                name,
+                "ragged= names this column, which holds recordings and no lists; give recordings \
+                 one length with gm.Audio(crop=gm.StartCrop(seconds=5), pad=\"zero\"), or take \
+                 single rows (batch_size=None)",
+            )),
+        }
+    }
 }
 
 impl fmt::Display for FillValue {

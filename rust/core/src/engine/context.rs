@@ -34,6 +34,11 @@ impl Context {
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
+
+    /// That recordings are resampled to the rate of the features, if they are; once.
+    pub(super) fn take_rate_notice(&self) -> Option<String> {
+        self.dataset.get()?.rate_notice.take(self.metrics.resample.count() > 0)
+    }
 }
 
 /// The context of a stream, with its queue.

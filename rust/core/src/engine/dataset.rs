@@ -22,6 +22,7 @@ use super::{
     dataset_columns::{
         added_columns, check_added, decoded_column, known_audio, multi_hot_columns, sources,
     },
+    features_rate::{RateNotice, features_rate},
     joined_columns::JoinedColumns,
     options::{Options, SourceOptions},
     part_counts::Progress,
@@ -46,6 +47,8 @@ pub(super) struct Dataset {
     pub(super) fingerprint: Fingerprint,
     /// The position at which the stream was resumed, as (epoch, index).
     pub(super) start: (u64, u64),
+    /// What is said of recordings that are resampled where nobody asked for a rate.
+    pub(super) rate_notice: RateNotice,
     first_source: Source,
     other_sources: Vec<Source>,
     /// Whether batches are read as wholes: of rows without blobs, whose tables others need as well.
@@ -83,9 +86,10 @@ impl Dataset {
             let order = order_of(&of.shards, both, of.audio.as_ref(), progress);
             orders.push(order.map_err(|error| of_data_set(options, k, error))?);
             let keys = of.shards.iter().map(Shard::key).collect();
-            data_sets.push((keys, crop_words(source)));
+            data_sets.push((keys, crop_words(source, of.audio.as_ref())));
             first_shard += of.shards.len() as u32;
         }
+        let rate_notice = rate_notice(options, &opened)?;
         let order = joined_order(options, orders)?;
         let fingerprint = Fingerprint::new(&order, &data_sets);
 
@@ -107,6 +111,7 @@ impl Dataset {
         };
         let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
         options.styles.check(is_delivered).map_err(named)?;
+        options.styles.check_audio(blobs).map_err(named)?;
         let multi_hot = multi_hot_columns(&options.styles, &joined, projection).map_err(named)?;
         let layout = ElementLayout { multi_hot, ..layout };
         check_added(&layout).map_err(named)?;
@@ -137,6 +142,7 @@ impl Dataset {
             slot_shape,
             fingerprint,
             start: (0, 0),
+            rate_notice,
             first_source,
             other_sources,
             has_whole_batches,
@@ -148,7 +154,7 @@ impl Dataset {
     /// Prepares for rows in whatever order they are asked for.
     pub(super) fn expect_random_access(&mut self, options: &Options) {
         let source = &mut self.first_source;
-        source.row_alone_bytes = row_alone::row_bytes(options, &self.shards, &source.projection);
+        source.row_alone_bytes = row_alone::row_bytes(options, &self.shards, &source.projection, 1);
     }
 
     /// The data set that has the shard of this number.
@@ -234,6 +240,18 @@ impl Dataset {
     }
 }
 
+/// What is said of the first data set that is decoded at the rate of its features.
+fn rate_notice(options: &Options, opened: &[OpenedShards]) -> Result<RateNotice> {
+    for (source, of) in options.sources.iter().zip(opened) {
+        let (Some((column, _)), Some(first)) = (&of.audio, of.shards.first()) else { continue };
+        let rate_hz = features_rate(source, &of.shards, column)?;
+        if rate_hz.is_some() {
+            return Ok(RateNotice::new(first, column, rate_hz));
+        }
+    }
+    Ok(RateNotice::default())
+}
+
 /// The order of the data set, or of all of them in turn.
 fn joined_order(options: &Options, mut orders: Vec<Order>) -> Result<Order> {
     match &options.mixture {
@@ -272,7 +290,8 @@ pub fn open_order(
         let audio = match shards.first() {
             Some(first) if source.has_parts() || source.rows.names(DURATION) => {
                 let known = known_audio(source, first)?;
-                decoded_column(options, source, &known).map_err(|e| e.in_shard(first.name()))?
+                let audio = decoded_column(options, source, &shards, &known);
+                audio.map_err(|e| e.in_shard(first.name()))?
             }
             _ => None,
         };

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
+    features_rate::features_rate,
     joined_columns::JoinedColumns,
     options::{AudioRequest, OnError, Options, Remainder, SourceOptions},
 };
@@ -44,9 +45,10 @@ pub(super) fn known_audio(source: &SourceOptions, first: &Shard) -> Result<Vec<S
 pub(super) fn decoded_column(
     options: &Options,
     source: &SourceOptions,
+    shards: &[Shard],
     known: &[String],
 ) -> Result<Option<(String, AudioSpec)>> {
-    let audio = match &source.audio {
+    let mut audio = match &source.audio {
         AudioRequest::Encoded => None,
         AudioRequest::Auto => {
             let whole = AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
@@ -57,7 +59,7 @@ pub(super) fn decoded_column(
                 some => Some((found_by_features(some)?, whole)),
             }
         }
-        AudioRequest::Decode { column, spec } => {
+        AudioRequest::Decode { column, spec, .. } => {
             let name = match column {
                 Some(name) => name.clone(),
                 None => found_by_features(known)?,
@@ -65,6 +67,9 @@ pub(super) fn decoded_column(
             Some((name, spec.clone()))
         }
     };
+    if let Some((name, spec)) = &mut audio {
+        spec.rate_hz = spec.rate_hz.or(features_rate(source, shards, name)?);
+    }
     Ok(audio.map(|(name, mut spec)| {
         // The size of a slot depends on the options alone, not on any recording.
         let slot = spec.fixed_shape().map(|(n, len)| 4 * u64::from(n) * len as u64);

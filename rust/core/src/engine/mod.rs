@@ -25,6 +25,7 @@ mod decoding_bytes;
 mod drive;
 mod durations;
 mod element_spec;
+mod features_rate;
 mod index_room;
 mod joined_columns;
 mod load_ahead;
@@ -344,6 +345,11 @@ impl Pipeline {
     pub fn take_cache_problem(&self) -> Option<String> {
         // A thread of a forked child's parent may hold the lock.
         (self.pid == process::id()).then(|| self.context.store.take_cache_problem())?
+    }
+
+    /// That recordings are resampled to the rate of the features, if they are; once.
+    pub fn take_rate_notice(&self) -> Option<String> {
+        self.context.take_rate_notice()
     }
 
     /// Ends all work, waits for its end, and frees memory and descriptors. Safe to call again, and

@@ -71,6 +71,9 @@ pub struct SourceOptions {
     pub columns: Option<Vec<String>>,
     /// Which column is decoded, and how.
     pub audio: AudioRequest,
+    /// The rates in Hz that a `datasets.Dataset` has for its audio columns, which `cast_column` changes
+    /// without changing its files; `None` is what the features of the shards say.
+    pub audio_rates: Option<Vec<(String, Option<u32>)>>,
     /// The folder of the recordings of rows that hold a path and no bytes.
     pub root: Option<PathBuf>,
     /// Where the events are found, if the crop is about events.
@@ -148,7 +151,8 @@ impl Pick {
 /// Which column is decoded.
 #[derive(Clone, Debug)]
 pub enum AudioRequest {
-    /// The audio column by the Hugging Face features, if there is one: whole, at its own rate.
+    /// The audio column by the Hugging Face features, if there is one: whole, at the rate of the
+    /// features, or else its own.
     Auto,
     /// None: audio stays encoded.
     Encoded,
@@ -158,6 +162,8 @@ pub enum AudioRequest {
         column: Option<String>,
         /// What is decoded of each recording.
         spec: AudioSpec,
+        /// Whether the rate is that of the features, where these name one.
+        follows_features: bool,
     },
 }
 

@@ -24,7 +24,7 @@ use crate::{
     error::Result,
     memory::Permit,
     order::RowId,
-    shard::{Projection, Shard},
+    shard::{Projection, RowSize, Shard},
 };
 
 /// The least bytes of tables that would be loaded for a row, on average. Storage sends about as much, or
@@ -39,6 +39,10 @@ pub(super) const KEPT_SHARE: usize = 64;
 /// as small.
 const MIN_BATCHES: usize = 4;
 
+/// How many requests of different rows are under way at a time, at least: so much less than the bytes of a
+/// gap one of them counts.
+const REQUESTS_AT_ONCE: f64 = 4.0;
+
 /// Bits of a row's number in its shard, in [`LastRow`].
 const ROW_BITS: u32 = 40;
 
@@ -47,6 +51,9 @@ struct Sizes {
     table: usize,
     row: usize,
     all_rows: u64,
+    alone: RowSize,
+    /// Bytes that could be read in the time of a request.
+    gap: u64,
 }
 
 impl Sizes {
@@ -57,24 +64,34 @@ impl Sizes {
         let size = first.table_size(batch, projection).ok().flatten()?;
         let row = size.stored as u64 / first.n_rows_of(batch).max(1);
         let n_rows: u64 = shards.iter().map(Shard::n_rows).sum();
-        let is_alone = !size.is_compressed && first.has_slices(projection);
+        let alone = first.row_size(batch, projection).ok().flatten()?;
         let all_rows = row.saturating_mul(n_rows);
-        is_alone.then_some(Self { table: size.stored, row: row as usize, all_rows })
+        let (table, row, gap) = (size.stored, row as usize, first.gap());
+        (!size.is_compressed).then_some(Self { table, row, all_rows, alone, gap })
     }
 }
 
 /// The bytes that a row of these columns takes on average, where rows in a scattered order are read alone;
-/// `None` where they are not.
+/// `None` where they are not. Otherwise tables would be loaded for so many rows `at_once`.
 pub(super) fn row_bytes(
     options: &Options,
     shards: &[Shard],
     projection: &Projection,
+    at_once: usize,
 ) -> Option<usize> {
-    let Sizes { table, row, all_rows } = Sizes::of(shards, projection)?;
+    let Sizes { table, all_rows, alone, gap, .. } = Sizes::of(shards, projection)?;
     // Of the tables that rows need, those that are not cached are loaded.
     let missing = all_rows.saturating_sub((options.memory_budget / SHARE) as u64);
     let loaded = table as f64 * missing as f64 / all_rows.max(1) as f64;
-    (loaded >= MIN_LOADED as f64).then_some(row)
+    // Rows that are looked up together share their tables. A row of very many columns takes so many
+    // requests, or so much of the gaps between them, that this is less.
+    let n_tables = (all_rows as f64 / table.max(1) as f64).max(1.0);
+    let at_once = at_once.max(1) as f64;
+    let tables_of_all = n_tables * (1.0 - (1.0 - 1.0 / n_tables).powf(at_once));
+    let shared = loaded * tables_of_all / at_once;
+    let requests = alone.n_requests as f64 * gap as f64 / REQUESTS_AT_ONCE;
+    let is_alone = loaded >= MIN_LOADED as f64 && alone.read as f64 + requests <= shared;
+    is_alone.then_some(alone.memory)
 }
 
 /// The same where the rows of a batch in file order are read without the others.
@@ -83,11 +100,12 @@ pub(super) fn batch_row_bytes(
     shards: &[Shard],
     projection: &Projection,
 ) -> Option<usize> {
-    let Sizes { table, row, all_rows } = Sizes::of(shards, projection)?;
+    let Sizes { table, row, all_rows, alone, gap } = Sizes::of(shards, projection)?;
     let batch = row.saturating_mul(options.rows_per_batch());
     let is_by_batch = batch >= MIN_LOADED
         && table / MIN_BATCHES >= batch
-        && all_rows > (options.memory_budget / KEPT_SHARE) as u64;
+        && all_rows > (options.memory_budget / KEPT_SHARE) as u64
+        && alone.read.max(alone.n_requests.saturating_mul(gap as usize)) <= batch;
     is_by_batch.then_some(row)
 }
 

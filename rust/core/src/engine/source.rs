@@ -17,7 +17,7 @@ use super::{
     bad_rows::PathColumn,
     dataset_columns::{check_joined, check_names, decoded_column, is_wanted, known_audio},
     durations::RecordingDurations,
-    options::{AudioRequest, EventOptions, Options, Pick, SourceOptions},
+    options::{EventOptions, Options, Pick, SourceOptions},
     part_counts::{Progress, part_counts},
     recording_file::RecordingFiles,
     row_alone,
@@ -76,7 +76,7 @@ impl OpenedShards {
         let named = |e: Error| e.in_shard(first.name());
         check_joined(source, first)?;
         let known = known_audio(source, first)?;
-        let audio = decoded_column(options, source, &known).map_err(named)?;
+        let audio = decoded_column(options, source, &shards, &known).map_err(named)?;
         let decoded = audio.as_ref().map(|(name, _)| name);
         let mut blobs: Vec<String> =
             known.into_iter().filter(|name| is_wanted(source, name)).collect();
@@ -147,7 +147,9 @@ impl Source {
         let order = &source.order;
         let (mut row_alone_bytes, mut batch_row_bytes) = (None, None);
         if order.is_scattered() {
-            row_alone_bytes = row_alone::row_bytes(options, &opened.shards, &projection);
+            // Rows without blobs are looked up a batch at a time.
+            let at_once = if blobs.is_empty() { options.rows_per_batch() } else { 1 };
+            row_alone_bytes = row_alone::row_bytes(options, &opened.shards, &projection, at_once);
         // Behind URLs a round trip is so long that larger requests are better.
         } else if order.is_file_order() && !source.paths.iter().any(|path| is_remote(path)) {
             batch_row_bytes = row_alone::batch_row_bytes(options, &opened.shards, &projection);
@@ -180,10 +182,11 @@ impl Source {
     }
 }
 
-/// The numbers that decide crops: those of format version 1 are the seed alone.
-pub(super) fn crop_words(source: &SourceOptions) -> Vec<u64> {
+/// The numbers that decide crops of the audio that is decoded: those of format version 1 are the seed
+/// alone.
+pub(super) fn crop_words(source: &SourceOptions, audio: Option<&(String, AudioSpec)>) -> Vec<u64> {
     let seed = source.crop_seed;
-    let AudioRequest::Decode { spec, .. } = &source.audio else { return vec![seed] };
+    let Some((_, spec)) = audio else { return vec![seed] };
     match spec.crop {
         Crop::Window { windows: Windows { seconds, hop_s, tail }, .. } => {
             let rate_hz = spec.rate_hz.map_or(0, u64::from);

@@ -88,10 +88,12 @@ impl TableCache {
     pub(super) fn expected_bytes(&self, known: Option<TableSize>) -> usize {
         let expected = match known {
             None => self.largest.load(Relaxed),
-            Some(TableSize { stored, is_compressed: false }) => stored,
-            Some(TableSize { stored, is_compressed: true }) => match self.growth.load(Relaxed) {
+            Some(TableSize { stored, besides, is_compressed: false }) => {
+                stored.saturating_add(besides)
+            }
+            Some(TableSize { stored, besides, .. }) => match self.growth.load(Relaxed) {
                 0 => self.cache.limit().max(stored.saturating_mul(FIRST_GROWTH)),
-                sixteenths => stored.saturating_mul(sixteenths) / 16,
+                sixteenths => (stored.saturating_mul(sixteenths) / 16).saturating_add(besides),
             },
         };
         expected.min(self.budget)
@@ -117,7 +119,7 @@ impl TableCache {
             permit.borrow_mut().set(n_bytes);
             self.account.trim_idle();
             self.peak_load.fetch_max(n_bytes, Relaxed);
-            if let Some(TableSize { stored, is_compressed: true }) = known {
+            if let Some(TableSize { stored, is_compressed: true, .. }) = known {
                 let sixteenths = n_bytes.saturating_mul(16) / stored.max(1) + 1;
                 self.growth.fetch_max(sixteenths, Relaxed);
             }

@@ -106,15 +106,26 @@ impl Cell<'_> {
         }
     }
 
-    /// A hash that is the same for equal values, whatever the width of their type.
+    /// A hash that is the same for equal values, whatever their type: one null makes pandas write a
+    /// column of integers as floats, and no row may move to another split by that.
     pub(super) fn word(&self) -> u64 {
         match self {
             Self::Null => hash(&[0]),
             Self::Int(value) => hash(&[1, *value as u64]),
-            Self::Float(value) => hash(&[2, float_bits(*value)]),
+            Self::Float(value) => match whole(*value) {
+                Some(whole) => Self::Int(whole).word(),
+                None => hash(&[2, float_bits(*value)]),
+            },
             Self::Bytes(bytes) => hash(&[3, fnv1a(bytes)]),
         }
     }
+}
+
+/// The integer that equals a float, if a column of integers can have it.
+fn whole(value: f64) -> Option<i128> {
+    const INTEGERS: std::ops::Range<f64> =
+        -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
+    (value.fract() == 0.0 && INTEGERS.contains(&value)).then_some(value as i128)
 }
 
 /// The bits of a number: those of all NaNs, and of both zeros, are the same.
@@ -271,5 +282,24 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
         TimeUnit::Millisecond => 1_000_000,
         TimeUnit::Microsecond => 1_000,
         TimeUnit::Nanosecond => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_float_has_the_hash_of_its_integer() {
+        let ints: [i64; 6] = [0, 1, -1, 1 << 53, i64::MIN, -(1 << 40)];
+        for value in ints {
+            assert_eq!(Cell::Float(value as f64).word(), Cell::Int(value.into()).word(), "{value}");
+        }
+        assert_eq!(Cell::Float(2f64.powi(63)).word(), Cell::Int(1 << 63).word());
+        assert_eq!(Cell::Float(-0.0).word(), Cell::Int(0).word());
+        // Other numbers have their bits.
+        for value in [0.5, -1.25, 2f64.powi(64), -2f64.powi(64), f64::INFINITY, f64::NAN] {
+            assert_eq!(Cell::Float(value).word(), hash(&[2, float_bits(value)]), "{value}");
+        }
     }
 }

@@ -177,7 +177,9 @@ impl Selector<'_> {
             return weights::weights(spec, selected, &scan);
         }
         let n = usize::try_from(selected.rows.len()).unwrap_or(usize::MAX);
-        let question = format!("{spec:?} of {:x}", selected.rows.hash());
+        // Answers of before each value was looked for are not taken up: some would be refused now.
+        let looked = if matches!(spec, WeightSpec::Values { .. }) { ", all found" } else { "" };
+        let question = format!("{spec:?} of {:x}{looked}", selected.rows.hash());
         let words = Cache::new(self.index_dir, self.shards).get(&question, n, || {
             let weights = weights::weights(spec, selected, &scan)?;
             Ok::<_, Error>(weights.into_iter().map(f64::to_bits).collect())
@@ -203,11 +205,14 @@ impl Selector<'_> {
         let by = split.as_ref().and_then(|split| split.by.as_deref());
         let by = by.map(|name| Column::find("split=", self.shards, name, false)).transpose()?;
         let by_place = by.as_ref().map(|_| checked.columns.len());
+        // Answers of before whole floats had the hash of their integer are not taken up.
+        let is_float = by.as_ref().is_some_and(|by| matches!(by.kind, cell::Kind::Float { .. }));
+        let hashed = if is_float { " by whole numbers" } else { "" };
         checked.columns.extend(by);
 
         let place = split.as_ref().map(|split| (split.seed, &split.by, split.first, split.last));
         let lengths = durations.map(|of| format!(" by lengths {:016x}", of.key()));
-        let question = format!("{filters:?} {place:?}{}", lengths.unwrap_or_default());
+        let question = format!("{filters:?} {place:?}{hashed}{}", lengths.unwrap_or_default());
         let n_words = usize::try_from(total.div_ceil(64)).unwrap_or(usize::MAX);
         let words = Cache::new(self.index_dir, self.shards).get(&question, n_words, || {
             let columns: Vec<&Column> = checked.columns.iter().collect();

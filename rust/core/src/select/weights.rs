@@ -44,6 +44,9 @@ pub enum WeightSpec {
 /// The option as messages name it.
 const OPTION: &str = "sampling=";
 
+/// Values that a message names at most.
+const MOST_NAMED: usize = 10;
+
 /// The words of a row's values: one, or those of a list; none for nulls and empty lists.
 #[derive(Debug, Default)]
 struct Words {
@@ -134,11 +137,12 @@ fn of_values(
 ) -> Result<Vec<f64>> {
     let column = Column::find(OPTION, scan.shards, name, true)?;
     let mut by_word = HashMap::new();
+    let mut asked = Vec::with_capacity(weights.len());
     for (value, weight) in weights {
         let bound = Bound::new(OPTION, &column, value)?;
-        if let Some(cell) = bound.as_cell(column.kind) {
-            by_word.insert(cell.word(), *weight);
-        }
+        let word = bound.as_cell(column.kind).map(|cell| cell.word());
+        by_word.extend(word.map(|word| (word, *weight)));
+        asked.push((value, word));
     }
     let words = words_of(&column, scan)?;
     let mut found = HashSet::new();
@@ -149,16 +153,47 @@ fn of_values(
         words.iter().map(weight).fold(f64::NEG_INFINITY, f64::max)
     });
     if found.is_empty() {
-        return Err(Error::schema(
-            name,
-            format!(
-                "{OPTION} has weights for {} values of this column, and no row has any of them; \
-                 write values that it has",
-                by_word.len()
-            ),
-        ));
+        let all: Vec<&Scalar> = asked.iter().map(|(value, _)| *value).collect();
+        let what = format!(
+            "{OPTION} has weights for {} in this column, and no row has any of them; write values \
+             that it has",
+            listed(&all)
+        );
+        return Err(Error::schema(name, what));
+    }
+    // The classes of a column are known: a row need not have each of them.
+    if column.classes.is_none() {
+        refuse_unknown(name, &asked, &words)?;
     }
     Ok(weights)
+}
+
+/// Refuses values that no row of the shards has, whether it takes part or not: the two parts of a
+/// split may be weighted alike, and a name that is nowhere is misspelt.
+fn refuse_unknown(name: &str, asked: &[(&Scalar, Option<u64>)], rows: &[Words]) -> Result<()> {
+    let words: HashSet<u64> = asked.iter().filter_map(|(_, word)| *word).collect();
+    let there = rows.iter().flat_map(|shard| &shard.words);
+    let there: HashSet<u64> = there.filter(|word| words.contains(word)).copied().collect();
+    let is_unknown = |word: &Option<u64>| word.is_none_or(|word| !there.contains(&word));
+    let unknown = asked.iter().filter(|(_, word)| is_unknown(word));
+    let unknown: Vec<&Scalar> = unknown.map(|(value, _)| *value).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let what = format!(
+        "{OPTION} has weights for {}, which no row has in this column; correct the spelling, or \
+         leave them out",
+        listed(&unknown)
+    );
+    Err(Error::schema(name, what))
+}
+
+/// The first of these values, and how many more there are.
+fn listed(values: &[&Scalar]) -> String {
+    let (shown, more) = values.split_at(values.len().min(MOST_NAMED));
+    let shown: Vec<String> = shown.iter().map(ToString::to_string).collect();
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    format!("{}{more}", shown.join(", "))
 }
 
 fn balanced(name: &str, power: f64, rows: &Rows, scan: &Scan<'_>) -> Result<Vec<f64>> {

@@ -5,7 +5,7 @@ use std::{fmt::Debug, ops::Range};
 use arrow_schema::{DataType, SchemaRef};
 
 use super::{
-    Projection, Table, TableSize, ipc, parquet,
+    Projection, RowSize, Table, TableSize, ipc, parquet,
     sidecar::{SidecarReader, SidecarWriter},
     statistics::Statistics,
     table::Readahead,
@@ -50,7 +50,13 @@ pub(super) trait FormatReader: Debug + Send + Sync {
     fn compression(&self, reader: &RangeReader) -> Result<Option<&'static str>>;
 
     /// The size of one record batch's table; `None` where only reading tells. Does not read.
-    fn table_size(&self, batch: usize, projection: &Projection) -> Result<Option<TableSize>>;
+    /// Ranges with at most `gap` bytes between them are read together.
+    fn table_size(
+        &self,
+        batch: usize,
+        projection: &Projection,
+        gap: u64,
+    ) -> Result<Option<TableSize>>;
 
     /// What will be read for one record batch's table and for one of its rows, as far as that is
     /// known before the table is read. Does not read.
@@ -71,6 +77,12 @@ pub(super) trait FormatReader: Debug + Send + Sync {
     /// Whether slices of record batches of these columns can be read, as far as the schema tells.
     fn has_slices(&self, _: &Projection) -> bool {
         false
+    }
+
+    /// The size of a row of one record batch that is read alone; `None` where this is not possible, or where
+    /// only reading tells. Does not read.
+    fn row_size(&self, _batch: usize, _: &Projection, _gap: u64) -> Result<Option<RowSize>> {
+        Ok(None)
     }
 
     /// Reads and decodes the projected columns of these rows of a record batch, for columns that have

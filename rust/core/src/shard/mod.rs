@@ -16,6 +16,7 @@ mod class_names;
 mod common_type;
 mod features;
 mod format;
+mod gathered;
 mod guard;
 mod ipc;
 mod joint;
@@ -53,6 +54,7 @@ pub(crate) use schema::is_same_type;
 pub use sidecar::IndexDir;
 pub(crate) use sidecar::{read_derived, save_derived};
 pub(crate) use statistics::Statistics;
+pub(crate) use table::RowSize;
 pub use table::{Table, TableSize};
 
 use self::{
@@ -123,6 +125,12 @@ impl Shard {
     /// The class names in these columns, of all shards that were opened with this one.
     pub fn class_names(&self, columns: &[&str]) -> BTreeMap<String, Vec<String>> {
         self.joint.as_ref().map_or_else(ClassNames::new, |joint| joint.class_names(columns))
+    }
+
+    /// The rate in Hz that the features of this shard name for an audio column.
+    pub(crate) fn audio_rate(&self, column: &str) -> Option<u32> {
+        let columns = audio_columns(self.own_schema()).into_iter();
+        columns.filter(|(name, _)| name == column).find_map(|(_, rate)| rate)
     }
 
     /// Refuses an audio column, by the features, that not all shards have in common.
@@ -321,8 +329,30 @@ impl Shard {
     ///
     /// As [`Shard::load_table`], for what the metadata tells. Does not block.
     pub fn table_size(&self, batch: usize, projection: &Projection) -> Result<Option<TableSize>> {
-        let size = self.own(projection).and_then(|own| self.contents.table_size(batch, &own));
+        let gap = self.reader.gap();
+        let size = self.own(projection).and_then(|own| self.contents.table_size(batch, &own, gap));
         size.map_err(|e| e.in_shard(self.name()))
+    }
+
+    /// What reading a row of one record batch by [`Shard::load_slice`] takes; `None` where it does not read
+    /// these columns, or where only reading tells.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shard::table_size`]. Does not block.
+    pub(crate) fn row_size(
+        &self,
+        batch: usize,
+        projection: &Projection,
+    ) -> Result<Option<RowSize>> {
+        let gap = self.reader.gap();
+        let size = self.own(projection).and_then(|own| self.contents.row_size(batch, &own, gap));
+        size.map_err(|e| e.in_shard(self.name()))
+    }
+
+    /// The most bytes between two ranges that are read by one request.
+    pub(crate) fn gap(&self) -> u64 {
+        self.reader.gap()
     }
 
     /// Opens the file, so that the first read does not have to. Errors are left to that read.
@@ -410,11 +440,6 @@ impl Shard {
         let table =
             if self.is_other { widen::widen_table(table, &schema, limit, on_size)? } else { table };
         ClassIds::of(&schema, &self.new_ids).apply(table)
-    }
-
-    /// Whether [`Shard::load_slice`] reads these columns, as far as the schema tells.
-    pub(crate) fn has_slices(&self, projection: &Projection) -> bool {
-        self.own(projection).is_ok_and(|own| self.contents.has_slices(&own))
     }
 
     /// Reads and decodes the projected columns of these rows of a record batch, without the others;

@@ -3,6 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt64Array, cast::AsArray};
+use arrow_schema::Schema;
 use arrow_select::{dictionary::garbage_collect_any_dictionary, take::take_record_batch};
 
 use super::{
@@ -17,6 +18,10 @@ use crate::{
 /// Dictionaries of this many bytes and more are not kept by shards: the tables that use them keep
 /// them, and rows that are copied out of a table keep only the values that they have.
 pub(super) const LARGE_DICTIONARY: usize = 64 << 10;
+
+/// Bytes of memory that an array takes besides its values: its own structure, and those of its buffers.
+/// They are most of a row of many small columns.
+pub(super) const ARRAY_BYTES: usize = 256;
 
 /// The projected columns of one record batch. Immutable, so that threads can share it.
 #[derive(Clone, Debug)]
@@ -39,8 +44,20 @@ pub struct Table {
 pub struct TableSize {
     /// Bytes that are read.
     pub stored: usize,
+    /// Bytes of memory beyond those of the values: for arrays, and while gaps are read.
+    pub besides: usize,
     /// Whether they are compressed: then only reading tells the decompressed size.
     pub is_compressed: bool,
+}
+
+/// What reading one row without the others takes, on average.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowSize {
+    /// Requests, and the bytes that they read.
+    pub(crate) n_requests: usize,
+    pub(crate) read: usize,
+    /// Bytes of memory.
+    pub(crate) memory: usize,
 }
 
 /// Ranges of the file that loading a table and reading the blobs of one of its rows will read, as
@@ -108,10 +125,15 @@ impl Table {
         let own = columns.columns().iter().filter(|column| {
             column.as_any_dictionary_opt().is_none() || has_large_dictionary(column)
         });
-        // The arrays' own structures are most of a row of many small columns.
-        let n_bytes = own.map(Array::get_array_memory_size).sum();
+        let values: usize = own.map(Array::get_buffer_memory_size).sum();
+        let n_bytes = values.saturating_add(arrays_bytes(columns.schema_ref()));
         Ok(Self::new(columns, n_bytes, Vec::new(), Vec::new()))
     }
+}
+
+/// Bytes of the arrays of these columns, without their values.
+pub(super) fn arrays_bytes(schema: &Schema) -> usize {
+    schema.flattened_fields().len().saturating_mul(ARRAY_BYTES)
 }
 
 /// Bytes of a dictionary's values, without other values in the same buffers.

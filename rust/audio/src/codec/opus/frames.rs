@@ -7,37 +7,54 @@ const MAX_BYTES: usize = 1_275;
 
 /// The frames of a packet; `None` if its lengths do not add up.
 pub(super) fn frames(packet: &[u8]) -> Option<Vec<&[u8]>> {
+    split(packet, false).map(|(frames, _)| frames)
+}
+
+/// The frames of a packet that says where it ends, and what is behind it: appendix B.
+pub(super) fn delimited(packet: &[u8]) -> Option<(Vec<&[u8]>, &[u8])> {
+    split(packet, true)
+}
+
+fn split(packet: &[u8], is_delimited: bool) -> Option<(Vec<&[u8]>, &[u8])> {
     packet_len(packet)?;
     let (&toc, mut rest) = packet.split_first()?;
-    let mut found = Vec::new();
+    let (mut n, mut n_padding, mut is_equal) = (1, 0, true);
     match toc & 3 {
-        0 => found.push(rest),
-        1 => found.extend(equal(rest, 2)?),
-        2 => {
-            let len = take_len(&mut rest)?;
-            let (first, second) = rest.split_at_checked(len)?;
-            found.extend([first, second]);
-        }
+        0 => {}
+        1 => n = 2,
+        2 => (n, is_equal) = (2, false),
         _ => {
             let flags = take(&mut rest)?;
-            let n = usize::from(flags & 63);
+            n = usize::from(flags & 63);
             if flags & 0x40 != 0 {
-                rest = without_padding(rest)?;
+                n_padding = take_padding(&mut rest)?;
             }
-            if flags & 0x80 == 0 {
-                found.extend(equal(rest, n)?);
-            } else {
-                let lens: Option<Vec<usize>> = (1..n).map(|_| take_len(&mut rest)).collect();
-                for len in lens? {
-                    let (frame, behind) = rest.split_at_checked(len)?;
-                    found.push(frame);
-                    rest = behind;
-                }
-                found.push(rest);
-            }
+            is_equal = flags & 0x80 == 0;
         }
     }
-    found.iter().all(|frame| frame.len() <= MAX_BYTES).then_some(found)
+    let mut lens = Vec::new();
+    if !is_equal {
+        for _ in 1..n {
+            lens.push(take_len(&mut rest)?);
+        }
+    }
+    // The last length is what is left, unless it is said.
+    let left = rest.len().checked_sub(n_padding)?;
+    let last = if is_delimited {
+        take_len(&mut rest)?
+    } else if is_equal {
+        left.is_multiple_of(n).then(|| left / n)?
+    } else {
+        left.checked_sub(lens.iter().sum())?
+    };
+    lens.resize(n, last);
+    let mut found = Vec::new();
+    for len in lens {
+        let (frame, behind) = rest.split_at_checked(len).filter(|_| len <= MAX_BYTES)?;
+        found.push(frame);
+        rest = behind;
+    }
+    Some((found, rest.get(n_padding..)?))
 }
 
 fn take(rest: &mut &[u8]) -> Option<u8> {
@@ -52,18 +69,13 @@ fn take_len(rest: &mut &[u8]) -> Option<usize> {
     Some(if first < 252 { first } else { first + 4 * usize::from(take(rest)?) })
 }
 
-/// Frames that are equally long.
-fn equal(rest: &[u8], n: usize) -> Option<impl Iterator<Item = &[u8]>> {
-    let len = rest.len() / n.max(1);
-    (len * n == rest.len()).then(|| (0..n).filter_map(move |i| rest.get(i * len..(i + 1) * len)))
-}
-
-fn without_padding(mut rest: &[u8]) -> Option<&[u8]> {
+/// How many bytes of padding are at the end.
+fn take_padding(rest: &mut &[u8]) -> Option<usize> {
     let mut n_padding = 0;
     loop {
-        let n = usize::from(take(&mut rest)?);
+        let n = usize::from(take(rest)?);
         if n < 255 {
-            return rest.get(..rest.len().checked_sub(n_padding + n)?);
+            return Some(n_padding + n);
         }
         n_padding += 254;
     }

@@ -2,8 +2,7 @@
 
 use std::f64::consts::LOG2_10;
 
-use opus_pure::ChannelLayout;
-
+use super::decode::LAYOUTS;
 use crate::{
     bytes::{be_u16, from, le_u16, u8_at},
     error::{Exceeded, Reason},
@@ -89,15 +88,19 @@ impl Fields<'_> {
         if n_channels == 0 || u16::from(n_channels) > MAX_CHANNELS {
             return Err(Exceeded::channels(n_channels));
         }
-        let layout = ChannelLayout::surround(usize::from(n_channels), family)
-            .map_err(|e| Reason::malformed(e.to_string()))?;
+        if family == 0 && n_channels > 2 {
+            return Err(Reason::malformed("Opus of mapping family 0 has one or two channels"));
+        }
+        let unknown = || Reason::malformed("Opus has no layout of so many channels");
+        let &(streams, coupled, order) =
+            LAYOUTS.get(usize::from(n_channels) - 1).ok_or_else(unknown)?;
         if family == 1 {
             let n_streams = u8_at(table, 0).ok_or_else(short)?;
             let n_coupled = u8_at(table, 1).ok_or_else(short)?;
             let mapping = from(table, 2).get(..usize::from(n_channels)).ok_or_else(short)?;
-            let is_standard = usize::from(n_streams) == layout.nb_streams
-                && usize::from(n_coupled) == layout.nb_coupled_streams
-                && mapping == layout.mapping;
+            let is_standard = usize::from(n_streams) == streams
+                && usize::from(n_coupled) == coupled
+                && mapping.iter().map(|&channel| usize::from(channel)).eq(order.iter().copied());
             if !is_standard {
                 let what = "Opus with a channel mapping of its own";
                 return Err(Reason::UnsupportedCodec(what.to_owned()));
@@ -108,7 +111,7 @@ impl Fields<'_> {
             pre_skip: u64::from(pre_skip),
             // 8 bits of the gain in decibels are behind the point.
             gain: exp2(f64::from(gain) * LOG2_10 / (20.0 * 256.0)) as f32,
-            is_surround: layout.nb_streams > 1,
+            is_surround: streams > 1,
         })
     }
 }

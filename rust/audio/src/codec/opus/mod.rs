@@ -7,6 +7,9 @@ mod decode;
 mod frames;
 mod head;
 mod packets;
+mod range_decoder;
+mod silk;
+mod stream;
 
 pub(crate) use decode::{PLANES, PacketDecoder};
 pub(crate) use head::{Head, packet_len};
@@ -22,8 +25,8 @@ pub(crate) const RATE_HZ: u32 = 48_000;
 /// `docs/decisions/opus-crops.md` has the figures.
 const PRE_ROLL: u64 = 48_000;
 
-/// The same where SILK takes part, whose long-term prediction forgets more slowly: 5 s.
-const PRE_ROLL_SILK: u64 = 240_000;
+/// The same where SILK takes part, whose long-term prediction forgets more slowly: 10 s.
+const PRE_ROLL_SILK: u64 = 480_000;
 
 /// Which of the two a stream needs. Of the streams of a surround packet only the first shows what it is.
 pub(crate) fn pre_roll(head: &Head, has_silk: bool) -> u64 {

@@ -86,7 +86,7 @@ impl Coding for Stream {
     }
 
     fn decoder<'a>(&'a self, _: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
-        let inner = PacketDecoder::new(&self.head, self.has_silk)?;
+        let inner = PacketDecoder::new(&self.head)?;
         Ok(Box::new(Decoder { stream: self, inner }))
     }
 }
@@ -108,7 +108,7 @@ impl Decode for Decoder<'_> {
 
     fn lose(&mut self) {
         // One could be made for this header before.
-        if let Ok(inner) = PacketDecoder::new(&self.stream.head, self.stream.has_silk) {
+        if let Ok(inner) = PacketDecoder::new(&self.stream.head) {
             self.inner = inner;
         }
     }

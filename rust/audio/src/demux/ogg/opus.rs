@@ -90,14 +90,13 @@ impl Packets for Lengths {
 /// Decodes a damaged stream.
 struct Salvage<'a> {
     head: &'a Head,
-    has_silk: bool,
     decoder: PacketDecoder,
 }
 
 impl Packets for Salvage<'_> {
     fn reset(&mut self) {
         // One could be made for this header before.
-        if let Ok(decoder) = PacketDecoder::new(self.head, self.has_silk) {
+        if let Ok(decoder) = PacketDecoder::new(self.head) {
             self.decoder = decoder;
         }
     }
@@ -310,11 +309,11 @@ impl OpusLayout {
         place: &mut Place<'_, '_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        let mut decoder = PacketDecoder::new(&self.head, self.has_silk)?;
+        let mut decoder = PacketDecoder::new(&self.head)?;
         if place.is_lenient() {
             let mut walk = Walk::new(bytes, group, None);
             walk.headers(2)?;
-            let mut salvage = Salvage { head: &self.head, has_silk: self.has_silk, decoder };
+            let mut salvage = Salvage { head: &self.head, decoder };
             let intact = Intact::behind(&walk);
             let counts = (!self.is_salvaged, self.is_counted);
             let origin = self.origin as i64;

@@ -172,6 +172,11 @@ impl RandomAccess {
         (self.pid == process::id()).then(|| self.shared.context.store.take_cache_problem())?
     }
 
+    /// That recordings are resampled to the rate of the features, if they are; once.
+    pub fn take_rate_notice(&self) -> Option<String> {
+        self.shared.context.take_rate_notice()
+    }
+
     /// Ends all work, waits for its end, and frees memory and descriptors. What is asked for now or
     /// later ends in [`ErrorKind::Closed`](crate::ErrorKind::Closed). Safe to call again, and from any
     /// thread.

@@ -1,7 +1,7 @@
 //! Readers, decoders and a consumer on one queue, through many interleavings of their threads: no
 //! wake-up is lost, and nothing deadlocks.
 //!
-//! `cargo test --release -p gristmill-core --features shuttle shuttle`
+//! `cargo test --profile quick -p gristmill-core --features shuttle shuttle`
 
 use shuttle::{Config, Runner, scheduler::RandomScheduler, thread};
 
@@ -288,7 +288,9 @@ impl RowLoop for Decoding<'_> {
 fn explore(body: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = 1 << 18;
-    Runner::new(RandomScheduler::new_from_seed(7, ITERATIONS), config).run(body);
+    let rounds = std::env::var("SHUTTLE_ROUNDS").ok();
+    let rounds = rounds.map_or(ITERATIONS, |n| n.parse().expect("SHUTTLE_ROUNDS is a number"));
+    Runner::new(RandomScheduler::new_from_seed(7, rounds), config).run(body);
 }
 
 fn pools() -> (Pool, Pool) {

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use flatbuffers::FlatBufferBuilder;
 
 use super::{
-    super::{guard, ranges::coalesced},
+    super::{gathered::Gathered, guard},
     decompress::{self, Decompressed},
     layout::{BatchLayout, Node, Views},
     selection::Selection,
@@ -31,6 +31,10 @@ use crate::{
 /// Each extent keeps its offset modulo this, so that buffers stay aligned.
 const ALIGN: u64 = 64;
 
+/// Of smaller extents the offset modulo this: as far as any type of values needs it.
+const SMALL: u64 = 1 << 10;
+const SMALL_ALIGN: u64 = 16;
+
 /// The most that the compressed columns of one record batch may grow to.
 const MAX_DECOMPRESSED: u64 = 1 << 30;
 
@@ -41,7 +45,7 @@ const MAX_VIEWED: u64 = 1 << 30;
 /// Bytes of a view. The first four are the length of its text.
 const VIEW_BYTES: i32 = 16;
 
-/// Ranges of a body, coalesced into extents that follow each other in memory.
+/// Ranges of a body, as extents that follow each other in memory.
 #[derive(Debug)]
 pub(super) struct CompactBody {
     extents: Vec<Extent>,
@@ -55,6 +59,25 @@ pub(super) struct CompactBody {
 struct Extent {
     body: Range<u64>,
     offset: u64,
+}
+
+/// The extents in memory, and the bytes that they take there.
+fn laid_out(extents: &[Range<u64>]) -> (Vec<Extent>, u64) {
+    let mut len = 0_u64;
+    let extents = extents.iter().map(|body| {
+        let n_bytes = body.end - body.start;
+        let align = if n_bytes < SMALL { SMALL_ALIGN } else { ALIGN };
+        let offset = len.next_multiple_of(align) + body.start % align;
+        len = offset + n_bytes;
+        Extent { body: body.clone(), offset }
+    });
+    let extents = extents.collect();
+    (extents, len)
+}
+
+/// The bytes of memory that these extents of a body take.
+pub(super) fn memory_bytes(extents: &[Range<u64>]) -> u64 {
+    laid_out(extents).1
 }
 
 /// The size of decompressed columns.
@@ -91,29 +114,27 @@ impl CompactBody {
         Ok(Self::new(vec![Extent { body: range, offset: 0 }], data))
     }
 
-    /// As [`CompactBody::read`], into a buffer of this pool, each extent by `read`, which gets its
-    /// range of the body. Ranges with at most `gap` bytes between them are read together.
+    /// As [`CompactBody::read`], into a buffer of this pool, by `read`, which gets
+    /// ranges of the body. Ranges with at most `gap` bytes between them are read together.
     pub(super) fn read_with(
         buffers: &Arc<BufferPool>,
         ranges: impl Iterator<Item = Range<u64>>,
         gap: u64,
-        mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<()>,
+        read: impl FnMut(Range<u64>, &mut [u8]) -> Result<()>,
     ) -> Result<Self> {
-        let mut extents = Vec::new();
-        let mut len = 0_u64;
-        for body in coalesced(ranges, gap) {
-            let offset = len.next_multiple_of(ALIGN) + body.start % ALIGN;
-            len = offset + (body.end - body.start);
-            extents.push(Extent { body, offset });
-        }
+        let gathered = Gathered::new(ranges, gap);
+        let (extents, len) = laid_out(gathered.extents());
         // Bounded by the body, hence by the file, except for the alignment of each extent.
         let mut data = buffers.take(len as usize, None)?;
-        for Extent { body, offset } in &extents {
-            let end = offset + (body.end - body.start);
-            let into = data.as_bytes_mut().get_mut(*offset as usize..end as usize);
-            let into = into.ok_or_else(|| Error::corrupt("a range outside the compact body"))?;
-            read(body.clone(), into)?;
-        }
+        let (mut rest, mut at) = (data.as_bytes_mut(), 0);
+        let memory = extents.iter().map_while(|Extent { body, offset }| {
+            let behind = std::mem::take(&mut rest).split_at_mut_checked((offset - at) as usize)?.1;
+            let n_bytes = body.end - body.start;
+            let (extent, behind) = behind.split_at_mut_checked(n_bytes as usize)?;
+            (rest, at) = (behind, offset + n_bytes);
+            Some(extent)
+        });
+        gathered.read(memory, buffers, read)?;
         Ok(Self::new(extents, data))
     }
 

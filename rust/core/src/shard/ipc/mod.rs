@@ -23,7 +23,7 @@ use arrow_schema::SchemaRef;
 
 use self::{dictionaries::DictionaryCache, index::MessageIndex};
 use super::{
-    Projection, Table, TableSize,
+    Projection, RowSize, Table, TableSize,
     format::{Format, FormatReader},
     sidecar::SidecarWriter,
     table::Readahead,
@@ -83,9 +83,14 @@ impl FormatReader for IpcReader {
         Ok(compression.map(|codec| if codec == CompressionType::ZSTD { "zstd" } else { "lz4" }))
     }
 
-    fn table_size(&self, batch: usize, projection: &Projection) -> Result<Option<TableSize>> {
+    fn table_size(
+        &self,
+        batch: usize,
+        projection: &Projection,
+        gap: u64,
+    ) -> Result<Option<TableSize>> {
         let Some(entry) = self.index.batches.get(batch) else { return Ok(None) };
-        table::size(&self.index, entry, projection).map_err(|e| entry.span.locate(e))
+        table::size(&self.index, entry, projection, gap).map_err(|e| entry.span.locate(e))
     }
 
     fn readahead(&self, batch: usize, row: usize, projection: &Projection) -> Result<Readahead> {
@@ -121,6 +126,14 @@ impl FormatReader for IpcReader {
         !fields.is_empty()
             && is_whole
             && fields.iter().all(|field| slice::has_slices(field.data_type()))
+    }
+
+    fn row_size(&self, batch: usize, projection: &Projection, gap: u64) -> Result<Option<RowSize>> {
+        let Some(entry) = self.index.batches.get(batch) else { return Ok(None) };
+        if !self.has_slices(projection) {
+            return Ok(None);
+        }
+        table::row_size(&self.index, entry, projection, gap).map_err(|e| entry.span.locate(e))
     }
 
     fn load_slice(

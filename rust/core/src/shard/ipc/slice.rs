@@ -11,7 +11,7 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, Schema};
 
 use super::{
-    super::{Projection, Table, blob::BlobColumn, guard},
+    super::{Projection, Table, blob::BlobColumn, guard, table::arrays_bytes},
     blob::BlobSpan,
     body::CompactBody,
     layout::{BatchLayout, FieldSpan},
@@ -92,10 +92,10 @@ impl Loading<'_> {
                 parts.read.push(body);
             }
         };
-        let n_bytes = parts.n_bytes() as usize;
         let columns = columns.into_iter().flatten().collect();
         let columns = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
             .map_err(|e| Error::corrupt(e.to_string()))?;
+        let n_bytes = parts.n_bytes() as usize + arrays_bytes(columns.schema_ref());
         let blobs = blobs.into_iter().flatten().map(Arc::new).collect();
         let mut table = Table::new(columns, n_bytes, blobs, Vec::new());
         table.buffers = parts.read.into_iter().map(CompactBody::into_memory).collect();

@@ -8,11 +8,12 @@ use super::{
     super::{
         Projection, Table, TableSize,
         blob::{Blob, BlobColumn},
+        gathered::Gathered,
         ranges::coalesced,
-        table::{Readahead, dictionary_bytes},
+        table::{Readahead, RowSize, arrays_bytes, dictionary_bytes},
     },
     blob::BlobSpan,
-    body::CompactBody,
+    body::{self, CompactBody},
     dictionaries::{self, Dictionaries},
     framing,
     index::{BatchEntry, MessageIndex},
@@ -29,6 +30,7 @@ pub(super) fn size(
     index: &MessageIndex,
     entry: &BatchEntry,
     projection: &Projection,
+    gap: u64,
 ) -> Result<Option<TableSize>> {
     let Some(header) = &entry.header else { return Ok(None) };
     let layout = entry.layout(&framing::parse_message(header)?)?;
@@ -36,7 +38,35 @@ pub(super) fn size(
     let fields = plan.schema.fields();
     let shared = dictionaries::stored_bytes(index, fields, entry.span.number);
     let stored = plan.n_bytes().saturating_add(shared) as usize;
-    Ok(Some(TableSize { stored, is_compressed: layout.compression.is_some() }))
+    let scratch = Gathered::new(plan.ranges(), gap).scratch_bytes() as usize;
+    let besides = plan.arrays_bytes().saturating_add(scratch);
+    Ok(Some(TableSize { stored, besides, is_compressed: layout.compression.is_some() }))
+}
+
+/// The size of a row that is read alone; `None` where the header is not kept.
+pub(super) fn row_size(
+    index: &MessageIndex,
+    entry: &BatchEntry,
+    projection: &Projection,
+    gap: u64,
+) -> Result<Option<RowSize>> {
+    let Some(header) = &entry.header else { return Ok(None) };
+    let layout = entry.layout(&framing::parse_message(header)?)?;
+    let plan = ReadPlan::new(&layout, &index.schema, entry, projection)?;
+    let n_rows = layout.n_rows.max(1) as u64;
+    // In the middle of the record batch, where each buffer has as much for a row.
+    let of_row = |buffer: Range<u64>| {
+        let n_bytes = buffer.end - buffer.start;
+        let own = n_bytes.div_ceil(n_rows);
+        let start = buffer.start + (n_bytes - own) / 2;
+        start..start + own
+    };
+    let gathered = Gathered::new(plan.ranges().map(of_row), gap);
+    let read = gathered.requests().map(|range| range.end - range.start).sum::<u64>() as usize;
+    let values = body::memory_bytes(gathered.extents());
+    let memory = values.saturating_add(gathered.scratch_bytes()) as usize;
+    let memory = memory.saturating_add(plan.arrays_bytes());
+    Ok(Some(RowSize { n_requests: gathered.requests().count(), read, memory }))
 }
 
 /// What can be read ahead: nothing where the header is not kept, or the body is compressed.
@@ -93,7 +123,7 @@ impl Loading<'_> {
         let body = CompactBody::read(reader, body_start, plan.ranges())?;
         let decompressed = body.decompressed(&layout, &plan.selection)?;
         self.check_limit(decompressed.bytes.saturating_add(body.len() as u64))?;
-        let n_bytes = decompressed.bytes as usize;
+        let n_bytes = (decompressed.bytes as usize).saturating_add(plan.arrays_bytes());
         (self.on_size)(n_bytes.saturating_add(body.len()).saturating_add(shared));
         let decoded =
             body.decode(&layout, &plan.selection, Arc::clone(&plan.schema), &dictionaries)?;
@@ -183,6 +213,11 @@ impl ReadPlan {
     /// The ranges of the body that are read.
     fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.selection.buffers.iter().chain(&self.index_ranges).cloned()
+    }
+
+    /// Bytes of the arrays that are decoded.
+    fn arrays_bytes(&self) -> usize {
+        arrays_bytes(&self.schema)
     }
 
     fn n_bytes(&self) -> u64 {

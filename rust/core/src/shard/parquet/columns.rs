@@ -91,6 +91,16 @@ impl LeafMap {
         columns.map(|(number, _)| number).collect()
     }
 
+    /// Those of these leaves that are of a column.
+    pub(super) fn of_column<'a>(
+        &self,
+        column: usize,
+        leaves: &'a BTreeSet<usize>,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        let all = self.columns.get(column).map_or(0..0, |column| column.all.clone());
+        leaves.range(all).copied()
+    }
+
     /// The children of a column that have one of these leaves, in order.
     pub(super) fn children_of(
         &self,

@@ -8,8 +8,8 @@ use ::parquet::{
 };
 use bytes::{Buf, Bytes, buf::Reader};
 
-use super::super::ranges::coalesced;
-use crate::{Result, store::RangeReader};
+use super::super::gathered::Gathered;
+use crate::{Result, memory::Buffer, store::RangeReader};
 
 /// Ranges of a file, and the length of the whole.
 #[derive(Clone, Debug)]
@@ -36,13 +36,17 @@ impl Fetched {
         reader: &RangeReader,
         ranges: impl Iterator<Item = Range<u64>>,
     ) -> Result<()> {
-        for range in coalesced(ranges, reader.gap()) {
-            reader.check_range(&range)?;
-            let mut data =
-                reader.store().buffers().take((range.end - range.start) as usize, None)?;
-            reader.read_exact_at(range.start, data.as_bytes_mut())?;
-            self.extents.push((range.start, Bytes::from_owner(data)));
+        let gathered = Gathered::new(ranges, reader.gap());
+        let buffers = reader.store().buffers();
+        let mut memory = Vec::with_capacity(gathered.extents().len());
+        for range in gathered.extents() {
+            reader.check_range(range)?;
+            memory.push(buffers.take((range.end - range.start) as usize, None)?);
         }
+        let into = memory.iter_mut().map(Buffer::as_bytes_mut);
+        gathered.read(into, buffers, |range, into| reader.read_exact_at(range.start, into))?;
+        let starts = gathered.extents().iter().map(|range| range.start);
+        self.extents.extend(starts.zip(memory.into_iter().map(Bytes::from_owner)));
         self.extents.sort_by_key(|(start, _)| *start);
         Ok(())
     }

@@ -11,7 +11,7 @@ pub(super) const MAX_WIDTH: u32 = u32::BITS;
 const GROUP: usize = 8;
 
 /// The most values that are unpacked at a time.
-const BLOCK: usize = 256;
+pub(super) const BLOCK: usize = 256;
 
 /// A stretch of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,18 @@ impl<'a> Hybrid<'a> {
         self.left -= n;
         Ok(Some(stretch))
     }
+}
+
+/// Checks that there are `n` references to a dictionary behind their width, without unpacking them.
+pub(super) fn check_references(bytes: &[u8], n: u64) -> Result<()> {
+    let (width, runs) = bytes.split_first().ok_or_else(ends)?;
+    let width = u32::from(*width);
+    if width > MAX_WIDTH {
+        return Err(Error::corrupt(format!("references of {width} bits")));
+    }
+    let mut references = Hybrid::new(runs, width, n);
+    while references.next()?.is_some() {}
+    Ok(())
 }
 
 /// Calls `each` with the `n` values of groups, [`BLOCK`] or fewer at a time.

@@ -7,6 +7,7 @@
 //!
 //! See <https://parquet.apache.org/docs/file-format/>.
 
+mod checked_pages;
 mod columns;
 mod delta;
 mod dictionaries;
@@ -157,10 +158,16 @@ impl FormatReader for ParquetReader {
         }))
     }
 
-    fn table_size(&self, batch: usize, projection: &Projection) -> Result<Option<TableSize>> {
+    fn table_size(
+        &self,
+        batch: usize,
+        projection: &Projection,
+        gap: u64,
+    ) -> Result<Option<TableSize>> {
         let plan = self.plan(batch, projection)?;
         let stored = plan.stored_bytes(|leaf| self.is_located(batch, leaf))?;
-        Ok(Some(TableSize { stored: stored as usize, is_compressed: true }))
+        let besides = plan.besides_bytes(gap)?;
+        Ok(Some(TableSize { stored: stored as usize, besides, is_compressed: true }))
     }
 
     fn readahead(&self, batch: usize, row: usize, projection: &Projection) -> Result<Readahead> {

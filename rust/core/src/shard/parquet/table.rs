@@ -6,17 +6,20 @@ use std::{
     sync::Arc,
 };
 
-use ::parquet::arrow::{
-    ProjectionMask,
-    arrow_reader::{
-        ParquetRecordBatchReaderBuilder, RowSelection, RowSelectionPolicy, RowSelector,
+use ::parquet::{
+    arrow::{
+        ProjectionMask,
+        arrow_reader::{ParquetRecordBatchReader, RowGroups, RowSelection, RowSelector},
+        parquet_to_arrow_field_levels,
     },
+    errors::ParquetError,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, cast::AsArray};
 use arrow_schema::{ArrowError, DataType, Schema};
 
 use super::{
-    super::{Projection, Table, blob::BlobColumn, guard},
+    super::{Projection, Table, blob::BlobColumn, gathered::Gathered, guard, table::arrays_bytes},
+    checked_pages::CheckedGroup,
     columns::{LeafMap, missing},
     fetch::Fetched,
     footer::{Footer, refused},
@@ -29,6 +32,10 @@ use crate::{Error, Result, memory::BufferPool, store::RangeReader};
 
 /// The most that the columns of one run may grow to.
 pub(super) const MAX_DECODED: u64 = 1 << 30;
+
+/// How many columns are decoded at a time. Decoders take some kilobytes of each column until all of its
+/// rows are there.
+const COLUMNS_AT_ONCE: usize = 32;
 
 /// Decoded columns, by their numbers in the schema.
 type Columns = BTreeMap<usize, ArrayRef>;
@@ -116,6 +123,13 @@ impl<'a> Plan<'a> {
         Ok(read.saturating_add(unknown.saturating_mul(n_rows.saturating_mul(values::ROW_BYTES))))
     }
 
+    /// Bytes of memory beyond those of the values.
+    pub(super) fn besides_bytes(&self, gap: u64) -> Result<usize> {
+        let gathered = Gathered::new(self.ranges()?.into_iter(), gap);
+        let schema = Schema::new(self.projection.small_fields(&self.footer.schema));
+        Ok(arrays_bytes(&schema).saturating_add(gathered.scratch_bytes() as usize))
+    }
+
     /// Reads and decodes the columns. Where the values of a blob column are is asked of `locate`, by
     /// its leaf.
     pub(super) fn load(
@@ -137,7 +151,8 @@ impl<'a> Plan<'a> {
             n_values.insert(*leaf, part.n_values);
         }
         check_limit(size, limit)?;
-        on_size(size as usize);
+        let arrays = arrays_bytes(&Schema::new(self.projection.small_fields(&self.footer.schema)));
+        on_size((size as usize).saturating_add(arrays));
         let mut own_bytes = 0;
         let mut blobs: Vec<Option<Arc<BlobColumn>>> = Vec::with_capacity(self.blobs.len());
         for leaf in self.by_value() {
@@ -161,7 +176,8 @@ impl<'a> Plan<'a> {
         let blobs = blobs.collect::<Result<_>>()?;
         // Views go on using the pages that were read.
         let views = if has_views(&small.schema()) { fetched.n_bytes() } else { 0 };
-        let n_bytes: usize = columns.values().map(Array::get_array_memory_size).sum();
+        let n_bytes: usize = columns.values().map(Array::get_buffer_memory_size).sum();
+        let n_bytes = n_bytes.saturating_add(arrays);
         Ok(Table::new(small, n_bytes + views + own_bytes, blobs, Vec::new()))
     }
 
@@ -190,36 +206,54 @@ impl<'a> Plan<'a> {
         for leaf in columns.keys().filter_map(|number| self.leaves.only(*number)) {
             leaves.remove(&leaf);
         }
-        if leaves.is_empty() {
-            return Ok(());
+        let group = CheckedGroup {
+            fetched: Arc::new(fetched.clone()),
+            metadata: Arc::clone(self.footer.arrow.metadata()),
+            group: self.run.group,
+        };
+        for numbers in self.leaves.columns_of(&leaves).chunks(COLUMNS_AT_ONCE) {
+            let arrays =
+                guard::contain("a row group", || self.decode_some(&group, &leaves, numbers))?;
+            columns.extend(numbers.iter().copied().zip(arrays));
         }
-        let RowRun { group, rows } = self.run;
+        Ok(())
+    }
+
+    /// Decodes these leaves of some columns.
+    fn decode_some(
+        &self,
+        group: &CheckedGroup,
+        leaves: &BTreeSet<usize>,
+        numbers: &[usize],
+    ) -> Result<Vec<ArrayRef>> {
+        let rows = &self.run.rows;
+        let n_rows = (rows.end - rows.start) as usize;
+        let not_decoded = |e: ParquetError| refused(&e, "a row group does not decode");
         let arrow = &self.footer.arrow;
-        guard::contain("a row group", || {
-            let mask = ProjectionMask::leaves(arrow.parquet_schema(), leaves.iter().copied());
-            let selection = RowSelection::from(vec![
+        let wanted = numbers.iter().flat_map(|number| self.leaves.of_column(*number, leaves));
+        let mask = ProjectionMask::leaves(arrow.parquet_schema(), wanted);
+        let fields = Some(self.footer.schema.fields());
+        let levels = parquet_to_arrow_field_levels(arrow.parquet_schema(), mask, fields);
+        let selection = (n_rows < group.num_rows()).then(|| {
+            RowSelection::from(vec![
                 RowSelector::skip(rows.start as usize),
-                RowSelector::select((rows.end - rows.start) as usize),
-            ]);
-            let mut reader =
-                ParquetRecordBatchReaderBuilder::new_with_metadata(fetched.clone(), arrow.clone())
-                    .with_row_groups(vec![*group])
-                    .with_projection(mask)
-                    .with_row_selection_policy(RowSelectionPolicy::Selectors)
-                    .with_row_selection(selection)
-                    .with_batch_size((rows.end - rows.start) as usize)
-                    .build()
-                    .map_err(|e| refused(&e, "a row group does not decode"))?;
-            let whole = reader.next().transpose().map_err(|e| undecodable(&e))?;
-            let whole = whole.ok_or_else(|| Error::corrupt("a row group without its rows"))?;
-            if whole.num_rows() as u64 != rows.end - rows.start {
-                let (n, of) = (whole.num_rows(), rows.end - rows.start);
-                return Err(Error::corrupt(format!("{n} rows of {of} in a row group")));
-            }
-            let numbers = self.leaves.columns_of(&leaves);
-            columns.extend(numbers.into_iter().zip(whole.columns().iter().cloned()));
-            Ok(())
-        })
+                RowSelector::select(n_rows),
+            ])
+        });
+        let mut reader = ParquetRecordBatchReader::try_new_with_row_groups(
+            &levels.map_err(not_decoded)?,
+            group,
+            n_rows,
+            selection,
+        )
+        .map_err(not_decoded)?;
+        let whole = reader.next().transpose().map_err(|e| undecodable(&e))?;
+        let whole = whole.ok_or_else(|| Error::corrupt("a row group without its rows"))?;
+        if whole.num_rows() != n_rows {
+            let n = whole.num_rows();
+            return Err(Error::corrupt(format!("{n} rows of {n_rows} in a row group")));
+        }
+        Ok(whole.columns().to_vec())
     }
 
     /// The small columns in the projection's order, and the blobs that were decoded.

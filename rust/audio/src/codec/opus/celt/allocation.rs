@@ -5,9 +5,9 @@
 
 use super::{
     energy::MAX_FINE_BITS,
-    range_decoder::{EIGHTHS, RangeDecoder},
     tables::{ALLOCATION, CAPS, EDGES, LOG_WIDTH, N_BANDS, width},
 };
+use crate::codec::opus::range_decoder::{EIGHTHS, RangeDecoder};
 
 /// A bit.
 pub(super) const BIT: i32 = 1 << EIGHTHS;
@@ -25,6 +25,8 @@ pub(super) struct Shape {
     /// The frame has `120 << log_len` samples.
     pub(super) log_len: usize,
     pub(super) n_channels: usize,
+    /// The first band that is coded.
+    pub(super) start: usize,
     /// The first band that is not coded.
     pub(super) end: usize,
 }
@@ -72,7 +74,7 @@ pub(super) fn boosts(code: &mut RangeDecoder<'_>, shape: Shape, caps: &Bits) -> 
     let mut boosts = [0; N_BANDS];
     let mut total = code.n_total() << EIGHTHS;
     let mut first_cost = 6;
-    for band in 0..shape.end {
+    for band in shape.start..shape.end {
         let width = shape.channels() * shape.width(band);
         let step = (width * BIT).min(width.max(6 * BIT));
         let mut cost = first_cost;
@@ -114,7 +116,7 @@ pub(super) fn allocate(
     };
     let skip = reserve(BIT);
     let is_stereo = shape.n_channels == 2;
-    let intensity = if is_stereo { reserve(LOGS[shape.end]) } else { 0 };
+    let intensity = if is_stereo { reserve(LOGS[shape.end - shape.start]) } else { 0 };
     let dual = if intensity > 0 { reserve(BIT) } else { 0 };
     let reserved = Reserved { skip, intensity, dual };
     Sharing::new(shape, trim, boosts, caps, total).finish(code, total, reserved)
@@ -134,7 +136,7 @@ struct Sharing<'a> {
 
 impl<'a> Sharing<'a> {
     fn new(shape: Shape, trim: i32, boosts: &Bits, caps: &'a Bits, total: i32) -> Self {
-        let Shape { log_len, end, .. } = shape;
+        let Shape { log_len, start, end, .. } = shape;
         let channels = shape.channels();
         let least: Bits =
             std::array::from_fn(|b| (channels * BIT).max((3 * shape.width(b) * BIT) >> 4));
@@ -180,9 +182,9 @@ impl<'a> Sharing<'a> {
                 low = middle;
             }
         }
-        sharing.boosted = (0..end).rev().find(|&band| boosts[band] > 0).unwrap_or(0);
+        sharing.boosted = (start..end).rev().find(|&band| boosts[band] > 0).unwrap_or(start);
         let mut is_reached = false;
-        for band in (0..end).rev() {
+        for band in (start..end).rev() {
             let bits = floor[band] + ((low * step[band]) >> 6);
             sharing.bits[band] = sharing.granted(band, bits, &mut is_reached);
         }
@@ -206,7 +208,7 @@ impl<'a> Sharing<'a> {
     fn sum(&self, bits: impl Fn(usize) -> i32) -> i32 {
         let mut is_reached = false;
         let granted = |band| self.granted(band, bits(band), &mut is_reached);
-        (0..self.shape.end).rev().map(granted).sum()
+        (self.shape.start..self.shape.end).rev().map(granted).sum()
     }
 
     fn finish(
@@ -216,6 +218,8 @@ impl<'a> Sharing<'a> {
         mut reserved: Reserved,
     ) -> Allocation {
         let sign = self.shape.channels() * BIT;
+        let start = self.shape.start;
+        let first = EDGES[start] as i32;
         let mut sum: i32 = self.bits.iter().sum();
         let mut n_coded = self.shape.end;
         // From above, bands are skipped until one is said to stay.
@@ -225,8 +229,8 @@ impl<'a> Sharing<'a> {
                 total += reserved.skip;
                 break;
             }
-            let below = EDGES[band] as i32;
-            let all = EDGES[n_coded] as i32;
+            let below = EDGES[band] as i32 - first;
+            let all = EDGES[n_coded] as i32 - first;
             let (each, rest) = ((total - sum) / all, (total - sum) % all);
             let extra = each * (all - below) + (rest - below).max(0);
             let mut bits = self.bits[band] + extra;
@@ -239,22 +243,25 @@ impl<'a> Sharing<'a> {
             }
             sum -= self.bits[band] + reserved.intensity;
             if reserved.intensity > 0 {
-                reserved.intensity = LOGS[band];
+                reserved.intensity = LOGS[band - start];
             }
             self.bits[band] = if bits >= sign { sign } else { 0 };
             sum += reserved.intensity + self.bits[band];
             n_coded -= 1;
         }
-        let intensity =
-            if reserved.intensity > 0 { code.uniform(n_coded as u32 + 1) as usize } else { 0 };
-        if intensity == 0 {
+        let intensity = if reserved.intensity > 0 {
+            start + code.uniform((n_coded - start) as u32 + 1) as usize
+        } else {
+            0
+        };
+        if intensity <= start {
             total += reserved.dual;
         }
-        let is_dual = intensity > 0 && reserved.dual > 0 && code.bit(1);
+        let is_dual = intensity > start && reserved.dual > 0 && code.bit(1);
         // What is left goes to all coefficients alike, and the rest to the lowest.
-        let all = EDGES[n_coded] as i32;
+        let all = EDGES[n_coded] as i32 - first;
         let (each, mut rest) = ((total - sum) / all, (total - sum) % all);
-        for band in 0..n_coded {
+        for band in start..n_coded {
             let width = width(band) as i32;
             let more = rest.min(width);
             self.bits[band] += each * width + more;
@@ -277,7 +284,7 @@ impl<'a> Sharing<'a> {
             balance: 0,
         };
         let mut balance = 0;
-        for band in 0..n_coded {
+        for band in shape.start..n_coded {
             let n = shape.width(band);
             let all = bits[band] + balance;
             let mut excess;

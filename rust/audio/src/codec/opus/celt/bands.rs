@@ -8,11 +8,11 @@
 use super::{
     allocation::{Allocation, BIT, Shape},
     pulses::{self, Costs, MAX_WIDTH, n_pulses},
-    range_decoder::{EIGHTHS, RangeDecoder},
     shape::{haar, normalise, regroup, spread, to_left_and_right},
     split::{self, Angle, Halves, QUARTER, halve, spare},
     tables::{EDGES, LOG_WIDTH, N_BANDS, width},
 };
+use crate::codec::opus::range_decoder::{EIGHTHS, RangeDecoder};
 
 /// Coefficients of a channel.
 pub(super) const N_COEFFICIENTS: usize = 800;
@@ -58,19 +58,16 @@ pub(super) fn read(
     [spectrum, folded]: [&mut Spectrum; 2],
 ) -> Filled {
     let Settings { shape, is_transient, spread, total } = *settings;
-    let Shape { log_len, n_channels, end } = shape;
+    let Shape { log_len, n_channels, start: first_band, end } = shape;
     let n_blocks = if is_transient { 1 << log_len } else { 1 };
     let all: Blocks = (1 << n_blocks) - 1;
-    let mut filled = [[0; 2]; N_BANDS];
-    let mut is_dual = allocation.is_dual;
+    let (mut filled, mut is_dual) = ([[0; 2]; N_BANDS], allocation.is_dual);
     let (mut balance, mut fold_band, mut moves) = (allocation.balance, 0, true);
-    let [left, right] = spectrum;
-    for band in 0..end {
+    let ([left, right], first) = (spectrum, EDGES[first_band] << log_len);
+    for band in first_band..end {
         let (start, n) = (EDGES[band] << log_len, width(band) << log_len);
         let before = code.tell_eighths();
-        if band > 0 {
-            balance -= before;
-        }
+        balance -= if band > first_band { before } else { 0 };
         let remaining = total - before - 1;
         let bits = if band < allocation.n_coded {
             let share = balance / (allocation.n_coded - band).min(3) as i32;
@@ -78,13 +75,20 @@ pub(super) fn read(
         } else {
             0
         };
-        if (start >= n || band == 1) && (moves || fold_band == 0) {
+        if (start >= first + n || band == first_band + 1) && (moves || fold_band == 0) {
             fold_band = band;
+        }
+        if band == first_band + 1 {
+            // Above SILK the second band is wider than the first, of which it may be made.
+            let from = (2 * start - first).saturating_sub(n)..start;
+            for low in &mut *folded {
+                low.copy_within(from.clone(), start);
+            }
         }
         let tf_change = tf_changes[band];
         let (mut from, mut blocks) = (None, [all; 2]);
         if fold_band != 0 && (spread != 3 || n_blocks > 1 || tf_change < 0) {
-            let at = (EDGES[fold_band] << log_len).saturating_sub(n);
+            let at = (EDGES[fold_band] << log_len).saturating_sub(n).max(first);
             from = Some(at);
             let first = (0..fold_band).rev().find(|&b| EDGES[b] << log_len <= at).unwrap_or(0);
             let last = (fold_band..band).find(|&b| EDGES[b] << log_len >= at + n).unwrap_or(band);

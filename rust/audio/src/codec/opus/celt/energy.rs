@@ -7,9 +7,9 @@ use std::ops::Range;
 
 use super::{
     allocation::Allocation,
-    range_decoder::RangeDecoder,
     tables::{ENERGY_MODEL, N_BANDS, SMALL_ENERGIES},
 };
+use crate::codec::opus::range_decoder::RangeDecoder;
 
 /// The energies of the bands of two channels.
 pub(super) type Energies = [[f32; N_BANDS]; 2];
@@ -32,7 +32,7 @@ const FROM_BELOW_INTRA: f32 = 1.0 - 4_915.0 / 32_768.0;
 pub(super) fn coarse(
     code: &mut RangeDecoder<'_>,
     (log_len, is_intra): (usize, bool),
-    (end, n_channels): (usize, usize),
+    (bands, n_channels): (Range<usize>, usize),
     energies: &mut Energies,
 ) {
     let model = &ENERGY_MODEL[log_len][usize::from(is_intra)];
@@ -42,7 +42,7 @@ pub(super) fn coarse(
         (FROM_BEFORE[log_len], FROM_BELOW[log_len])
     };
     let mut sums = [0.0; 2];
-    for (band, &(zero, decay)) in model.iter().enumerate().take(end) {
+    for (band, &(zero, decay)) in model.iter().enumerate().take(bands.end).skip(bands.start) {
         for (energies, sum) in energies.iter_mut().zip(&mut sums).take(n_channels) {
             let n_left = code.n_total() - code.tell();
             let steps = match n_left {

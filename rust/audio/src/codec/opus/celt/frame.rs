@@ -8,11 +8,13 @@ use super::{
     bands::{self, Filled, N_COEFFICIENTS, Noise, Settings, Spectrum},
     energy::{self, Energies},
     postfilter::Comb,
-    range_decoder::{EIGHTHS, RangeDecoder},
     shape::normalise,
     tables::{EDGES, N_BANDS, SPREADS, TAP_SETS, TF_CHANGES, TRIMS, width},
 };
-use crate::trig::exp2;
+use crate::{
+    codec::opus::range_decoder::{EIGHTHS, RangeDecoder},
+    trig::exp2,
+};
 
 /// The energy of a band in which there is nothing.
 const SILENCE: f32 = -28.0;
@@ -23,7 +25,11 @@ pub(super) struct Memory {
     pub(super) energies: Energies,
     /// Those of the last frame that was not transient or less, and of the one before.
     last: [Energies; 2],
-    noise: u32,
+    pub(super) noise: u32,
+    /// The least of late, to which lost frames fade.
+    pub(super) floor: Energies,
+    /// How long nothing came, in 2.5 ms.
+    pub(super) lost: u32,
     /// Room for bands that others are folded from.
     folded: Box<Spectrum>,
 }
@@ -32,7 +38,14 @@ impl Default for Memory {
     fn default() -> Self {
         let last = [[[SILENCE; N_BANDS]; 2]; 2];
         let folded = Box::new([[0.0; N_COEFFICIENTS]; 2]);
-        Self { energies: Energies::default(), last, noise: 0, folded }
+        Self {
+            energies: Energies::default(),
+            last,
+            noise: 0,
+            floor: Energies::default(),
+            lost: 0,
+            folded,
+        }
     }
 }
 
@@ -46,8 +59,12 @@ pub(super) struct Frame {
 
 impl Memory {
     /// Reads a frame; bands of length one are left in `spectrum`.
-    pub(super) fn read(&mut self, bytes: &[u8], shape: Shape, spectrum: &mut Spectrum) -> Frame {
-        let mut code = RangeDecoder::new(bytes);
+    pub(super) fn read(
+        &mut self,
+        code: &mut RangeDecoder<'_>,
+        shape: Shape,
+        spectrum: &mut Spectrum,
+    ) -> Frame {
         if shape.n_channels == 1 {
             let [left, right] = &mut self.energies;
             left.iter_mut().zip(right).for_each(|(left, right)| *left = left.max(*right));
@@ -58,7 +75,7 @@ impl Memory {
             self.energies.iter_mut().take(shape.n_channels).for_each(|e| e.fill(SILENCE));
             Frame { is_silent, is_transient: false, comb: Comb::default() }
         } else {
-            self.read_sound(&mut code, shape, spectrum)
+            self.read_sound(code, shape, spectrum)
         };
         self.end(shape, frame.is_transient, code.range());
         frame
@@ -70,10 +87,10 @@ impl Memory {
         shape: Shape,
         spectrum: &mut Spectrum,
     ) -> Frame {
-        let Shape { log_len, n_channels, end } = shape;
+        let Shape { log_len, n_channels, start, end } = shape;
         let n_total = code.n_total();
         let mut comb = Comb::default();
-        if code.tell() + 16 <= n_total && code.bit(1) {
+        if start == 0 && code.tell() + 16 <= n_total && code.bit(1) {
             let octave = code.uniform(6);
             let period = (16 << octave) + code.raw(4 + octave) - 1;
             let gain = code.raw(3);
@@ -82,7 +99,10 @@ impl Memory {
         }
         let is_transient = log_len > 0 && code.tell() + 3 <= n_total && code.bit(3);
         let is_intra = code.tell() + 3 <= n_total && code.bit(3);
-        energy::coarse(code, (log_len, is_intra), (end, n_channels), &mut self.energies);
+        if !is_intra && self.lost > 0 {
+            self.be_careful(shape);
+        }
+        energy::coarse(code, (log_len, is_intra), (start..end, n_channels), &mut self.energies);
         let tf_changes = tf_changes(code, shape, is_transient);
         let spread = if code.tell() + 4 <= n_total { code.symbol(&SPREADS, 5) } else { 2 };
         let caps = shape.caps();
@@ -106,7 +126,7 @@ impl Memory {
             [spectrum, &mut self.folded],
         );
         let is_filled = may_collapse && code.raw(1) == 1;
-        energy::last(code, 0..end, n_channels, &allocation, &mut self.energies);
+        energy::last(code, start..end, n_channels, &allocation, &mut self.energies);
         if is_filled {
             self.fill(shape, &allocation.shape, &filled, &mut noise, spectrum);
         }
@@ -122,8 +142,8 @@ impl Memory {
         noise: &mut Noise,
         spectrum: &mut Spectrum,
     ) {
-        let Shape { log_len, n_channels, end } = shape;
-        for band in 0..end {
+        let Shape { log_len, n_channels, start, end } = shape;
+        for band in start..end {
             let n = width(band) << log_len;
             let depth = ((1 + bits[band]) / width(band) as i32) >> log_len;
             let most = 0.5 * exp2(-0.125 * f64::from(depth)) as f32;
@@ -156,9 +176,39 @@ impl Memory {
         }
     }
 
+    /// Behind a loss, lowers the energies that those of this frame are predicted from, as libopus does: a
+    /// fall goes on, and short frames are trusted less.
+    fn be_careful(&mut self, shape: Shape) {
+        let n_lost = (self.lost >> shape.log_len).min(10) as f32;
+        let less = [1.5, 0.5, 0.0, 0.0][shape.log_len];
+        for channel in 0..2 {
+            for band in shape.start..shape.end {
+                let [last, before] = [self.last[0][channel][band], self.last[1][channel][band]];
+                let energy = &mut self.energies[channel][band];
+                if *energy < last.max(before) {
+                    let slope = (last - *energy).max(0.5 * (before - *energy)).min(2.0);
+                    *energy = (*energy - ((1.0 + n_lost) * slope).max(0.0)).max(-20.0);
+                } else {
+                    *energy = energy.min(last).min(before);
+                }
+                *energy -= less;
+            }
+        }
+    }
+
+    /// Fades the energies of a frame that was lost.
+    pub(super) fn fade(&mut self, n_channels: usize, bands: std::ops::Range<usize>) {
+        let decay = if self.lost == 0 { 1.5 } else { 0.5 };
+        for (energies, floor) in self.energies.iter_mut().zip(&self.floor).take(n_channels) {
+            for (energy, &floor) in energies[bands.clone()].iter_mut().zip(&floor[bands.clone()]) {
+                *energy = floor.max(*energy - decay);
+            }
+        }
+    }
+
     /// What the next frame needs of this one.
     fn end(&mut self, shape: Shape, is_transient: bool, range: u32) {
-        let Self { energies, last: [last, before], noise, .. } = self;
+        let Self { energies, last: [last, before], noise, floor, lost, .. } = self;
         if shape.n_channels == 1 {
             energies[1] = energies[0];
         }
@@ -169,8 +219,15 @@ impl Memory {
         } else {
             (*before, *last) = (*last, *energies);
         }
+        // What was lost may have become louder all the while.
+        let rise = 0.001 * (*lost + (1 << shape.log_len)).min(160) as f32;
+        for (floor, now) in floor.iter_mut().flatten().zip(energies.iter().flatten()) {
+            *floor = (*floor + rise).min(*now);
+        }
+        *lost = 0;
         for (all, value) in [(energies, 0.0), (last, SILENCE), (before, SILENCE)] {
             for channel in all {
+                channel[..shape.start].fill(value);
                 channel[shape.end..].fill(value);
             }
         }
@@ -184,7 +241,7 @@ fn tf_changes(code: &mut RangeDecoder<'_>, shape: Shape, is_transient: bool) -> 
     let is_reserved = shape.log_len > 0 && code.tell() + cost < code.n_total();
     let n_total = code.n_total() - i32::from(is_reserved);
     let (mut flags, mut flag, mut any) = ([0; N_BANDS], false, false);
-    for to in flags.iter_mut().take(shape.end) {
+    for to in flags.iter_mut().take(shape.end).skip(shape.start) {
         if code.tell() + cost <= n_total {
             flag ^= code.bit(cost as u32);
             any |= flag;

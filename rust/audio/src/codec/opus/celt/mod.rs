@@ -1,7 +1,7 @@
 //! CELT, the part of Opus for music, RFC 6716 section 4.3: frames to planes of 48 kHz.
 //!
 //! Whole numbers where bits depend on them, floating point for the sound. Any bytes are a frame; what is
-//! missing is read as zeros.
+//! missing is read as zeros, and what is lost is made up.
 
 // All that `pulp` dispatches to must be inlined into the function that it compiles for an instruction set.
 #![allow(clippy::inline_always)]
@@ -11,9 +11,9 @@ mod bands;
 mod energy;
 mod fourier;
 mod frame;
+mod lost;
 mod postfilter;
 mod pulses;
-mod range_decoder;
 mod shape;
 mod split;
 mod synthesis;
@@ -24,6 +24,8 @@ mod transform;
 
 use pulp::{Simd, WithSimd};
 
+pub(super) use self::synthesis::WINDOW;
+
 use self::{
     allocation::Shape,
     bands::Spectrum,
@@ -33,6 +35,7 @@ use self::{
     tables::{EDGES, MEAN_ENERGY},
     transform::{LONGEST, SHORT},
 };
+use super::range_decoder::RangeDecoder;
 use crate::trig::exp2;
 
 /// How the frames of a packet are coded.
@@ -41,21 +44,18 @@ pub(super) struct Coding {
     /// A frame has `120 << log_len` samples.
     pub(super) log_len: usize,
     pub(super) is_stereo: bool,
-    /// The first band that is not coded.
+    /// The first band that is coded, and the first above that is not.
+    pub(super) start: usize,
     pub(super) end: usize,
 }
 
 impl Coding {
-    /// What the first byte of a packet says; `None` if there is SILK in it.
-    pub(super) fn of(toc: u8) -> Option<Self> {
-        let config = usize::from(toc >> 3).checked_sub(16)?;
-        let end = match config >> 2 {
-            0 => 13,
-            1 => 17,
-            2 => 19,
-            _ => 21,
-        };
-        Some(Self { log_len: config & 3, is_stereo: toc & 4 != 0, end })
+    /// What the first byte of a packet without SILK says.
+    #[cfg(test)]
+    pub(super) fn of(toc: u8) -> Self {
+        let config = usize::from(toc >> 3 & 15);
+        let end = [13, 17, 19, 21][config >> 2];
+        Self { log_len: config & 3, is_stereo: toc & 4 != 0, start: 0, end }
     }
 
     pub(super) fn frame_len(self) -> usize {
@@ -72,6 +72,10 @@ pub(super) struct Decoder {
     /// The combs of the last two frames.
     combs: [Comb; 2],
     channels: Vec<Channel>,
+    /// Whether a lost frame is noise: until two frames came, one after the other.
+    is_noise: bool,
+    /// The pitch of what was lost last.
+    pitch: usize,
 }
 
 impl Decoder {
@@ -83,6 +87,8 @@ impl Decoder {
             spectrum: Box::new([[0.0; bands::N_COEFFICIENTS]; 2]),
             combs: [Comb::default(); 2],
             channels: vec![Channel::default(); n_channels],
+            is_noise: true,
+            pitch: 0,
         }
     }
 
@@ -92,20 +98,59 @@ impl Decoder {
         Self { arch: pulp::Arch::Scalar, ..Self::new(n_channels) }
     }
 
+    /// Forgets all that came.
+    pub(super) fn reset(&mut self) {
+        *self = Self { arch: self.arch, ..Self::new(self.channels.len()) };
+    }
+
     /// Decodes a frame into as many samples of each plane from `at` on as it has.
     pub(super) fn decode(
         &mut self,
         coding: Coding,
-        frame: &[u8],
+        code: &mut RangeDecoder<'_>,
         planes: &mut [Vec<f32>],
         at: usize,
     ) {
+        // An empty frame says that there was nothing to say.
+        if code.n_total() <= 8 {
+            return self.conceal(coding, planes, at);
+        }
+        if self.memory.lost == 0 {
+            self.is_noise = false;
+        }
         let n_channels = 1 + usize::from(coding.is_stereo);
-        let shape = Shape { log_len: coding.log_len, n_channels, end: coding.end };
-        let frame = self.memory.read(frame, shape, &mut self.spectrum);
-        self.arch.dispatch(Synthesize { decoder: self, coding, frame, planes, at });
+        let Coding { log_len, start, end, .. } = coding;
+        let shape = Shape { log_len, n_channels, start, end };
+        let frame = self.memory.read(code, shape, &mut self.spectrum);
+        let comb = frame.comb;
+        self.arch.dispatch(Synthesize { decoder: self, coding, frame: Some(frame), planes, at });
         let [_, last] = self.combs;
-        self.combs = if coding.log_len == 0 { [last, frame.comb] } else { [frame.comb; 2] };
+        self.combs = if coding.log_len == 0 { [last, comb] } else { [comb; 2] };
+    }
+
+    /// Makes up a frame that was lost.
+    pub(super) fn conceal(&mut self, coding: Coding, planes: &mut [Vec<f32>], at: usize) {
+        let Coding { log_len, start, end, .. } = coding;
+        if self.memory.lost >= 40 || start > 0 || self.is_noise {
+            self.memory.fade(self.channels.len(), start..end);
+            let is_stereo = self.channels.len() == 2;
+            for x in self.spectrum.iter_mut().take(self.channels.len()) {
+                lost::noise(x, &mut self.memory.noise, start..end, log_len);
+            }
+            let coding = Coding { is_stereo, ..coding };
+            self.arch.dispatch(Synthesize { decoder: self, coding, frame: None, planes, at });
+            self.is_noise = true;
+        } else {
+            let is_first = self.memory.lost == 0;
+            if is_first {
+                self.pitch = lost::pitch(&self.channels);
+            }
+            for (channel, plane) in self.channels.iter_mut().zip(planes) {
+                let Some(to) = plane.get_mut(at..at + coding.frame_len()) else { return };
+                channel.extrapolate(self.pitch, is_first, to);
+            }
+        }
+        self.memory.lost = (self.memory.lost + (1 << log_len)).min(10_000);
     }
 }
 
@@ -113,7 +158,8 @@ impl Decoder {
 struct Synthesize<'a> {
     decoder: &'a mut Decoder,
     coding: Coding,
-    frame: Frame,
+    /// `None` for noise in place of a lost one.
+    frame: Option<Frame>,
     planes: &'a mut [Vec<f32>],
     at: usize,
 }
@@ -124,9 +170,11 @@ impl WithSimd for Synthesize<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let Self { decoder, coding, frame, planes, at } = self;
-        let Frame { is_silent, is_transient, comb } = frame;
-        let Decoder { memory, spectrum, combs: [before, last], channels, .. } = decoder;
-        let sound = Sound { log_len: coding.log_len, is_transient, combs: [*before, *last, comb] };
+        let is_silent = frame.is_some_and(|frame| frame.is_silent);
+        let is_transient = frame.is_some_and(|frame| frame.is_transient);
+        let comb = frame.map(|frame| frame.comb);
+        let Decoder { memory, spectrum, combs, channels, .. } = decoder;
+        let sound = Sound { log_len: coding.log_len, is_transient, combs: *combs, comb };
         let mut x = [[0.0; LONGEST]; 2];
         if !is_silent {
             let parts = x.iter_mut().zip(spectrum.iter()).zip(&memory.energies);
@@ -151,7 +199,7 @@ impl WithSimd for Synthesize<'_> {
 #[inline(always)]
 fn denormalise(coding: Coding, energies: &[f32; 21], from: &[f32], to: &mut [f32; LONGEST]) {
     let edges = EDGES.iter().zip(EDGES.iter().skip(1));
-    let bands = edges.zip(energies.iter().zip(MEAN_ENERGY)).take(coding.end);
+    let bands = edges.zip(energies.iter().zip(MEAN_ENERGY)).take(coding.end).skip(coding.start);
     for ((&start, &end), (energy, mean)) in bands {
         let (start, end) = (start << coding.log_len, end << coding.log_len);
         let gain = exp2(f64::from((energy + mean).min(32.0) - 15.0)) as f32;

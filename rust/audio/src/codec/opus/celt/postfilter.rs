@@ -43,7 +43,7 @@ impl Comb {
 
     /// What the comb adds to the eight samples from `at` on, none of which it depends on.
     #[inline(always)]
-    fn eight(self, x: &[f32], at: usize) -> [f32; 8] {
+    pub(super) fn eight(self, x: &[f32], at: usize) -> [f32; 8] {
         let mut around = [0.0; 12];
         let first = at - self.period - 2;
         around.copy_from_slice(&x[first..first + 12]);

@@ -4,10 +4,8 @@
 // Rows and columns of the table are bounded where they are looked up.
 #![allow(clippy::indexing_slicing)]
 
-use super::{
-    range_decoder::RangeDecoder,
-    tables::{COST_STARTS, COSTS},
-};
+use super::tables::{COST_STARTS, COSTS};
+use crate::codec::opus::range_decoder::RangeDecoder;
 
 /// The most coefficients of a band.
 pub(super) const MAX_WIDTH: usize = 176;

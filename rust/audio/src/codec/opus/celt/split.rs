@@ -1,7 +1,8 @@
 //! How a vector is split in two: the angle between the halves' lengths, RFC 6716 sections 4.3.4.3 and
 //! 4.3.4.4. In whole numbers, for bits depend on it.
 
-use super::{allocation::BIT, range_decoder::RangeDecoder};
+use super::allocation::BIT;
+use crate::codec::opus::range_decoder::RangeDecoder;
 
 /// A quarter turn: all is in the second half.
 pub(super) const QUARTER: i32 = 16_384;

@@ -51,6 +51,11 @@ impl<'a> RangeDecoder<'a> {
         8 * self.bytes.len() as i32
     }
 
+    /// Leaves the last bytes to someone else, so that raw bits come from before them.
+    pub(super) fn shorten(&mut self, len: usize) {
+        self.bytes = self.bytes.get(..len).unwrap_or(self.bytes);
+    }
+
     /// The state behind the last symbol, from which noise in the next frame begins.
     pub(super) fn range(&self) -> u32 {
         self.range
