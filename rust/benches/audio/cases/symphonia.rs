@@ -2,14 +2,12 @@
 
 use std::{io::Cursor, ops::Range};
 
-use symphonia::{
-    core::{
-        audio::{Audio, GenericAudioBufferRef},
-        codecs::audio::{AudioDecoder, AudioDecoderOptions},
-        formats::{FormatOptions, FormatReader, SeekMode, SeekTo},
-        io::{MediaSourceStream, MediaSourceStreamOptions},
-        units::Timestamp,
-    },
+use symphonia::core::{
+    audio::{Audio, GenericAudioBufferRef},
+    codecs::audio::{AudioDecoder, AudioDecoderOptions},
+    formats::{FormatOptions, FormatReader, SeekMode, SeekTo},
+    io::{MediaSourceStream, MediaSourceStreamOptions},
+    units::Timestamp,
 };
 use symphonia_codec_vorbis::VorbisDecoder;
 use symphonia_format_ogg::OggReader;

@@ -1,15 +1,13 @@
 //! Packets of random parameters and bits, against Symphonia's decoder.
 
 use proptest::prelude::*;
-use symphonia::{
-    core::{
-        audio::{Audio, GenericAudioBufferRef},
-        codecs::audio::{
-            AudioCodecParameters, AudioDecoder, AudioDecoderOptions, well_known::CODEC_ID_ALAC,
-        },
-        packet::PacketRef,
-        units::{Duration, Timestamp},
+use symphonia::core::{
+    audio::{Audio, GenericAudioBufferRef},
+    codecs::audio::{
+        AudioCodecParameters, AudioDecoder, AudioDecoderOptions, well_known::CODEC_ID_ALAC,
     },
+    packet::PacketRef,
+    units::{Duration, Timestamp},
 };
 use symphonia_codec_alac::AlacDecoder;
 

@@ -1,15 +1,13 @@
 //! Streams with setups that encoders do not write and packets of random bits, against Symphonia's decoder.
 
 use proptest::prelude::*;
-use symphonia::{
-    core::{
-        audio::{Audio, GenericAudioBufferRef},
-        codecs::audio::{
-            AudioCodecParameters, AudioDecoder, AudioDecoderOptions, well_known::CODEC_ID_VORBIS,
-        },
-        packet::PacketRef,
-        units::{Duration, Timestamp},
+use symphonia::core::{
+    audio::{Audio, GenericAudioBufferRef},
+    codecs::audio::{
+        AudioCodecParameters, AudioDecoder, AudioDecoderOptions, well_known::CODEC_ID_VORBIS,
     },
+    packet::PacketRef,
+    units::{Duration, Timestamp},
 };
 use symphonia_codec_vorbis::VorbisDecoder;
 

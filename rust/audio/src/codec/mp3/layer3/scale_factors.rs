@@ -11,14 +11,12 @@ use crate::bits::BitReader;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScaleFactors {
     pub(super) of_band: [u8; MAX_BANDS],
-    /// The position from which on there is none in that band.
-    pub(super) no_position: [u8; MAX_BANDS],
     pub(super) is_emphasized: bool,
 }
 
 impl Default for ScaleFactors {
     fn default() -> Self {
-        Self { of_band: [0; MAX_BANDS], no_position: [0; MAX_BANDS], is_emphasized: false }
+        Self { of_band: [0; MAX_BANDS], is_emphasized: false }
     }
 }
 
@@ -42,9 +40,6 @@ const LENGTHS: [(u8, u8); 16] = [
     (4, 3),
 ];
 
-/// The positions of MPEG-1 end at 7, whatever the bits.
-const NO_POSITION: u8 = 7;
-
 impl ScaleFactors {
     /// Those of MPEG-1; of the bands in a shared group they are the first granule's.
     pub(super) fn read_mpeg1(
@@ -53,11 +48,7 @@ impl ScaleFactors {
         first: Option<(&Self, &[bool; 4])>,
     ) -> Option<Self> {
         let (low, high) = *LENGTHS.get(channel.scale_code as usize)?;
-        let mut all = Self {
-            no_position: [NO_POSITION; MAX_BANDS],
-            is_emphasized: channel.is_emphasized,
-            ..Self::default()
-        };
+        let mut all = Self { is_emphasized: channel.is_emphasized, ..Self::default() };
         match (channel.block, channel.is_mixed) {
             (Block::Short, false) => all.read(bits, &[(18, low), (18, high)])?,
             (Block::Short, true) => all.read(bits, &[(17, low), (18, high)])?,
@@ -145,13 +136,6 @@ impl ScaleFactors {
         let mut at = 0;
         for &(n, width) in parts {
             read_into(bits, width, self.of_band.get_mut(at..at + n)?)?;
-            // Without bits there is the position 0; otherwise the highest number is none.
-            let limit = if width == 0 { u8::MAX } else { (1 << width) - 1 };
-            for no_position in self.no_position.get_mut(at..at + n)? {
-                if *no_position != NO_POSITION {
-                    *no_position = limit;
-                }
-            }
             at += n;
         }
         Some(())

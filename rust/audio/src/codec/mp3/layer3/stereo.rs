@@ -123,13 +123,13 @@ impl Pair<'_> {
         let mut position = *self.positions.of_band.get(i)?;
         if is_last && is_panned.get(i) == Some(&false) {
             position = if self.is_mpeg1 { 3 } else { 0 };
-        } else if position >= *self.positions.no_position.get(i)? {
-            return None;
         }
         if self.is_mpeg1 {
+            // The positions of MPEG-1 end at 6; 7 is none.
             return MPEG1.get(usize::from(position)).copied();
         }
-        // Steps of the fourth root of 2, or of the square root.
+        // In MPEG-2 each number is a position, the highest of its bits too: encoders write it, and
+        // FFmpeg plays it. Steps of the fourth root of 2, or of the square root.
         let step = 1 + (self.right.scale_code & 1).cast_signed();
         let gain = exp2_quarters(-step * i32::from(position.div_ceil(2)));
         Some(if position % 2 == 1 { (gain, 1.0) } else { (1.0, gain) })
