@@ -19,6 +19,7 @@ VECTORS = sorted((CORPUS / "mp3").glob("*.bit"))
 
 CUT = "the reference begins after frames that lack their bit reservoir, which are silent here"
 RINGING = "the reference goes on with what rings in its filter, and with zeros"
+HIGHEST = "intensity stereo of MPEG-2, whose highest numbers the reference takes for no position"
 ONE_MORE = "the reference leaves out the last frame"
 FREE = "a free bit rate is refused by name"
 
@@ -47,6 +48,7 @@ REFUSED = {
 # name -> why our decode is not the reference
 DIFFERS = {
     "l3-sin1k0db": CUT,
+    "l3-test46": HIGHEST,
 }
 
 
