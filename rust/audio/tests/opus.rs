@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
 
-use gristmill_audio::{AudioSpec, Codec, Crop, Decoder, Reason, probe};
+use gristmill_audio::{AudioSpec, Codec, Crop, Decoder, Reason, Strict, probe};
 use opus_pure::{Application, OggOpusWriter, OpusEncoder, OpusHead};
 use proptest::prelude::*;
 
@@ -97,7 +97,7 @@ fn a_false_mark_of_the_end_hides_nothing() {
             assert_eq!(decode(bytes, spec, 0), Err(Reason::CorruptPackets { count: 1 }));
         }
     }
-    let lenient = AudioSpec { strict: false, ..WHOLE };
+    let lenient = AudioSpec { strict: Strict::Lenient, ..WHOLE };
     assert_eq!(decode(&written, &lenient, 0).unwrap(), whole);
     // The checksum is wrong as well: one page is zeros, and what follows stands in its place.
     let salvaged = decode(&flipped, &lenient, 0).unwrap();

@@ -13,7 +13,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use gristmill_audio::{
-    self as audio, AudioSpec, Channels, Pad, Place, Resampler, SampleType, Tail,
+    self as audio, AudioSpec, Channels, Pad, Place, Resampler, SampleType, Strict, Tail,
 };
 use gristmill_core::{
     batch::{Binary, Classes, EventColumns, FillValue, Ragged, Style, Styles},
@@ -108,7 +108,7 @@ pub(crate) struct AudioOptions {
     pad: Option<String>,
     resampler: String,
     dtype: String,
-    strict: bool,
+    strict: StrictArg,
     limits: Limits,
 }
 
@@ -170,6 +170,23 @@ enum AudioArg {
 enum ChannelsArg {
     Count(u16),
     Name(String),
+}
+
+/// `True`, `False` or `"pedantic"`.
+#[derive(Clone, Debug, FromPyObject)]
+enum StrictArg {
+    Flag(bool),
+    Name(String),
+}
+
+impl StrictArg {
+    fn parse(&self) -> PyResult<Strict> {
+        match self {
+            Self::Flag(is_strict) => Ok((*is_strict).into()),
+            Self::Name(name) if name == "pedantic" => Ok(Strict::Pedantic),
+            Self::Name(other) => Err(unknown("strict", other)),
+        }
+    }
 }
 
 /// A length, or the name of a mode.
@@ -363,7 +380,7 @@ impl AudioOptions {
             pad,
             resampler: named("resampler", &Resampler::ALL, &self.resampler)?,
             sample_type: named("dtype", &SampleType::ALL, &self.dtype)?,
-            strict: self.strict,
+            strict: self.strict.parse()?,
             limits: self.limits.parse()?,
         })
     }

@@ -68,7 +68,7 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
         // A file without frames need not have the chunk.
         return match common.n_frames {
             0 => {
-                let stated = Stated { len: Some(0), header: 0, is_closed: true };
+                let stated = Stated { len: Some(0), told: None, header: 0, is_closed: true };
                 common.format.layout(&[], 0, &stated, ledger)
             }
             _ => Err(Reason::malformed("there is no SSND chunk")),
@@ -93,6 +93,7 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
     let is_closed = form_end.is_some_and(|end| end.abs_diff(bytes.len() as u64) <= 1)
         || counted.is_some_and(|counted| counted <= there);
     let stated = Stated {
+        told: counted.or(held),
         len: held.filter(|held| !is_forgotten(held)).or(counted.filter(|_| held.is_none())),
         header: (data - offset) as u64,
         is_closed,

@@ -57,6 +57,7 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
                 let len = len.checked_sub(4).filter(|&len| len < i64::MAX as u64 - 4);
                 let stated = Stated {
                     len: len.filter(|len| !is_forgotten(len)),
+                    told: len,
                     header: (data - offset) as u64,
                     is_closed: false,
                 };

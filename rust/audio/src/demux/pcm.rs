@@ -18,7 +18,7 @@ use crate::{
         stated::{Believed, Stated},
     },
     error::{Exceeded, Reason},
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
     seek::{About, Part, Reader, SeekTable, put_number},
     sink::Sink,
     spec::MAX_CHANNELS,
@@ -149,9 +149,15 @@ impl Format {
             Believed::Len(len) => len / self.block(),
             Believed::ToEnd => present,
         };
+        let told = stated.told.unwrap_or(there);
+        if told != there && told / self.block() != n_frames {
+            let expected = Some(told / self.block());
+            let reason = Reason::Truncated { decoded: n_frames, expected };
+            ledger.remark(Note::HeaderLength, 1, reason)?;
+        }
         if n_frames > present {
             let reason = Reason::Truncated { decoded: present, expected: Some(n_frames) };
-            ledger.note(Damage::Truncated, 1, reason)?;
+            ledger.lose(Damage::Truncated, 1, reason)?;
         }
         let end = data.saturating_add((present.min(n_frames) * self.block()) as usize);
         let Self { rate_hz, n_channels, encoding } = self;

@@ -11,6 +11,8 @@ use crate::bytes::from;
 pub(crate) struct Stated {
     /// Their bytes; `None` if it says that nobody knows.
     pub(crate) len: Option<u64>,
+    /// What the header says of them, believed or not, if it is no way to say that nobody knows.
+    pub(crate) told: Option<u64>,
     /// The bytes of the file before them.
     pub(crate) header: u64,
     /// Whether another field says that the file ends where it does.
@@ -146,7 +148,8 @@ mod tests {
 
     #[test]
     fn lengths_are_believed_unless_a_lie_explains_them() {
-        let believe = |len| Stated { len: Some(len), header: 60, is_closed: false }.believe(1000);
+        let believe =
+            |len| Stated { len: Some(len), told: None, header: 60, is_closed: false }.believe(1000);
         for len in [0, 10, 1000, 1002, 1060 + 1, 2000, 0x2000_0000, 0x7100_0000] {
             assert_eq!(believe(len), Believed::Len(len), "{len:#x}");
         }
@@ -156,7 +159,7 @@ mod tests {
         for len in [0x3FFF_FFFF, 0xFFFF_FFDB, u64::MAX, i64::MAX as u64, 1 << 63] {
             assert_eq!(believe(len), Believed::ToEnd, "{len:#x}");
         }
-        let closed = Stated { len: Some(2000), header: 60, is_closed: true };
+        let closed = Stated { len: Some(2000), told: None, header: 60, is_closed: true };
         assert_eq!(closed.believe(1000), Believed::ToEnd);
         assert_eq!(closed.believe(3000), Believed::Len(2000));
         assert_eq!(Stated { len: None, ..closed }.believe(7), Believed::ToEnd);

@@ -76,6 +76,7 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
                     .map(|len| offset as u64 + 8 + u64::from(len));
                 let stated = Stated {
                     len: len.filter(|len| !is_forgotten(len)),
+                    told: len.filter(|&len| len > 0),
                     header: (body - offset) as u64,
                     is_closed: riff_end.is_some_and(|end| end.abs_diff(bytes.len() as u64) <= 1),
                 };

@@ -40,7 +40,7 @@ impl Feed {
         let is_rate = header.rate_hz.is_none_or(|rate| rate == self.info.rate_hz);
         let n_bits = header.bits.unwrap_or(self.info.bits);
         if header.n_channels != self.info.n_channels || !is_rate {
-            sink.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+            sink.lose(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
             return Ok(Outcome::Decoded);
         }
         if n_bits == 32 && header.stereo != Stereo::Apart {

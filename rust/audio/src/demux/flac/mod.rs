@@ -17,7 +17,7 @@ use crate::{
         tail::{is_lost_sound, without_tags},
     },
     error::Reason,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
     sink::Sink,
 };
 use walk::{Walk, find};
@@ -71,7 +71,7 @@ fn open(
             _ => {
                 if promised > 0 {
                     let reason = Reason::Truncated { decoded: 0, expected: Some(promised) };
-                    ledger.note(Damage::Truncated, 1, reason)?;
+                    ledger.lose(Damage::Truncated, 1, reason)?;
                 }
                 let (n_frames, timeline) = (promised, Timeline::Numbered);
                 Ok(FlacLayout { info, n_frames, timeline, base: 0, audio: behind, end: behind })
@@ -84,6 +84,10 @@ fn open(
         FlacLayout { info, n_frames: promised, timeline, base: 0, audio, end: bytes.len() };
     if is_beginning {
         layout.base = layout.base(bytes, &header);
+    }
+    if layout.base > 0 {
+        let reason = Reason::malformed("the numbers of the frames do not begin at 0");
+        ledger.remark(Note::LateStart, 1, reason)?;
     }
     let Some((last, rises)) =
         layout.walk(bytes).and_then(|walk| Some((walk.last(audio)?, walk.rises(audio))))
@@ -174,20 +178,27 @@ impl FlacLayout {
         let mut counted = self.count(bytes, rises, cancel, ledger)?;
         if counted.n_restarts > 0 && self.timeline != Timeline::Counted {
             self.timeline = Timeline::Counted;
-            counted = self.count(bytes, true, cancel, ledger)?;
+            let n_restarts = counted.n_restarts;
+            counted = Counted { n_restarts, ..self.count(bytes, true, cancel, ledger)? };
         }
         let Counted { end, n_frames, is_cut, n_behind, .. } = counted;
         let behind = from(bytes, self.end.saturating_sub(n_behind));
         let is_clean = !is_cut && walk::is_nothing(behind);
+        let reason = || Reason::Truncated { decoded: end, expected: Some(promised) };
         if promised > end && !is_clean {
-            let reason = Reason::Truncated { decoded: end, expected: Some(promised) };
-            ledger.note(Damage::Truncated, 1, reason)?;
+            ledger.lose(Damage::Truncated, 1, reason())?;
             return Ok(promised);
+        }
+        if counted.n_restarts > 0 {
+            ledger.remark(Note::Timestamps, counted.n_restarts, reason())?;
+        }
+        if promised > 0 && promised != end {
+            ledger.remark(Note::HeaderLength, 1, reason())?;
         }
         let n_audio = self.end.saturating_sub(self.audio + n_behind);
         let a_second = n_audio as f64 * f64::from(self.info.rate_hz) / n_frames.max(1) as f64;
         if promised == 0 && !is_clean && is_lost_sound(n_behind, a_second as usize, 1.0) {
-            ledger.note(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
+            ledger.lose(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
         } else if promised == 0 && (is_cut || !is_clean) {
             ledger.mark(Damage::PartialFrame, 1);
         }
@@ -196,7 +207,7 @@ impl FlacLayout {
         if is_plausible || end / 2 <= n_frames {
             return Ok(end);
         }
-        ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+        ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
         Ok(n_frames)
     }
 
@@ -216,7 +227,7 @@ impl FlacLayout {
             let whole = frame.whole(&self.info);
             counted.is_cut = whole.is_none();
             if counted.is_cut && !rises && counted.n_restarts == 0 {
-                ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+                ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
                 self.end = frame.at;
                 return Ok(counted);
             }
@@ -279,6 +290,10 @@ fn decode(
         let Some(frame) = walk.next() else { break };
         if frame.end <= sink.next() {
             continue;
+        }
+        if frame.is_misnumbered && layout.timeline != Timeline::Counted {
+            let reason = Reason::malformed("the number of a frame is a lie");
+            sink.ledger().remark(Note::Timestamps, 1, reason)?;
         }
         tally.add(match frame.whole(&layout.info) {
             None => Outcome::WrongChecksum,
@@ -387,7 +402,7 @@ mod tests {
         let seconds = |n: u64| n as f64 / 44_100.0;
         let (start, len) = (seconds(range.start), seconds(range.end - range.start));
         let crop = Crop::At { start, seconds: Some(len) };
-        let spec = AudioSpec { crop, strict: false, ..AudioSpec::WHOLE };
+        let spec = AudioSpec { crop, strict: false.into(), ..AudioSpec::WHOLE };
         let mut decoder = Decoder::default();
         let plan = decoder.plan(bytes, &spec, 0).unwrap();
         let mut samples = vec![0.0; plan.n_samples()];

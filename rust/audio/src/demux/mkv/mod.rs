@@ -132,17 +132,17 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<O
         } else {
             Reason::CorruptPackets { count }
         };
-        ledger.note(Damage::Junk, count, reason)?;
+        ledger.lose(Damage::Junk, count, reason)?;
     }
     if !gaps.is_empty() {
         let count = gaps.len() as u64;
-        ledger.note(Damage::LostPackets, count, Reason::LostPackets { count })?;
+        ledger.lose(Damage::LostPackets, count, Reason::LostPackets { count })?;
         list.spread(&gaps);
     }
     list.check(None, ledger)?;
     if is_cut {
         let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
-        ledger.note(Damage::Truncated, 1, reason)?;
+        ledger.lose(Damage::Truncated, 1, reason)?;
     }
     // Half a second covers what the other tracks of a film last longer.
     let slack = if is_cut { 0 } else { u64::from(rate_hz / 2) };
@@ -260,7 +260,7 @@ impl<'a, 'l> Walk<'a, 'l> {
             self.at = at;
             match self.element(bytes, &element) {
                 Err(reason) if reason.is_damage() => {
-                    self.ledger.note(Damage::CorruptPackets, 1, reason)?;
+                    self.ledger.lose(Damage::CorruptPackets, 1, reason)?;
                 }
                 result => result?,
             }

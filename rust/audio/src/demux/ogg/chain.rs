@@ -112,13 +112,13 @@ pub(crate) fn open(
         let stream = match stream {
             // What comes before it is there all the same.
             Err(reason) if !links.is_empty() && reason.is_damage() => {
-                ledger.note(Damage::Truncated, 1, reason)?;
+                ledger.lose(Damage::Truncated, 1, reason)?;
                 break;
             }
             stream => stream?,
         };
         if links.first().is_some_and(|link| link.stream.params() != stream.params()) {
-            ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+            ledger.lose(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
             break;
         }
         let (first, pages) = (n_frames, first_page..pages.len());

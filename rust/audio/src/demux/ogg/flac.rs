@@ -118,11 +118,11 @@ pub(crate) fn open_flac(
     let is_cut = matches!(no_page, NoPage::Cut(_));
     packets.walk.junk.note(ledger)?;
     if n_lost > 0 && !is_cut {
-        ledger.note(Damage::LostPages, n_lost, Reason::CorruptPackets { count: n_lost })?;
+        ledger.lose(Damage::LostPages, n_lost, Reason::CorruptPackets { count: n_lost })?;
     }
     let has_no_end = !packets.ended && expected != Some(end);
     if is_cut || has_no_end || expected.is_some_and(|promised| promised > end) {
-        ledger.note(Damage::Truncated, 1, Reason::Truncated { decoded: end, expected })?;
+        ledger.lose(Damage::Truncated, 1, Reason::Truncated { decoded: end, expected })?;
     }
     if !is_cut && packets.walk.is_chained() {
         return Err(Reason::UnsupportedCodec("a chain of several Ogg streams".to_owned()));

@@ -167,7 +167,7 @@ pub(super) fn survey(
         if n_pages == 0 {
             return Err(reason);
         }
-        ledger.note(Damage::Truncated, 1, reason)?;
+        ledger.lose(Damage::Truncated, 1, reason)?;
         if let Some(cut) = intact.cut
             && cut > found.end
             && cut - found.end <= FURTHEST

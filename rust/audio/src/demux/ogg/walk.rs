@@ -65,7 +65,7 @@ impl Junk {
     pub(super) fn note(&self, ledger: &mut Ledger) -> Result<(), Reason> {
         let Some(first) = self.first else { return Ok(()) };
         let reason = Reason::Junk { count: self.count, byte: first as u64 };
-        ledger.note(Damage::Junk, self.count, reason)
+        ledger.lose(Damage::Junk, self.count, reason)
     }
 }
 
@@ -150,7 +150,7 @@ impl<'a> Walk<'a> {
             match Page::read(self.bytes, self.at) {
                 Ok(page) if page.is_first() => {
                     if let Some(byte) = torn_at {
-                        ledger.note(Damage::Junk, 1, Reason::Junk { count: 1, byte })?;
+                        ledger.lose(Damage::Junk, 1, Reason::Junk { count: 1, byte })?;
                     }
                     return Ok(Some(page.offset));
                 }
@@ -165,7 +165,7 @@ impl<'a> Walk<'a> {
                 // A group that breaks off in its first page; other streams may end as they like.
                 Err(NoPage::Cut(_)) if self.bytes.get(self.at + 5).is_none_or(|f| f & 2 != 0) => {
                     let reason = Reason::Truncated { decoded, expected: None };
-                    ledger.note(Damage::Truncated, 1, reason)?;
+                    ledger.lose(Damage::Truncated, 1, reason)?;
                     return Ok(None);
                 }
                 Err(NoPage::End | NoPage::Cut(_)) => return Ok(None),

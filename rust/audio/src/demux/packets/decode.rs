@@ -88,7 +88,7 @@ impl Tally {
     pub(crate) fn finish(self, sink: &mut Sink<'_>) -> Result<(), Reason> {
         if self.n_wrong > 0 {
             let count = self.n_wrong + self.n_corrupt;
-            sink.note(Damage::Checksums, self.n_wrong, Reason::CorruptPackets { count })?;
+            sink.lose(Damage::Checksums, self.n_wrong, Reason::CorruptPackets { count })?;
         }
         sink.note_corrupt(self.n_corrupt)
     }

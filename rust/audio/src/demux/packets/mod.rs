@@ -157,7 +157,7 @@ impl<'a> List<'a> {
                     match len.filter(|n| i >= n_equal || track.may_be(*n)) {
                         Some(n_frames) => packet.n_frames = n_frames,
                         // It keeps the length of the others.
-                        None => ledger.note(Damage::CorruptPackets, 1, corrupt())?,
+                        None => ledger.lose(Damage::CorruptPackets, 1, corrupt())?,
                     }
                     self.n_frames += u64::from(packet.n_frames);
                 }
@@ -167,7 +167,7 @@ impl<'a> List<'a> {
                 let n_frames = last.data(bytes).and_then(|data| coding.packet_len(data));
                 let n_frames = n_frames.unwrap_or(track.frame_len);
                 if n_frames > track.frame_len {
-                    ledger.note(Damage::CorruptPackets, 1, corrupt())?;
+                    ledger.lose(Damage::CorruptPackets, 1, corrupt())?;
                 }
                 let n_frames = n_frames.min(track.frame_len);
                 last.n_frames = n_frames;
@@ -188,7 +188,7 @@ impl<'a> List<'a> {
         if self.n_missing == 0 && promised.is_none() {
             return Ok(());
         }
-        ledger.note(Damage::Truncated, 1, self.truncated(promised))?;
+        ledger.lose(Damage::Truncated, 1, self.truncated(promised))?;
         self.n_frames = self.n_frames.max(promised.unwrap_or(0));
         Ok(())
     }
