@@ -10,6 +10,7 @@ pub(crate) mod flac;
 pub(crate) mod mpeg;
 pub(crate) mod ogg;
 pub(crate) mod pcm;
+mod stated;
 mod wav;
 
 pub(crate) mod mkv;

@@ -14,7 +14,7 @@ use crate::{
     demux::tail::is_lost_sound,
     error::Reason,
     memory,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
 };
 
 /// How far in the first frame may lie behind junk.
@@ -100,6 +100,14 @@ pub(crate) fn open(
     if n_whole > 0 && !is_explained && is_lost_sound(n_behind, index.mean_len(), frames_per_s) {
         memory::push(&mut gaps, Gap { at: index.n_frames(), n_bytes: n_behind })?;
     }
+    // Zeros behind the tag are padding.
+    let first_gap = gaps.first().filter(|gap| gap.at == 0 && tag.is_some());
+    if first_gap.is_some_and(|gap| {
+        bytes.get(at..at + gap.n_bytes).is_some_and(|gap| gap.iter().all(|&byte| byte == 0))
+    }) {
+        gaps.remove(0);
+        ledger.remark(Note::Junk, 1, Reason::Junk { count: 1, byte: at as u64 })?;
+    }
     if !gaps.is_empty() {
         let count = gaps.len() as u64;
         ledger.lose(Damage::Junk, count, Reason::CorruptPackets { count })?;
@@ -108,23 +116,29 @@ pub(crate) fn open(
     let is_counted = tag.as_ref().is_some_and(|tag| tag.n_mpeg_frames.is_some());
     let tag = tag.unwrap_or_default();
     let found = index.n_frames() as u64;
-    // Some old writers count the frame that holds the tag; LAME does not.
-    let slack = u64::from(tag.trim.is_none());
-    let mut n_mpeg_frames = found;
-    if let Some(n) = tag.n_mpeg_frames.filter(|&n| n > found + slack) {
-        let expected = Some(n * frame_len);
-        let reason = Reason::Truncated { decoded: found * frame_len, expected };
-        ledger.lose(Damage::Truncated, 1, reason)?;
-        n_mpeg_frames = n;
+    // Some writers count the frame that holds the tag. It is no lost one unless the file ends inside it.
+    let slack = u64::from(!is_cut);
+    let (delay, padding) = tag.trim.unwrap_or((0, 0));
+    let (mut n_pcm, promised) = (found * frame_len, tag.n_mpeg_frames);
+    let counted = promised.map(|n| n.saturating_mul(frame_len));
+    let truncated = || Reason::Truncated { decoded: found * frame_len, expected: counted };
+    if let Some(n) = promised.filter(|&n| n > found + slack) {
+        ledger.lose(Damage::Truncated, 1, truncated())?;
+        n_pcm = n.saturating_mul(frame_len);
     } else if is_cut && !is_counted {
         ledger.mark(Damage::PartialFrame, 1);
     }
-    let (delay, padding) = tag.trim.unwrap_or((0, 0));
+    if promised.is_some_and(|n| n != found && n <= found + slack) {
+        ledger.remark(Note::HeaderLength, 1, truncated())?;
+    }
+    // The padding ends where the count says that the frames do.
+    let n_over = promised.filter(|&n| n == found + 1 && slack == 1).map_or(0, |_| frame_len);
+    let n_padding = padding.saturating_sub(n_over);
     Ok(MpegLayout {
         codec: first.codec(),
         rate_hz: first.rate_hz,
         n_channels: first.n_channels(),
-        n_frames: (n_mpeg_frames * frame_len).saturating_sub(delay + padding),
+        n_frames: n_pcm.saturating_sub(delay + n_padding),
         delay,
         frame_len,
         reservoir_len: first.reservoir_len(),
