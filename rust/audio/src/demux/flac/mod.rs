@@ -221,9 +221,15 @@ impl FlacLayout {
     ) -> Result<Counted, Reason> {
         let mut counted = Counted::default();
         let Some(mut walk) = self.walk(bytes) else { return Ok(counted) };
-        let mut due = 0;
+        let (mut due, mut torn_at) = (0, None);
         while let Some(frame) = walk.next() {
             cancel.check()?;
+            // Behind something else begins another stream, as in two files that are joined.
+            if let Some(at) = torn_at.take().filter(|_| frame.pts < due) {
+                ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+                (self.end, counted.n_behind) = (at, 0);
+                return Ok(counted);
+            }
             let whole = frame.whole(&self.info);
             counted.is_cut = whole.is_none();
             if counted.is_cut && !rises && counted.n_restarts == 0 {
@@ -235,7 +241,9 @@ impl FlacLayout {
                 counted.n_restarts += u64::from(frame.pts < due);
                 counted.end = frame.end;
                 counted.n_frames += frame.end - frame.pts;
-                counted.n_behind = self.end.saturating_sub(frame.at + data.len());
+                let end = frame.at + data.len();
+                counted.n_behind = self.end.saturating_sub(end);
+                torn_at = (data.len() < frame.data.len()).then_some(end);
             }
             due = frame.end;
         }

@@ -112,7 +112,8 @@ impl PageDecoder<'_> {
                 }
             }
             self.page_end(&page)?;
-            if page.is_last() {
+            // A mark of the end may be false.
+            if page.is_last() && !(self.layout.is_counted && walk.goes_on()) {
                 break;
             }
         }

@@ -348,7 +348,8 @@ impl OpusLayout {
                     break 'pages;
                 }
             }
-            if page.is_last() {
+            // A mark of the end may be false.
+            if page.is_last() && !(self.is_counted && walk.goes_on()) {
                 break;
             }
         }
