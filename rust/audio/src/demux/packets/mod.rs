@@ -26,6 +26,8 @@ pub(crate) struct Packet {
     offset: usize,
     len: u32,
     n_frames: u32,
+    /// Frames at its end that are not played.
+    n_trimmed: u32,
     /// Frames before it.
     start: u64,
 }
@@ -86,7 +88,19 @@ impl<'a> List<'a> {
             return Err(Reason::malformed("packets overlap"));
         };
         self.spare = spare;
-        memory::push(self.packets, Packet { offset, len: len as u32, n_frames, start })
+        memory::push(
+            self.packets,
+            Packet { offset, len: len as u32, n_frames, n_trimmed: 0, start },
+        )
+    }
+
+    /// Has the last packet play so many frames fewer.
+    pub(crate) fn trim_last(&mut self, n_frames: u32) {
+        let Some(packet) = self.packets.last_mut() else { return };
+        let n_trimmed = n_frames.min(packet.n_frames);
+        packet.n_frames -= n_trimmed;
+        packet.n_trimmed += n_trimmed;
+        self.n_frames = self.n_frames.saturating_sub(u64::from(n_trimmed));
     }
 
     /// Leaves a place for frames whose packets are lost.
