@@ -21,6 +21,9 @@ impl Decoder {
     ) -> Result<Plan, Reason> {
         let input = Input { bytes, at, cancel: &self.cancel };
         let mut recording = container.open(input, &mut self.scratch, &mut ledger)?;
+        if recording.info().n_frames == 0 {
+            return Err(Reason::NoFrames);
+        }
         let outline = Outline::new(recording.info(), bytes.len() as u64, spec, draw)?;
         recording.seek(bytes, &outline.frames.input, &self.scratch)?;
         let plan = outline.plan(recording, spec, &ledger);
