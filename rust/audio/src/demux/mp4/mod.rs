@@ -147,7 +147,16 @@ fn open(
         let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
         ledger.lose(Damage::Truncated, 1, reason)?;
     }
-    list.check(timeline.missing(track.duration), ledger)?;
+    match timeline.missing(track.duration) {
+        // A file that was cut between fragments has nothing else that tells.
+        promised if is_fragmented => list.check(promised, ledger)?,
+        // Tables say where each packet lies, and all are there.
+        Some(promised) => {
+            let reason = Reason::Truncated { decoded: list.n_frames(), expected: Some(promised) };
+            ledger.remark(Note::HeaderLength, 1, reason)?;
+        }
+        None => {}
+    }
     timeline.n_coded = list.n_frames();
     let gapless = find_gapless(moov);
     let (delay, n_frames) = timeline.playable(edit.as_ref(), gapless.as_ref());

@@ -17,7 +17,7 @@ use crate::{
     },
     error::Reason,
     memory,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
     sink::Sink,
 };
 
@@ -100,10 +100,14 @@ pub(crate) fn open_flac(
         } else {
             info.agree(&header)?;
             let timeline = *timeline.insert(Timeline::new(&info, &header));
-            // Where nothing is promised and nothing lost, the first frame begins the recording: a cut,
-            // or a broadcast that was joined late.
-            let is_beginning = info.promised == 0 && n_lost + packet.n_lost == 0;
+            // Where nothing is lost, the first frame begins the recording: a cut, or a broadcast that
+            // was joined late.
+            let is_beginning = n_lost + packet.n_lost == 0;
             base = if is_beginning { timeline.pts(&header, 0) } else { 0 };
+            if base > 0 {
+                let reason = Reason::malformed("the numbers of the frames do not begin at 0");
+                ledger.remark(Note::LateStart, 1, reason)?;
+            }
             timeline
         };
         let pts = timeline.pts(&header, end).saturating_sub(base);
@@ -120,14 +124,21 @@ pub(crate) fn open_flac(
     if n_lost > 0 && !is_cut {
         ledger.lose(Damage::LostPages, n_lost, Reason::CorruptPackets { count: n_lost })?;
     }
-    let has_no_end = !packets.ended && expected != Some(end);
-    if is_cut || has_no_end || expected.is_some_and(|promised| promised > end) {
-        ledger.lose(Damage::Truncated, 1, Reason::Truncated { decoded: end, expected })?;
+    let truncated = Reason::Truncated { decoded: end, expected };
+    let is_short = expected.is_some_and(|promised| promised > end);
+    let is_lost = is_cut || is_short && !packets.ended;
+    if is_lost {
+        ledger.lose(Damage::Truncated, 1, truncated)?;
+    } else {
+        // Behind the mark of the end nothing is missing, and a count that is met needs no mark.
+        let is_odd = expected.is_some_and(|promised| promised != end);
+        ledger.remark(Note::HeaderLength, u64::from(is_odd), truncated.clone())?;
+        ledger.remark(Note::EndMark, u64::from(!packets.ended), truncated)?;
     }
     if !is_cut && packets.walk.is_chained() {
         return Err(Reason::UnsupportedCodec("a chain of several Ogg streams".to_owned()));
     }
-    let n_frames = if ledger.is_lenient() { end.max(info.promised) } else { end };
+    let n_frames = if is_lost { end.max(info.promised) } else { end };
     let timeline = timeline.unwrap_or(Timeline::Counted);
     Ok(FlacLayout { info, n_frames, timeline, base, serial, pages })
 }
@@ -339,7 +350,8 @@ mod tests {
         let mut sink = Sink::new(&mut out, 256, Mix::Take, 512, 256);
         decode_flac(&start(0), &layout, 512, &mut sink, &Cancel::default()).unwrap();
         assert!(out.iter().all(|x| x.to_bits() == (72.0f32 / 32_768.0).to_bits()));
-        assert_eq!(open(&start(74 * 256)).unwrap_err(), Reason::CorruptPackets { count: 1 });
+        // A count of all that was there once takes nothing away.
+        assert_eq!(open(&start(74 * 256)).unwrap().n_frames, 1024);
     }
 
     #[test]
@@ -347,10 +359,15 @@ mod tests {
         let n_frames = |pages: &[Vec<u8>]| open(&pages.concat()).map(|layout| layout.n_frames);
         assert_eq!(n_frames(&stream(1536)), Ok(1536));
         assert_eq!(n_frames(&stream(1000)), Ok(1536));
+        // The mark of the end says that no more was written, and where no count and no number of a
+        // page says otherwise, nothing is missing without it.
+        assert_eq!(n_frames(&stream(2000)), Ok(1536));
+        assert_eq!(n_frames(&stream(0)[..4]), Ok(1024));
         let expected = Some(2000);
-        assert_eq!(n_frames(&stream(2000)), Err(Reason::Truncated { decoded: 1536, expected }));
+        let cut = Reason::Truncated { decoded: 1024, expected };
+        assert_eq!(n_frames(&stream(2000)[..4]), Err(cut));
         let missing = Reason::Truncated { decoded: 1024, expected: None };
-        assert_eq!(n_frames(&stream(0)[..4]), Err(missing));
+        assert_eq!(n_frames(&[&stream(0)[..4], &[vec![0x4F, 0x67, 0x67]]].concat()), Err(missing));
         let mut hole = stream(0);
         hole.remove(3);
         assert_eq!(n_frames(&hole), Err(Reason::CorruptPackets { count: 2 }));
