@@ -50,8 +50,7 @@ class DecodeReport:
         notes: How often a header, count, time or mark contradicted the sound, which is all there
             as far as the file can tell: `"header_length"`, `"header_fields"`, `"timestamps"`,
             `"page_numbers"`, `"end_mark"`, `"late_start"`, `"junk"`, `"repeated_headers"`,
-            `"channel_layout"`, `"chunk_padding"`, `"skipped_tracks"`. They are errors only with
-            `strict="pedantic"`.
+            `"chunk_padding"`, `"skipped_tracks"`. They are errors only with `strict="pedantic"`.
     """
 
     codec: str

@@ -82,8 +82,6 @@ pub enum Note {
     Junk,
     /// Headers that come a second time.
     RepeatedHeaders,
-    /// A layout of channels that is unusual or has no name.
-    ChannelLayout,
     /// A chunk of odd length without its pad byte, or with more of it.
     ChunkPadding,
     /// Tracks before the one that is decoded, which cannot be.
@@ -95,7 +93,7 @@ const N_NOTES: usize = Note::ALL.len();
 impl Note {
     /// All kinds, by the words that programs compare. Public in Python: they never change. Entries of
     /// audio indexes store their numbers: a new kind stands at the end.
-    pub const ALL: [(&'static str, Self); 11] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("header_length", Self::HeaderLength),
         ("header_fields", Self::HeaderFields),
         ("timestamps", Self::Timestamps),
@@ -104,7 +102,6 @@ impl Note {
         ("late_start", Self::LateStart),
         ("junk", Self::Junk),
         ("repeated_headers", Self::RepeatedHeaders),
-        ("channel_layout", Self::ChannelLayout),
         ("chunk_padding", Self::ChunkPadding),
         ("skipped_tracks", Self::SkippedTracks),
     ];

@@ -62,6 +62,7 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
             break;
         }
         at = CHUNKS.next(bytes, body, len as usize);
+        CHUNKS.remark(at - body, len as usize, ledger)?;
     }
     let common = common.ok_or_else(|| Reason::malformed("there is no COMM chunk"))?;
     let Some((body, len)) = sound else {

@@ -4,7 +4,11 @@
 //! all. Sound is lost where nothing but a cut explains the length; everything else is a lie about sound
 //! that is there.
 
-use crate::bytes::from;
+use crate::{
+    bytes::from,
+    error::Reason,
+    report::{Ledger, Note},
+};
 
 /// What a header says of the samples.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +104,18 @@ impl Chunks {
         let is_unpadded = id(bytes, end).is_some_and(is_name)
             && !id(bytes, padded).is_some_and(|id| KNOWN.contains(&&id));
         if is_unpadded { end } else { padded.min(bytes.len()) }
+    }
+
+    /// A note on a chunk of odd length whose successor begins right behind it.
+    pub(crate) fn remark(
+        &self,
+        step: usize,
+        len: usize,
+        ledger: &mut Ledger,
+    ) -> Result<(), Reason> {
+        let is_unpadded = self.is_padded && step == len && !len.is_multiple_of(2);
+        let reason = Reason::malformed("a chunk of odd length has no pad byte");
+        ledger.remark(Note::ChunkPadding, u64::from(is_unpadded), reason)
     }
 
     /// Whether from `at` to the end of the file one chunk follows the other, and the first is a known one.

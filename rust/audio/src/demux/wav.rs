@@ -9,7 +9,7 @@ use crate::{
         stated::{Chunks, MOST_FORGOTTEN, Stated, is_forgotten, sample_bytes},
     },
     error::Reason,
-    report::Ledger,
+    report::{Ledger, Note},
 };
 
 const PCM: u16 = 1;
@@ -61,7 +61,12 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
             b"fmt " => format = Some(parse(from(bytes, body), len)?),
             b"ds64" => sizes = Some(Sizes { body: from(bytes, body), len }),
             b"data" => {
-                let format = format.ok_or_else(|| Reason::malformed("data comes before fmt"))?;
+                let (format, block) =
+                    format.ok_or_else(|| Reason::malformed("data comes before fmt"))?;
+                if format.block() != u64::from(block) {
+                    let why = format!("its frames have {} bytes, not {block}", format.block());
+                    ledger.remark(Note::HeaderFields, 1, Reason::malformed(why))?;
+                }
                 let len = match (u64::from(len), sizes.and_then(|sizes| sizes.data())) {
                     (0xFFFF_FFFF, Some(len)) if len != u64::MAX => Some(len),
                     (0xFFFF_FFFF, _) => None,
@@ -89,6 +94,7 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
             None => len as usize,
         };
         at = CHUNKS.next(bytes, body, len);
+        CHUNKS.remark(at - body, len, ledger)?;
     }
 }
 
@@ -136,7 +142,8 @@ const GUID_TAILS: [&[u8; 14]; 2] = [
     b"\0\0\x21\x07\xD3\x11\x86\x44\xC8\xC1\xCA\0\0\0",
 ];
 
-fn parse(body: &[u8], len: u32) -> Result<Format, Reason> {
+/// The format, and what the header says of the bytes of a frame.
+fn parse(body: &[u8], len: u32) -> Result<(Format, u16), Reason> {
     let body = body.get(..len as usize).unwrap_or(body);
     let short = || Reason::malformed("the fmt chunk is too short");
     let mut tag = le_u16(body, 0).ok_or_else(short)?;
@@ -170,7 +177,10 @@ fn parse(body: &[u8], len: u32) -> Result<Format, Reason> {
     };
     match encoding {
         None if n_channels > 0 => Err(odd()),
-        encoding => Format::new(rate_hz, n_channels.into(), encoding.unwrap_or(Encoding::U8)),
+        encoding => {
+            let encoding = encoding.unwrap_or(Encoding::U8);
+            Ok((Format::new(rate_hz, n_channels.into(), encoding)?, block))
+        }
     }
 }
 

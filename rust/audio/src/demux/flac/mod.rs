@@ -221,15 +221,9 @@ impl FlacLayout {
     ) -> Result<Counted, Reason> {
         let mut counted = Counted::default();
         let Some(mut walk) = self.walk(bytes) else { return Ok(counted) };
-        let (mut due, mut torn_at) = (0, None);
+        let mut due = 0;
         while let Some(frame) = walk.next() {
             cancel.check()?;
-            // Behind something else begins another stream, as in two files that are joined.
-            if let Some(at) = torn_at.take().filter(|_| frame.pts < due) {
-                ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
-                (self.end, counted.n_behind) = (at, 0);
-                return Ok(counted);
-            }
             let whole = frame.whole(&self.info);
             counted.is_cut = whole.is_none();
             if counted.is_cut && !rises && counted.n_restarts == 0 {
@@ -238,12 +232,17 @@ impl FlacLayout {
                 return Ok(counted);
             }
             if let Some(data) = whole {
+                let end = frame.at + data.len();
                 counted.n_restarts += u64::from(frame.pts < due);
                 counted.end = frame.end;
                 counted.n_frames += frame.end - frame.pts;
-                let end = frame.at + data.len();
                 counted.n_behind = self.end.saturating_sub(end);
-                torn_at = (data.len() < frame.data.len()).then_some(end);
+                // Another file that was joined to this one, whose frames have the same numbers again.
+                if from(frame.data, data.len()).windows(4).any(|mark| mark == b"fLaC") {
+                    ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+                    (self.end, counted.n_behind) = (end, 0);
+                    return Ok(counted);
+                }
             }
             due = frame.end;
         }

@@ -88,7 +88,9 @@ pub(crate) fn open(
     let Found { mut gaps, mixed, is_cut, changed, n_behind } =
         walk(bytes, &headers, at, first.is_mono, index);
     index.check()?;
-    let n_changes = u64::from(mixed) + u64::from(changed);
+    let is_played = mixed && first.layer == Layer::Three && is_mixed_in_runs(bytes, index);
+    ledger.remark(Note::HeaderFields, u64::from(is_played), Reason::ParamsChanged)?;
+    let n_changes = u64::from(mixed && !is_played) + u64::from(changed);
     if n_changes > 0 {
         ledger.lose(Damage::ParamsChanged, n_changes, Reason::ParamsChanged)?;
     }
@@ -137,13 +139,30 @@ pub(crate) fn open(
     Ok(MpegLayout {
         codec: first.codec(),
         rate_hz: first.rate_hz,
-        n_channels: first.n_channels(),
+        n_channels: if is_played { 2 } else { first.n_channels() },
         n_frames: n_pcm.saturating_sub(delay + n_padding),
         delay,
         frame_len,
         reservoir_len: first.reservoir_len(),
     })
 }
+
+/// Whether mono and stereo follow each other as encoders switch, and not where a header is damaged.
+fn is_mixed_in_runs(bytes: &[u8], index: &Index) -> bool {
+    let (mut n_run, mut before, mut is_long) = (0, None, true);
+    for frame in index.part(0, index.n_frames()).iter(bytes) {
+        let is_mono = Header::read(bytes, frame.offset).is_ok_and(|header| header.is_mono);
+        if before.replace(is_mono).is_some_and(|before| before != is_mono) {
+            is_long &= n_run >= SHORTEST_RUN;
+            n_run = 0;
+        }
+        n_run += 1;
+    }
+    is_long && n_run >= SHORTEST_RUN
+}
+
+/// Frames of as many channels in a row that are no chance.
+const SHORTEST_RUN: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -267,7 +286,11 @@ mod tests {
     fn a_change_of_channels_is_reported() {
         let mut mono = frame();
         mono[3] = 0xC0;
-        let bytes = [frame().repeat(5), mono.repeat(5)].concat();
+        let bytes = [mono.repeat(5), frame().repeat(5)].concat();
+        let switched = layout(&bytes).unwrap();
+        assert_eq!((switched.n_channels, switched.n_frames), (2, 11_520));
+        // A header that says so alone is damage.
+        let bytes = [frame().repeat(5), mono, frame().repeat(5)].concat();
         assert_eq!(layout(&bytes).unwrap_err(), Reason::ParamsChanged);
     }
 

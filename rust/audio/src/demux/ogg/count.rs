@@ -28,6 +28,11 @@ pub(super) fn is_trim(n_trimmed: u64, n_before: u64, n_all: u64) -> bool {
     n_trimmed <= most
 }
 
+/// Whether so many pages that are missing right behind the headers were never written.
+pub(super) fn is_late(n_pages: u32) -> bool {
+    n_pages > MAX_LOST_AT_START && n_pages >> 24 == 0
+}
+
 /// How pages are listed.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
@@ -157,7 +162,7 @@ impl Counted {
         match page.sequence.wrapping_sub(before).wrapping_sub(1) {
             0 => self.n_following += 1,
             ahead if ahead >> 24 != 0 => self.n_astray += 1,
-            ahead if self.n_pages == 0 && ahead > MAX_LOST_AT_START => self.is_late = true,
+            ahead if self.n_pages == 0 && is_late(ahead) => self.is_late = true,
             _ => self.n_ahead += 1,
         }
     }

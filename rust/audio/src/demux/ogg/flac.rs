@@ -4,6 +4,7 @@
 //! STREAMINFO, each other header packet one metadata block.
 
 use super::{
+    count::is_late,
     page::{NoPage, Page, Pieces},
     walk::{Group, Walk},
 };
@@ -76,10 +77,9 @@ pub(crate) fn open_flac(
     let info = StreamInfo::parse(from(head.data, 17)).filter(|_| is_head);
     let mut info =
         info.ok_or_else(|| Reason::malformed("the first Ogg packet is no FLAC header"))?;
-    let mut pages = Vec::new();
     let mut timeline = None;
-    let (mut base, mut end) = (0, 0);
-    let mut n_lost = 0;
+    let mut found = Found::default();
+    let (mut base, mut n_before) = (0, 0);
     let no_page = loop {
         cancel.check()?;
         let packet = match packets.next() {
@@ -92,7 +92,7 @@ pub(crate) fn open_flac(
         }
         let header = Header::parse(packet.data).filter(|_| packet.is_intact);
         let Some(header) = header else {
-            n_lost += 1;
+            found.n_bad += 1;
             continue;
         };
         let timeline = if let Some(timeline) = timeline {
@@ -102,22 +102,35 @@ pub(crate) fn open_flac(
             let timeline = *timeline.insert(Timeline::new(&info, &header));
             // Where nothing is lost, the first frame begins the recording: a cut, or a broadcast that
             // was joined late.
-            let is_beginning = n_lost + packet.n_lost == 0;
+            n_before = if packet.n_lost == 1 && is_late(packet.n_ahead) { 1 } else { 0 };
+            let is_beginning = found.n_bad + packet.n_lost == n_before;
             base = if is_beginning { timeline.pts(&header, 0) } else { 0 };
-            if base > 0 {
-                let reason = Reason::malformed("the numbers of the frames do not begin at 0");
+            if base > 0 || n_before > 0 {
+                let reason = Reason::malformed("the beginning of the stream is missing");
                 ledger.remark(Note::LateStart, 1, reason)?;
             }
             timeline
         };
-        let pts = timeline.pts(&header, end).saturating_sub(base);
-        n_lost += u64::from(pts != end);
-        end = pts + u64::from(header.n_frames);
-        if pages.last().is_none_or(|&(page, _)| page != packet.page) {
-            memory::push(&mut pages, (packet.page, pts))?;
-        }
+        let pts = timeline.pts(&header, found.end).saturating_sub(base);
+        found.add(packet.page, pts, u64::from(header.n_frames))?;
     };
-    n_lost += packets.walk.n_lost;
+    let n_pages = packets.walk.n_lost - n_before;
+    if n_pages == 0 && found.n_bad == 0 && found.n_back > 0 {
+        // No page is missing, and so no frame: their numbers are wrong.
+        let reason = Reason::malformed("the numbers of the frames begin again");
+        ledger.remark(Note::Timestamps, found.n_back, reason)?;
+        timeline = Some(Timeline::Counted);
+        found = Found { end: found.n_frames, pages: found.counted, ..Found::default() };
+    }
+    let Found { end, pages, n_bad, n_ahead, n_back, .. } = found;
+    let mut n_lost = n_bad + n_ahead + n_back;
+    if n_lost == 0 {
+        // Frames that follow each other say that no page is missing.
+        let reason = Reason::CorruptPackets { count: n_pages };
+        ledger.remark(Note::PageNumbers, n_pages, reason)?;
+    } else {
+        n_lost += n_pages;
+    }
     let expected = Some(info.promised).filter(|&promised| promised > 0);
     let is_cut = matches!(no_page, NoPage::Cut(_));
     packets.walk.junk.remark(ledger)?;
@@ -133,7 +146,7 @@ pub(crate) fn open_flac(
         // Behind the mark of the end nothing is missing, and a count that is met needs no mark.
         let is_odd = expected.is_some_and(|promised| promised != end);
         ledger.remark(Note::HeaderLength, u64::from(is_odd), truncated.clone())?;
-        ledger.remark(Note::EndMark, u64::from(!packets.ended), truncated)?;
+        ledger.remark(Note::EndMark, packets.n_marks + u64::from(!packets.ended), truncated)?;
     }
     if !is_cut && packets.walk.is_chained() {
         return Err(Reason::UnsupportedCodec("a chain of several Ogg streams".to_owned()));
@@ -141,6 +154,38 @@ pub(crate) fn open_flac(
     let n_frames = if is_lost { end.max(info.promised) } else { end };
     let timeline = timeline.unwrap_or(Timeline::Counted);
     Ok(FlacLayout { info, n_frames, timeline, base, serial, pages })
+}
+
+/// What the frames of all pages say of time.
+#[derive(Default)]
+struct Found {
+    /// The PCM frame behind the last one, by the numbers.
+    end: u64,
+    /// PCM frames of all.
+    n_frames: u64,
+    /// Pages and the PCM frames before them, by the numbers and counted.
+    pages: Vec<(usize, u64)>,
+    counted: Vec<(usize, u64)>,
+    /// Packets that are no frames.
+    n_bad: u64,
+    /// Numbers that jump ahead, and those that go back.
+    n_ahead: u64,
+    n_back: u64,
+}
+
+impl Found {
+    /// Adds a frame that begins on `page` and is numbered as PCM frame `pts`.
+    fn add(&mut self, page: usize, pts: u64, n_frames: u64) -> Result<(), Reason> {
+        self.n_ahead += u64::from(pts > self.end);
+        self.n_back += u64::from(pts < self.end);
+        if self.pages.last().is_none_or(|&(last, _)| last != page) {
+            memory::push(&mut self.pages, (page, pts))?;
+            memory::push(&mut self.counted, (page, self.n_frames))?;
+        }
+        self.end = pts + n_frames;
+        self.n_frames += n_frames;
+        Ok(())
+    }
 }
 
 /// Decodes from PCM frame `start` until the sink is full.
@@ -196,6 +241,8 @@ struct Packets<'a> {
     /// Whether a page is intact, as far as the caller cares.
     check: fn(&Page<'_>) -> bool,
     ended: bool,
+    /// Marks of the end before it.
+    n_marks: u64,
     carry: Vec<u8>,
 }
 
@@ -206,6 +253,8 @@ struct Packet<'a> {
     is_intact: bool,
     /// Pages that are missing before it ends.
     n_lost: u64,
+    /// How many are missing where some were missed last.
+    n_ahead: u32,
 }
 
 impl<'a> Packets<'a> {
@@ -218,6 +267,7 @@ impl<'a> Packets<'a> {
             is_page_intact: true,
             check: |_| true,
             ended: false,
+            n_marks: 0,
             carry: Vec::new(),
         }
     }
@@ -245,8 +295,8 @@ impl<'a> Packets<'a> {
             }
             is_intact = self.is_page_intact && (is_intact || !continues);
             if ends && begun.is_none() {
-                let n_lost = self.walk.n_lost;
-                return Ok(Packet { data: piece, page: self.page, is_intact, n_lost });
+                let Walk { n_lost, n_ahead, .. } = self.walk;
+                return Ok(Packet { data: piece, page: self.page, is_intact, n_lost, n_ahead });
             }
             let page = *begun.get_or_insert(self.page);
             if self.carry.len() <= MAX_PACKET {
@@ -255,8 +305,8 @@ impl<'a> Packets<'a> {
                 is_intact = false; // no frame is as long
             }
             if ends {
-                let n_lost = self.walk.n_lost;
-                return Ok(Packet { data: &self.carry, page, is_intact, n_lost });
+                let Walk { n_lost, n_ahead, .. } = self.walk;
+                return Ok(Packet { data: &self.carry, page, is_intact, n_lost, n_ahead });
             }
         }
     }
@@ -267,7 +317,9 @@ impl<'a> Packets<'a> {
             return Err(NoPage::End);
         }
         let page = self.walk.next()?;
-        self.ended = page.is_last();
+        // A mark of the end may be false.
+        self.ended = page.is_last() && !self.walk.goes_on();
+        self.n_marks += u64::from(page.is_last() && !self.ended);
         self.page = page.offset;
         self.continues = page.is_continued();
         self.is_page_intact = (self.check)(&page);

@@ -29,6 +29,8 @@ pub(super) struct Walk<'a> {
     pub(super) sequence: Option<u32>,
     /// Pages that are missing or unreadable.
     pub(super) n_lost: u64,
+    /// By how much the number of a page was ahead where it did not follow.
+    pub(super) n_ahead: u32,
     pub(super) junk: Junk,
 }
 
@@ -77,7 +79,16 @@ impl<'a> Walk<'a> {
     /// A walk from the page at `at` on, or from the first one.
     pub(super) fn new(bytes: &'a [u8], group: Group, at: Option<usize>) -> Self {
         let at = at.unwrap_or(group.at);
-        Self { bytes, group, at, last: at, sequence: None, n_lost: 0, junk: Junk::default() }
+        Self {
+            bytes,
+            group,
+            at,
+            last: at,
+            sequence: None,
+            n_lost: 0,
+            n_ahead: 0,
+            junk: Junk::default(),
+        }
     }
 
     /// The next page of the stream. Junk is skipped and counted.
@@ -94,7 +105,10 @@ impl<'a> Walk<'a> {
                     }
                     let expected = self.sequence.map(|n| n.wrapping_add(1));
                     let is_next = expected.is_none_or(|n| n == page.sequence);
-                    self.n_lost += u64::from(!is_next);
+                    if let (false, Some(expected)) = (is_next, expected) {
+                        self.n_lost += 1;
+                        self.n_ahead = page.sequence.wrapping_sub(expected);
+                    }
                     self.junk.settle(is_next);
                     self.sequence = Some(page.sequence);
                     return Ok(page);
