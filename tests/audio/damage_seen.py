@@ -22,7 +22,7 @@ WORDS = {
     "whole": "the promised length, zeros where nothing could be decoded, counted",
     "shorter": "what the file still holds, counted; nothing in it tells how much there was",
     "longer": "the length of the lie: what is there, then zeros, counted",
-    "noted": "what the file has, all of it sound, with either; the report's `notes` say what is odd",
+    "noted": "all that the file has, with either; the report's `notes` say what is odd",
     "marked": "what the file still holds; the report says that it ends inside a frame",
     "unseen": "plays as if nothing had happened: nothing in the file tells",
 }

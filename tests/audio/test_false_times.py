@@ -165,13 +165,8 @@ def test_junk_between_clusters_is_junk(junk: bytes) -> None:
     at = -1
     for _ in range(4):
         at = good.index(b"\x1f\x43\xb6\x75", at + 1)
-    data = good[:at] + junk + good[at:]
-    with pytest.raises(gm.DecodeError, match=f"no audio lie .* from byte {at} on") as caught:
-        gm.decode(data)
-    assert caught.value.reason == "junk"
-    audio, report = gm.decode_with_report(data)
-    assert dict(report.damage) == {"junk": 1}
-    assert audio.tobytes() == gm.decode(good).tobytes()
+    # Times show no gap there, so nothing is missing.
+    assert_junk(good[:at] + junk + good[at:], at, good)
 
 
 @pytest.mark.parametrize("codec", ["libopus", "vorbis"])

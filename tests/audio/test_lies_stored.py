@@ -1,4 +1,7 @@
-"""Headers of WAV, AIFF, CAF and FLAC that lie about sound that is all there: it plays as FFmpeg plays it."""
+"""Headers of WAV, AIFF, CAF and FLAC that lie about sound that is all there.
+
+It plays as FFmpeg plays it.
+"""
 
 from __future__ import annotations
 

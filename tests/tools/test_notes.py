@@ -1,4 +1,4 @@
-"""Headers that contradict sound which is all there: the row is sound, and is counted as one with notes."""
+"""Headers that contradict sound which is all there: the row is sound, and counted with notes."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ mod runtime;
 mod selection;
 mod shards;
 mod stats;
+mod strict;
 mod text;
 
 use pyo3::pymodule;

@@ -13,7 +13,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use gristmill_audio::{
-    self as audio, AudioSpec, Channels, Pad, Place, Resampler, SampleType, Strict, Tail,
+    self as audio, AudioSpec, Channels, Pad, Place, Resampler, SampleType, Tail,
 };
 use gristmill_core::{
     batch::{Binary, Classes, EventColumns, FillValue, Ragged, Style, Styles},
@@ -28,6 +28,7 @@ use crate::{
     errors::InternalError,
     folders::{CacheLimitArg, index_dir, range_cache},
     selection::{Sampling, Selection},
+    strict::StrictArg,
 };
 
 /// `(start, stop, step, sequential)` of a slice.
@@ -172,23 +173,6 @@ enum AudioArg {
 enum ChannelsArg {
     Count(u16),
     Name(String),
-}
-
-/// `True`, `False` or `"pedantic"`.
-#[derive(Clone, Debug, FromPyObject)]
-enum StrictArg {
-    Flag(bool),
-    Name(String),
-}
-
-impl StrictArg {
-    fn parse(&self) -> PyResult<Strict> {
-        match self {
-            Self::Flag(is_strict) => Ok((*is_strict).into()),
-            Self::Name(name) if name == "pedantic" => Ok(Strict::Pedantic),
-            Self::Name(other) => Err(unknown("strict", other)),
-        }
-    }
 }
 
 /// A length, or the name of a mode.

@@ -367,7 +367,10 @@ impl<'a, 'l> Walk<'a, 'l> {
             match opened {
                 Ok(stream) => self.stream = Some(stream),
                 // Another track may be one that can be decoded.
-                Err(reason) => self.refused = self.refused.take().or(Some(reason)),
+                Err(reason @ Reason::UnsupportedCodec(_)) => {
+                    self.refused = self.refused.take().or(Some(reason));
+                }
+                Err(reason) => return Err(reason),
             }
         }
         Ok(())

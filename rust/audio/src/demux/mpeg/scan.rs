@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     Codec,
+    bytes::from,
     codec::mp3::header::{Header, Headers, Layer, NoHeader},
     demux::tail::is_lost_sound,
     error::Reason,
@@ -43,11 +44,31 @@ pub(crate) fn codec(bytes: &[u8], offset: usize) -> Codec {
 
 /// Where the first believable frame begins, at `offset` or a little later.
 pub(crate) fn find_first(bytes: &[u8], offset: usize) -> Option<usize> {
-    if is_run(bytes, offset, 2) {
+    if is_run(bytes, offset, 2) || is_tag_before_zeros(bytes, offset) {
+        return Some(offset);
+    }
+    // Zeros of any length are padding.
+    let offset = offset + n_zeros(bytes, offset);
+    if is_run(bytes, offset, 3) || is_tag_before_zeros(bytes, offset) {
         return Some(offset);
     }
     // Behind junk, chance agreement of two headers is not enough.
     (offset + 1..bytes.len().min(offset + MAX_JUNK)).find(|&at| is_run(bytes, at, 3))
+}
+
+/// How many zeros there are from `at` on.
+fn n_zeros(bytes: &[u8], at: usize) -> usize {
+    let rest = from(bytes, at);
+    rest.iter().position(|&byte| byte != 0).unwrap_or(rest.len())
+}
+
+/// Whether a frame that counts the others is at `offset`, with zeros between it and them.
+fn is_tag_before_zeros(bytes: &[u8], offset: usize) -> bool {
+    let Ok(header) = Header::read(bytes, offset) else { return false };
+    let frame = bytes.get(offset..offset + header.len).filter(|_| header.layer == Layer::Three);
+    let end = offset + header.len;
+    frame.is_some_and(|frame| Tag::read(frame, &header).is_some())
+        && is_run(bytes, end + n_zeros(bytes, end), 3)
 }
 
 /// What MPEG audio there is that is not decoded here.

@@ -15,17 +15,18 @@ use crate::{
     report::{Ledger, Note},
 };
 
-/// The longest end that a stream of one page may cut off.
+/// The longest end that may be cut off beside the frames of the last page.
 const LONGEST_TRIM: u64 = 8192;
 
 /// Pages that are missing right behind the headers are a loss if there are at most so many. More of them
 /// were never written: the stream was joined late.
 const MAX_LOST_AT_START: u32 = 8;
 
-/// Frames that the last page may cut off: none but its own, and of an only page those of a block.
+/// Whether the last page may cut off so many frames: its own and some of those before it, and of an only
+/// page those of a block.
 pub(super) fn is_trim(n_trimmed: u64, n_before: u64, n_all: u64) -> bool {
-    let most = if n_before == 0 { LONGEST_TRIM } else { n_all.saturating_sub(n_before) };
-    n_trimmed <= most
+    let n_own = if n_before == 0 { 0 } else { n_all.saturating_sub(n_before) };
+    n_trimmed <= n_own.saturating_add(LONGEST_TRIM)
 }
 
 /// Whether so many pages that are missing right behind the headers were never written.
@@ -62,10 +63,12 @@ pub(super) struct Counted {
     n_following: u64,
     n_ahead: u64,
     n_astray: u64,
-    is_late: bool,
+    /// 1 if the stream was joined late.
+    n_late: u64,
     has_end: bool,
     n_early_ends: u64,
-    is_repeated: bool,
+    /// 1 if the headers come again.
+    n_repeated: u64,
     junk: Junk,
 }
 
@@ -86,7 +89,7 @@ pub(super) fn count(
         let page = match Page::read(walk.bytes, walk.at) {
             Ok(page) if !page.is_intact() => return Ok(None),
             Ok(page) if page.is_first() && page.offset >= group_end => {
-                found.is_repeated = found.n_pages == 0 && page.serial == serial;
+                found.n_repeated = u64::from(found.n_pages == 0 && page.serial == serial);
                 break;
             }
             Ok(page) => page,
@@ -110,7 +113,7 @@ pub(super) fn count(
             if found.n_pages > 0 || is_open {
                 return Ok(None);
             }
-            found.is_late = true;
+            found.n_late = 1;
         }
         let (mut begins, mut is_lost) = (None, page.is_continued() && !is_open);
         for (piece, ends) in page.pieces() {
@@ -162,7 +165,7 @@ impl Counted {
         match page.sequence.wrapping_sub(before).wrapping_sub(1) {
             0 => self.n_following += 1,
             ahead if ahead >> 24 != 0 => self.n_astray += 1,
-            ahead if self.n_pages == 0 && is_late(ahead) => self.is_late = true,
+            ahead if self.n_pages == 0 && is_late(ahead) => self.n_late = 1,
             _ => self.n_ahead += 1,
         }
     }
@@ -211,15 +214,13 @@ impl Counted {
     /// Makes notes of what was met, or `reason` an error where notes are errors.
     pub(super) fn remark(&self, reason: &Reason, ledger: &mut Ledger) -> Result<(), Reason> {
         let numbers = self.n_astray + self.n_ahead;
-        let is_late = u64::from(self.is_late);
-        let n_marks = u64::from(!self.has_end && !self.is_repeated) + self.n_early_ends;
-        let repeated = u64::from(self.is_repeated);
-        let others = numbers + is_late + n_marks + repeated + self.junk.count();
+        let n_marks = u64::from(!self.has_end && self.n_repeated == 0) + self.n_early_ends;
+        let others = numbers + self.n_late + n_marks + self.n_repeated + self.junk.count();
         let notes = [
             (Note::PageNumbers, numbers),
-            (Note::LateStart, is_late),
+            (Note::LateStart, self.n_late),
             (Note::EndMark, n_marks),
-            (Note::RepeatedHeaders, repeated),
+            (Note::RepeatedHeaders, self.n_repeated),
             (Note::Junk, self.junk.count()),
             (Note::Timestamps, u64::from(self.is_false_time() || others == 0)),
         ];

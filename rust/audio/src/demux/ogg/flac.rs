@@ -102,7 +102,7 @@ pub(crate) fn open_flac(
             let timeline = *timeline.insert(Timeline::new(&info, &header));
             // Where nothing is lost, the first frame begins the recording: a cut, or a broadcast that
             // was joined late.
-            n_before = if packet.n_lost == 1 && is_late(packet.n_ahead) { 1 } else { 0 };
+            n_before = u64::from(packet.n_lost == 1 && is_late(packet.n_ahead));
             let is_beginning = found.n_bad + packet.n_lost == n_before;
             base = if is_beginning { timeline.pts(&header, 0) } else { 0 };
             if base > 0 || n_before > 0 {
