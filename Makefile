@@ -91,6 +91,18 @@ format: $(VENV)/.stamp-lint ## Rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+##@ Document
+
+SITE := target/site
+
+.PHONY: docs
+docs: $(VENV)/.stamp-wheel $(VENV)/.stamp-docs ## Build the site in target/site/html, and check spelling; a warning is an error
+	$(BIN)/python scripts/site/stage.py $(SITE)/source
+	$(BIN)/sphinx-build -q -W --keep-going -n -b html -c scripts/site -d $(SITE)/doctrees \
+	  $(SITE)/source $(SITE)/html
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs examples scripts $$(find python -name '*.py')
+	@echo $(SITE)/html/index.html
+
 ##@ Measure
 
 # What is measured is the wheel that others get.
@@ -143,6 +155,40 @@ bench-order: $(RELEASE)/.stamp-release ## Measure what order, states and resumin
 wheel: dist/.stamp ## Build dist/gristmill-*.whl for others: optimized as a whole, and for older systems
 	@ls dist/*.whl
 
+.PHONY: sdist
+sdist: $(VENV)/.stamp-tools ## Build dist/gristmill-*.tar.gz, from which pip builds where no wheel fits
+	rm -f dist/*.tar.gz
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin sdist --out dist
+	@ls dist/*.tar.gz
+
+##@ Release
+
+.PHONY: release-check
+release-check: wheel sdist check-dist workflows ## All that a release is checked by and that runs here: a fresh build, installed and tried
+	for file in dist/*; do scripts/try.sh $$file; done
+
+.PHONY: try
+try: ## Install FILE, a wheel or an sdist, into a fresh environment and try it; with TESTS=1 run the tests on it
+	TESTS=$(TESTS) scripts/try.sh $(FILE)
+
+.PHONY: check-dist
+check-dist: $(VENV)/.stamp-release-tools ## Check what PyPI would show of the files in dist
+	$(BIN)/python -m twine check --strict dist/*
+
+.PHONY: workflows
+workflows: $(VENV)/.stamp-release-tools ## Check the workflow files: against their schema, and for what is unsafe
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/zizmor --offline --quiet .github
+
+.PHONY: msrv
+msrv: $(VENV)/.stamp-tools ## Check the sources with the oldest compiler that Cargo.toml allows
+	version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml); \
+	rustup toolchain install --profile minimal $$version; \
+	cargo +$$version check --locked --workspace
+
+##@ Clean
+
 .PHONY: clean
 clean: ## Remove what the other verbs made
 	rm -rf $(VENV) $(RELEASE) target dist demo-data .benchmarks .pytest_cache .ruff_cache .mypy_cache .hypothesis
@@ -172,9 +218,15 @@ dist/.stamp: $(VENV)/.stamp-tools $(SOURCES)
 
 # The wheel for others, with the benches' peers.
 $(RELEASE)/.stamp-release: dist/.stamp pyproject.toml
-	$(MAKE) VENV=$(RELEASE) $(RELEASE)/.stamp-tools $(RELEASE)/.stamp-bench
+	$(MAKE) VENV=$(RELEASE) $(RELEASE)/.stamp-tools $(RELEASE)/.stamp-bench \
+	  $(RELEASE)/.stamp-docs $(RELEASE)/.stamp-engines
 	$(RELEASE)/bin/python -m pip install --quiet "$$(echo dist/gristmill-*.whl)[demo]"
 	$(RELEASE)/bin/python -m pip install --quiet --force-reinstall --no-deps dist/gristmill-*.whl
+	@touch $@
+
+# Not the group's own name: `.stamp-release` is the wheel for others.
+$(VENV)/.stamp-release-tools: pyproject.toml $(VENV)/.stamp-tools
+	$(PIP_INSTALL) --group release
 	@touch $@
 
 $(VENV)/.stamp-%: pyproject.toml $(VENV)/.stamp-tools

@@ -118,6 +118,10 @@ def container_seeds() -> dict[str, dict[str, bytes]]:
             f"{subtype.lower()}-{channels}": encode("CAF", subtype, 8000, channels, 300)
             for subtype, channels in [("PCM_16", 2), ("PCM_32", 1), ("DOUBLE", 2), ("ALAW", 1)]
         },
+        "sphere": {
+            f"{subtype.lower()}-{channels}": encode("NIST", subtype, 8000, channels, 300)
+            for subtype, channels in [("PCM_16", 2), ("PCM_24", 1), ("PCM_S8", 1), ("ULAW", 2)]
+        },
         "mp4": {
             "aac-1": av("mp4", "aac", 32000, 1, 8000, **low),
             "aac-2": av("mp4", "aac", 44100, 2, 6000, **low),

@@ -12,6 +12,7 @@ import pytest
 
 import rounds  # noqa: F401  (its Hypothesis profiles are for all tests)
 import shards
+from once import once
 from signals import RATE, encode, field, synthetic
 
 
@@ -55,39 +56,44 @@ def same_rate(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
     Stream and file, one of one row, one without rows.
     """
-    folder = tmp_path_factory.mktemp("same-rate")
-    kinds = ["wav16", "flac16", "vorbis", "mp3", "wav24", "flac24", "wavf32", "mp3vbr", "wavu8"]
-    rng = np.random.default_rng(7)
-    made = [
-        encode(synthetic(rng.uniform(0.6, 1.7), RATE, 1 + i % 2, i), RATE, kinds[i % len(kinds)])
-        for i in range(24)
-    ]
-    made.append(encode(synthetic(0.05, RATE, 1, 99), RATE, "wav16"))
-    return [
-        shards.write_audio(folder / "a-0.arrow", made[:8]),
-        shards.write_audio(folder / "b-1.arrow", []),
-        shards.write_audio(folder / "c-2.arrow", made[8:9], form="file"),
-        shards.write_audio(folder / "d-3.arrow", made[9:19], form="file", batch_rows=4),
-        shards.write_audio(folder / "e-4.arrow", made[19:], batch_rows=100),
-    ]
+
+    def make(folder: Path) -> None:
+        kinds = ["wav16", "flac16", "vorbis", "mp3", "wav24", "flac24", "wavf32", "mp3vbr", "wavu8"]
+        rng = np.random.default_rng(7)
+        made = [
+            encode(
+                synthetic(rng.uniform(0.6, 1.7), RATE, 1 + i % 2, i), RATE, kinds[i % len(kinds)]
+            )
+            for i in range(24)
+        ]
+        made.append(encode(synthetic(0.05, RATE, 1, 99), RATE, "wav16"))
+        shards.write_audio(folder / "a-0.arrow", made[:8])
+        shards.write_audio(folder / "b-1.arrow", [])
+        shards.write_audio(folder / "c-2.arrow", made[8:9], form="file")
+        shards.write_audio(folder / "d-3.arrow", made[9:19], form="file", batch_rows=4)
+        shards.write_audio(folder / "e-4.arrow", made[19:], batch_rows=100)
+
+    return sorted(once(tmp_path_factory, "same-rate", make).iterdir())
 
 
 @pytest.fixture(scope="session")
 def mixed_rates(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """12 recordings of 22.05 to 48 kHz, in two shards; each codec in each of the rates."""
-    folder = tmp_path_factory.mktemp("mixed-rates")
-    made = [
-        encode(synthetic(1 + i / 10, rate, 1 + i % 2, i), rate, kind)
-        for i, (kind, rate) in enumerate(
-            (kind, rate)
-            for rate in (22_050, 44_100, 48_000)
-            for kind in ("wav16", "flac16", "vorbis", "mp3")
-        )
-    ]
-    return [
-        shards.write_audio(folder / "low.arrow", made[:5]),
-        shards.write_audio(folder / "high.arrow", made[5:]),
-    ]
+
+    def make(folder: Path) -> None:
+        made = [
+            encode(synthetic(1 + i / 10, rate, 1 + i % 2, i), rate, kind)
+            for i, (kind, rate) in enumerate(
+                (kind, rate)
+                for rate in (22_050, 44_100, 48_000)
+                for kind in ("wav16", "flac16", "vorbis", "mp3")
+            )
+        ]
+        shards.write_audio(folder / "low.arrow", made[:5])
+        shards.write_audio(folder / "high.arrow", made[5:])
+
+    folder = once(tmp_path_factory, "mixed-rates", make)
+    return [folder / "low.arrow", folder / "high.arrow"]
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +127,10 @@ def numbered(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="session")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """40 recordings of 10 min of noise: a batch of them takes a thread many seconds."""
-    noise = np.random.default_rng(0).uniform(-0.5, 0.5, (600 * 22_050, 1)).astype(np.float32)
-    data = encode(noise, 22_050, "mp3")
-    path = tmp_path_factory.mktemp("slow") / "slow.arrow"
-    return shards.write_audio(path, [data] * 40, batch_rows=4)
+
+    def make(folder: Path) -> None:
+        noise = np.random.default_rng(0).uniform(-0.5, 0.5, (600 * 22_050, 1)).astype(np.float32)
+        data = encode(noise, 22_050, "mp3")
+        shards.write_audio(folder / "slow.arrow", [data] * 40, batch_rows=4)
+
+    return once(tmp_path_factory, "slow", make) / "slow.arrow"

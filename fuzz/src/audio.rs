@@ -84,6 +84,11 @@ pub fn caf(data: &[u8]) -> Verdict {
     crops(data)
 }
 
+/// Crops of SPHERE equal slices of the whole.
+pub fn sphere(data: &[u8]) -> Verdict {
+    crops(data)
+}
+
 /// Crops of MP4 equal slices of the whole, except AAC, whose noise may differ.
 pub fn mp4(data: &[u8]) -> Verdict {
     crops(data)

@@ -33,7 +33,7 @@ use std::{env, fs, process};
 
 pub use audio::{
     adts, aiff, alac, caf, flac, matroska, mp2, mp3, mp4, ogg_flac, ogg_vorbis, opus, probe,
-    vorbis, wav,
+    sphere, vorbis, wav,
 };
 pub use audio_index::audio_index;
 pub use order::order;
@@ -69,7 +69,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     Target { name: "probe", holds: probe, max_memory: 8 << 20 },
     Target { name: "wav", holds: wav, max_memory: AUDIO_MEMORY },
     Target { name: "flac", holds: flac, max_memory: AUDIO_MEMORY },
@@ -81,6 +81,7 @@ pub const TARGETS: [Target; 22] = [
     Target { name: "ogg_flac", holds: ogg_flac, max_memory: AUDIO_MEMORY },
     Target { name: "aiff", holds: aiff, max_memory: AUDIO_MEMORY },
     Target { name: "caf", holds: caf, max_memory: AUDIO_MEMORY },
+    Target { name: "sphere", holds: sphere, max_memory: AUDIO_MEMORY },
     Target { name: "mp4", holds: mp4, max_memory: AUDIO_MEMORY },
     Target { name: "alac", holds: alac, max_memory: AUDIO_MEMORY },
     Target { name: "adts", holds: adts, max_memory: AUDIO_MEMORY },

@@ -6,6 +6,8 @@ use std::{
     sync::Once,
 };
 
+use gristmill_audio::contained;
+
 thread_local! {
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -16,6 +18,8 @@ thread_local! {
 pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (Result<T, String>, Vec<String>) {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
+        // Its hook, which says nothing of contained panics, must be the inner one.
+        let _ = contained(|| ());
         let other = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if IS_WATCHED.get() {
@@ -51,4 +55,16 @@ fn short(file: &str) -> &str {
 /// Whether a place is in this repository, where no panic is allowed.
 pub(crate) fn is_ours(place: &str) -> bool {
     ["rust/audio/", "rust/core/", "fuzz/src/"].iter().any(|part| place.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contained_panics_are_seen() {
+        let (result, places) = watched(|| contained(|| panic!("inside")).is_err());
+        assert_eq!(result, Ok(true));
+        assert!(places.len() == 1 && places.iter().all(|place| is_ours(place)), "{places:?}");
+    }
 }

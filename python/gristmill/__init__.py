@@ -3,6 +3,9 @@
 Docstrings refer to pages such as `docs/formats.md`, which are in the folder `docs` of this package.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from gristmill import _grain  # noqa: F401 # pyright: ignore[reportUnusedImport] - imports Grain
 from gristmill._core import __version__
 from gristmill.audio import decode, decode_with_report, probe
@@ -49,12 +52,23 @@ from gristmill.tools.inspect import inspect
 from gristmill.tools.inspection import Inspection
 from gristmill.tools.pack.api import pack
 from gristmill.tools.pack.report import BadFile, PackedShard, PackReport
+from gristmill.tools.part_jobs import (
+    IndexPart,
+    ScanPart,
+    index_parts,
+    merge_parts,
+    scan_parts,
+)
 from gristmill.tools.quality import ShuffleQuality, shuffle_quality
 from gristmill.tools.sample import AudioSample
 from gristmill.tools.scan.merge import merge_scans
 from gristmill.tools.scan.report import Finding, ScanReport
 from gristmill.tools.scan.run import Scan, scan
+from gristmill.tools.scan.summary import ScanSummary
 from gristmill.tools.shards import ShardHeader, UnreadableShard
+
+if TYPE_CHECKING:
+    from gristmill import jax as jax
 
 __all__ = [
     "Advice",
@@ -82,6 +96,7 @@ __all__ = [
     "Finding",
     "GlobalOrder",
     "GristmillError",
+    "IndexPart",
     "IndexReport",
     "Inspection",
     "InternalError",
@@ -97,7 +112,9 @@ __all__ = [
     "RandomCrop",
     "ReadOptions",
     "Scan",
+    "ScanPart",
     "ScanReport",
+    "ScanSummary",
     "SchemaError",
     "ShardHeader",
     "Shuffle",
@@ -119,13 +136,23 @@ __all__ = [
     "diagnose",
     "events_in",
     "global_order",
+    "index_parts",
     "inspect",
+    "merge_parts",
     "merge_scans",
     "pack",
     "probe",
     "read_quarantine",
     "scan",
+    "scan_parts",
     "shuffle_quality",
     "stats",
     "verdict",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Not before it is used: it imports JAX.
+    if name == "jax":
+        return importlib.import_module("gristmill.jax")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -334,6 +334,26 @@ class Reads:
     """Thread seconds inside them."""
 
 @final
+class Turns:
+    """Turns of threads, one after the other."""
+
+    def __new__(cls) -> Turns: ...
+    def take(self) -> Turn:
+        """Waits for a turn without the GIL, and answers signals.
+
+        Raises:
+            ValueError: This thread has it already.
+        """
+
+@final
+class Turn:
+    """A turn, which ends with `end` or when it is collected."""
+
+    def end(self) -> None: ...
+    def __enter__(self) -> Turn: ...
+    def __exit__(self, kind: object, error: object, traceback: object) -> None: ...
+
+@final
 class Pipeline:
     """A running stream of batches."""
 
@@ -361,6 +381,9 @@ class Pipeline:
 
     def take_rate_notice(self) -> str | None:
         """That recordings are resampled to the rate of the features, if they are; once."""
+
+    def take_budget_notice(self) -> str | None:
+        """That rows took more than `memory_budget`, if they did; once."""
 
     def close(self) -> None:
         """Ends all threads and waits for them. Safe to call again, and from any thread."""

@@ -114,7 +114,8 @@ class EventCrop:
     row without events, with `pick="random"`.
 
     Args:
-        start: Column of the events' starts. It is read whether `columns` names it or not.
+        start: Column of the events' starts, or the dotted path of a field of structs or of lists of
+            structs, as `"events.start"`. It is read whether `columns` names it or not.
         end: Column of their ends.
         pairs: A column of lists of `[start, end]` instead of these two, as BirdSet's
             `"detected_events"`.

@@ -172,7 +172,15 @@ class DatasetOptions:
             allow_changed=self.allow_changed,
         )
 
-    def with_settings(self, stats: Stats, columns: Columns) -> Stats:
+    @property
+    def row_seconds(self) -> float | None:
+        """Seconds of audio in each row, where all have as many."""
+        audio = self.audio if isinstance(self.audio, Audio) else None
+        if audio is None or audio.crop is None or audio.pad is None:
+            return None
+        return audio.crop.seconds
+
+    def with_settings(self, stats: Stats, columns: Columns, row_tokens: int | None) -> Stats:
         """The figures, with the settings that they were measured with."""
         # Columns that are ours and not the data's.
         added = {"shard", "row"} if self.with_row_id else set[str]()
@@ -198,6 +206,8 @@ class DatasetOptions:
             machine_cpus=os.cpu_count() or 1,
             is_worker=multiprocessing.parent_process() is not None,
             audio_index=self.read.audio_index and self.read.resolved_index_dir is not None,
+            row_seconds=self.row_seconds,
+            row_tokens=row_tokens,
         )
         return replace(stats, settings=settings)
 

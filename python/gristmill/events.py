@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -50,8 +50,10 @@ def events_in(
     """Which of each row's events fall into its crop, or the classes of those that do.
 
     The data set must have `with_crop=True` and deliver the event columns, lists with
-    `ragged="object"` (the default) or `"pad"`. What is padding of a crop holds no event, and a row
-    without a crop (`"valid"` is False) none either, whatever its times are.
+    `ragged="object"` (the default) or `"pad"`. A dotted path names a field of structs or of lists
+    of structs, as in `EventCrop`, whether the batch has the field or the structs. What is padding
+    of a crop holds no event, and a row without a crop (`"valid"` is False) none either, whatever
+    its times are.
 
     An event counts if it and the crop overlap by more than nothing, and by `min_overlap` seconds or
     its whole length if that is shorter. An event without length counts if it lies in the crop, its
@@ -139,11 +141,33 @@ def _column(batch: Mapping[str, Any], name: str, hint: str) -> Any:
 
 def _of_row(batch: Mapping[str, Any], name: str, row: int, is_single: bool) -> Any:
     """The value of one row, without what pads a list."""
+    if name not in batch:
+        for top, held in batch.items():
+            if name.startswith(f"{top}."):
+                field = name[len(top) + 1 :]
+                if isinstance(held, Mapping):
+                    return _of_row(cast("Mapping[str, Any]", held), field, row, is_single)
+                return _field(held if is_single else held[row], field, name)
     column = _column(batch, name, "name one of its columns, or add it to columns=")
     if is_single:
         return column
     lengths = batch.get(f"{name}_lengths")
     return column[row] if lengths is None else column[row][: int(lengths[row])]
+
+
+def _field(of: Any, field: str, name: str) -> Any:
+    """The field at a dotted path of a struct, or a list of those of a list of structs."""
+    if of is None:
+        return None
+    if not isinstance(of, Mapping):
+        return [_field(one, field, name) for one in of]
+    fields = cast("Mapping[str, Any]", of)
+    if field in fields:
+        return fields[field]
+    within = [top for top in fields if field.startswith(f"{top}.")]
+    if not within:
+        raise ValueError(f"the batch has no column {name!r}: {field!r} is none of its fields")
+    return _field(fields[within[0]], field[len(within[0]) + 1 :], name)
 
 
 def _n_events(batch: Mapping[str, Any], name: str, row: int, is_single: bool) -> int:

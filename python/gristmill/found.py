@@ -25,6 +25,7 @@ _RECORDINGS = frozenset(
         ".aiff",
         ".aifc",
         ".caf",
+        ".sph",
         ".mka",
         ".webm",
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import grain
+import numpy as np
 
 from gristmill import _core
 from gristmill._grain import RECORDING_STATS, recorded
@@ -36,8 +37,10 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
     that read and decode, which all iterators share, end a fifth of a second after the last of them.
     After an error, the next call tries the same element again.
 
-    One thread at a time may use it, and it need not be the same one; `close` may be called from
-    any thread at any time. `with iter(dataset) as it:` closes it at the end.
+    Any thread may use it: calls of several threads wait for each other, and each gets the next
+    element. A call inside another one of the same thread, as from a signal handler, raises
+    `ValueError`. `close` may be called from any thread at any time; `with iter(dataset) as it:`
+    closes it at the end.
     """
 
     def __init__(self, options: IteratorOptions, dataset: object) -> None:
@@ -49,6 +52,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         # What `set_state` was given; `None` once the position has moved on.
         self._given: dict[str, Any] | None = None
         self._pipeline: _core.Pipeline | None = None
+        self._turns = _core.Turns()
         self._pid = 0
         self._opened: _core.Opened | None = None
         self._ended = False
@@ -60,15 +64,22 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         # Whether pipeline and position agree: not inside `next`, nor after an interrupt in it.
         self._is_settled = True
         self._columns: Columns = {}
+        self._row_tokens: int | None = None
         self._telemetry = Telemetry(options.read.log_every_seconds)
         self._measured: Stats | None = None
 
     def __next__(self) -> Element:
-        element = self._next()
+        turn = self._turns.take()
+        try:
+            element = self._next()
+        except BaseException:
+            turn.end()  # the traceback would keep it
+            raise
         # A signal is answered where a function begins or returns to, so from here to the end of the
         # call nothing may be called: the element is handed over and counted, or neither.
         self._position, self._given, self._bad.counts = self._next_position, None, self._next_counts
         self._is_settled = True
+        del turn  # ends it, and calls nothing
         return element
 
     @recorded
@@ -92,6 +103,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
                 if columns is not None:
                     if not self._columns:
                         self._columns = {name: _is_object(value) for name, value in columns.items()}
+                        self._row_tokens = _tokens_of_row(columns, element.n_rows)
                     self._telemetry.element(self, pipeline)
                     return columns
                 self._position, self._given = self._next_position, None
@@ -202,9 +214,10 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
             key: value if (whole := as_int(value)) is None else whole
             for key, value in state.items()
         }
-        self._stop()
-        self._bad.restart()
-        self._given, self._ended, self._opened = given, False, None
+        with self._turns.take():
+            self._stop()
+            self._bad.restart()
+            self._given, self._ended, self._opened = given, False, None
 
     def get_shard_states(self) -> list[dict[str, Any]]:
         """The position by shard, as Grain's elastic iterator saves it for other numbers of hosts.
@@ -230,7 +243,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         """
         pipeline = self._pipeline
         measured = self._measured if pipeline is None else pipeline.stats()
-        return self._options.with_settings(measured or Stats(), self._columns)
+        return self._options.with_settings(measured or Stats(), self._columns, self._row_tokens)
 
     def verdict(self) -> Verdict:
         """What limits this iterator and what would help, from its `stats()`; print it."""
@@ -238,8 +251,9 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
 
     def start_prefetch(self) -> None:
         """Starts the native threads now, so that the first elements are ready when asked for."""
-        if not (self._closed or self._ended):
-            self._running()
+        with self._turns.take():
+            if not (self._closed or self._ended):
+                self._running()
 
     def close(self) -> None:
         """Ends all work and frees all memory. Safe to call again, and from any thread.
@@ -268,10 +282,11 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         if state["epoch"]:
             opened = self._opened
             if opened is None:
-                self._assert_not_closed()
-                pipeline = self._running()
-                pipeline.wait_open()
-                opened = self._learn(pipeline)
+                with self._turns.take():
+                    self._assert_not_closed()
+                    pipeline = self._running()
+                    pipeline.wait_open()
+                    opened = self._learn(pipeline)
             if opened is None:
                 raise ValueError(
                     "the index of a state in a later epoch takes the number of rows, but the "
@@ -321,3 +336,19 @@ def _is_object(value: Any) -> bool:
         return any(map(_is_object, children.values()))
     dtype = getattr(value, "dtype", None)
     return dtype is None or dtype.kind == "O"
+
+
+def _tokens_of_row(columns: Element, n_rows: int) -> int | None:
+    """The integers in the lists of a row, where all rows of a batch have as many.
+
+    They are of 32 bits or more: audio may be of 16, and images of 8.
+    """
+    n = 0
+    for name, value in columns.items():
+        if not isinstance(value, np.ndarray) or f"{name}_lengths" in columns:
+            continue
+        array = cast("np.ndarray[Any, np.dtype[Any]]", value)
+        is_list = array.ndim == 2 and len(array) == n_rows
+        if is_list and array.dtype.kind in "iu" and array.dtype.itemsize >= 4:
+            n += array.shape[1]
+    return n or None

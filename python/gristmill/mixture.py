@@ -216,6 +216,10 @@ class Mixture(Guided, grain.IterDataset[Element]):
         """
         return self._order().rows_per_epoch()
 
+    def steps_per_epoch(self) -> int:
+        """Elements on this host for the rows of `rows_per_epoch`: batches, or single rows."""
+        return self._options.steps_of(self.rows_per_epoch())
+
     def total_rows(self) -> int | None:
         """Rows of the whole stream, for all hosts and workers together; `None` without end.
 

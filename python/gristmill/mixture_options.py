@@ -67,6 +67,10 @@ class MixtureOptions:
         """Whether all hosts have as many batches, the last ones filled up."""
         return self.parts[0].pads
 
+    def steps_of(self, rows: int) -> int:
+        """The elements that are delivered here of a stream of so many rows."""
+        return self.parts[0].steps_of(rows)
+
     def with_partition(self, partition: Partition) -> MixtureOptions:
         """The same of another part of the stream."""
         return replace(self, parts=tuple(replace(part, partition=partition) for part in self.parts))
@@ -88,11 +92,14 @@ class MixtureOptions:
         """Where the core takes the stream up."""
         return self.parts[0].start(position)
 
-    def with_settings(self, stats: Stats, columns: Columns) -> Stats:
+    def with_settings(self, stats: Stats, columns: Columns, row_tokens: int | None) -> Stats:
         """The figures, with the settings that they were measured with."""
         if self.parts[0].with_row_id:
             columns = {name: kind for name, kind in columns.items() if name != "dataset"}
-        return self.parts[0].with_settings(stats, columns)
+        stats = self.parts[0].with_settings(stats, columns, row_tokens)
+        if len({part.row_seconds for part in self.parts}) == 1:
+            return stats
+        return replace(stats, settings=replace(stats.settings, row_seconds=None))
 
 
 IteratorOptions: TypeAlias = DatasetOptions | MixtureOptions

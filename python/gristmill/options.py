@@ -99,9 +99,11 @@ class Audio:
     """Which column is decoded, and what comes out.
 
     Args:
-        column: The column, of type `struct<bytes: binary, ...>` or `binary`. `None` takes the one
-            that the Hugging Face features in the schema call audio, or without features the one
-            `struct<bytes: binary, path: string>`.
+        column: The column, of type `struct<bytes: binary, ...>` or `binary`, also as views or as a
+            dictionary; with `root`, also text: the paths of recordings. A dotted path names one
+            inside of a struct: `"x.rec"`. `None` takes the column that the Hugging Face features in
+            the schema call audio, or without features the one `struct<bytes: binary, path:
+            string>`.
         sample_rate: Target rate in Hz, 1,000 to 768,000. `None` keeps each file's own. `"auto"`,
             the default, is the rate that the Hugging Face features name for the column, as
             `cast_column("audio", Audio(sampling_rate=16_000))` sets it, or else each file's own.

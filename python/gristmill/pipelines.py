@@ -58,8 +58,8 @@ def stats(iterator: Iterator[Any]) -> PerSource[Stats]:
 def verdict(iterator: Iterator[Any]) -> PerSource[Verdict]:
     """What limits the sources inside a Grain pipeline, and what would help; print it.
 
-    The consumer of a source behind prefetching threads are these threads, so that "the training
-    loop is the limit" means that their buffers are full.
+    A source behind prefetching threads is consumed by these threads, so that "input is not the
+    bottleneck" means that their buffers are full.
 
     Args:
         iterator: As in `stats`.

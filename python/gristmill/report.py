@@ -12,7 +12,7 @@ class AudioInfo:
 
     Attributes:
         codec: `"wav"`, `"aiff"`, `"caf"`, `"flac"`, `"vorbis"`, `"opus"`, `"mp3"`, `"mp2"`,
-            `"mp1"`, `"aac"` or `"alac"`.
+            `"mp1"`, `"aac"`, `"alac"` or `"sphere"`.
         sample_rate: In Hz.
         channels: Number of channels.
         frames: Length, after the encoder's delay and padding are trimmed.

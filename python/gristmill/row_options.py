@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
 
 from gristmill import checks
 from gristmill import paths as _paths
@@ -49,6 +49,13 @@ def _checked_audio(audio: Any) -> Audio | Literal["auto"] | None:
     """What is decoded of the audio column."""
     if audio is None or isinstance(audio, Audio) or (isinstance(audio, str) and audio == "auto"):
         return audio
+    if isinstance(audio, Mapping) and audio:
+        first, *others = cast("Mapping[Any, Any]", audio)
+        other = others[0] if others else "other"
+        raise ValueError(
+            f"a data set decodes one column: write audio=gm.Audio({first!r}, ...), and decode "
+            f"another one of single rows with ds.map(gm.DecodeAudio(gm.Audio(...), key={other!r}))"
+        )
     raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {checks.shown(audio)}")
 
 

@@ -61,6 +61,14 @@ FORMATS = [
         "compressed kinds",
     ),
     Format(
+        "NIST SPHERE: 8 to 32-bit integers in both byte orders, A-law, mu-law",
+        ("SPHERE",),
+        "soundfile",
+        0.0,
+        "reads its own bytes only",
+        "Shorten and other packed samples",
+    ),
+    Format(
         "FLAC, native and in Ogg: up to 8 channels, 4 to 32 bits",
         ("FLAC", "FLAC in Ogg"),
         "PyAV",
@@ -82,7 +90,7 @@ FORMATS = [
         "soundfile",
         1e-4,
         "1 s earlier (10 s with SILK); within 1e-6 (2e-2 with SILK) of the slice",
-        "ambisonics, channel mappings of its own",
+        "ambisonics",
         1e-6,
     ),
     Format(
@@ -186,6 +194,14 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
     },
     "CAF": {
         "cut at 1 %": Seen("malformed_header", "refused"),
+        "cut at 50 %": Seen("truncated", "whole"),
+        "cut at 99 %": Seen("truncated", "whole"),
+        "2 KB hole": Seen("", "unseen"),
+        "no header": Seen("unknown_format", "refused"),
+        "lying header": Seen("truncated", "longer"),
+    },
+    "SPHERE": {
+        "cut at 1 %": Seen("truncated", "whole"),
         "cut at 50 %": Seen("truncated", "whole"),
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("", "unseen"),
@@ -321,6 +337,7 @@ FLIPS: dict[str, set[Seen]] = {
     "WAV": {Seen("", "unseen")},
     "AIFF": {Seen("", "unseen")},
     "CAF": {Seen("", "unseen")},
+    "SPHERE": {Seen("", "unseen")},
     "FLAC": {Seen("corrupt_packets", "whole")},
     "FLAC in Ogg": {Seen("corrupt_packets", "whole")},
     "Ogg Vorbis": {

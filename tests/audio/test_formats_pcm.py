@@ -1,4 +1,4 @@
-"""WAV, AIFF and CAF against libsndfile: the same bits, whatever the samples are stored as."""
+"""WAV, AIFF, CAF and SPHERE against libsndfile: the same bits, however samples are stored."""
 
 from __future__ import annotations
 
@@ -22,8 +22,17 @@ WRITTEN = [
     *(("AIFF", subtype, "LITTLE") for subtype in ["PCM_16", "PCM_24", "PCM_32"]),
     *(("CAF", subtype, "FILE") for subtype in ["PCM_S8", *LINEAR]),
     *(("CAF", subtype, endian) for subtype in LINEAR[:5] for endian in ("LITTLE", "BIG")),
+    *(("NIST", subtype, "FILE") for subtype in ["PCM_S8", "ALAW", "ULAW"]),
+    *(("NIST", subtype, endian) for subtype in LINEAR[:3] for endian in ("LITTLE", "BIG")),
 ]
-CODEC = {"WAV": "wav", "WAVEX": "wav", "RF64": "wav", "AIFF": "aiff", "CAF": "caf"}
+CODEC = {
+    "WAV": "wav",
+    "WAVEX": "wav",
+    "RF64": "wav",
+    "AIFF": "aiff",
+    "CAF": "caf",
+    "NIST": "sphere",
+}
 
 
 def encode(frames: np.ndarray, container: str, subtype: str, endian: str = "FILE") -> bytes:
@@ -62,14 +71,14 @@ def test_crops_are_slices(container: str, subtype: str, endian: str) -> None:
         assert got.tobytes() == whole[:, start : start + length].tobytes()
 
 
-@pytest.mark.parametrize("container", ["WAV", "AIFF", "CAF"])
+@pytest.mark.parametrize("container", ["WAV", "AIFF", "CAF", "NIST"])
 def test_a_tag_in_front_is_skipped(container: str) -> None:
     data = encode(synthetic(0.1, RATE, 2, 5), container, "PCM_16")
     tag = b"ID3\x04\0\0\0\0\x02\x01" + bytes(257)
     assert gm.decode(tag + data).tobytes() == gm.decode(data).tobytes()
 
 
-@pytest.mark.parametrize("container", ["WAV", "WAVEX", "RF64", "AIFF", "CAF"])
+@pytest.mark.parametrize("container", ["WAV", "WAVEX", "RF64", "AIFF", "CAF", "NIST"])
 @pytest.mark.parametrize("part", [0.01, 0.5, 0.99])
 def test_a_cut_is_seen(container: str, part: float) -> None:
     data = encode(synthetic(0.3, RATE, 2, 6), container, "PCM_16")
@@ -79,7 +88,7 @@ def test_a_cut_is_seen(container: str, part: float) -> None:
     assert caught.value.codec == CODEC[container]
 
 
-@pytest.mark.parametrize("container", ["WAV", "AIFF", "CAF"])
+@pytest.mark.parametrize("container", ["WAV", "AIFF", "CAF", "NIST"])
 def test_no_frames_are_no_error(container: str) -> None:
     data = encode(np.zeros((0, 2), np.float32), container, "PCM_16")
     assert gm.decode(data, channels="keep").shape == (2, 0)
@@ -114,6 +123,25 @@ def test_caf_and_aiff_of_unknown_length_go_to_the_end() -> None:
     comm = aiff.index(b"COMM")
     aiff[comm + 10 : comm + 14] = bytes(4)
     assert gm.decode(bytes(aiff)).tobytes() == whole.tobytes()
+
+
+def test_sphere_of_unknown_length_goes_to_the_end() -> None:
+    data = encode(synthetic(0.1, RATE, 2, 7), "NIST", "PCM_16")
+    for count in (b"0   ", b"8820"):  # unknown, and that of both channels
+        said = data.replace(b"sample_count -i 4410", b"sample_count -i " + count)
+        assert said != data
+        assert gm.decode(said, channels="keep").tobytes() == expected(data).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("coding", "name"),
+    [("pcm,embedded-shorten-v2.00", "Shorten"), ("ulaw,embedded-wavpack-v1.0", "WavPack")],
+)
+def test_packed_sphere_is_named(coding: str, name: str) -> None:
+    data = encode(synthetic(0.1, RATE, 1, 7), "NIST", "PCM_16")
+    head = data[:1024].replace(b"-s3 pcm", f"-s{len(coding)} {coding}".encode())
+    with pytest.raises(gm.UnsupportedCodecError, match=f"SPHERE with {name}"):
+        gm.decode(head[:1024] + data[1024:])
 
 
 @pytest.mark.parametrize("container", ["WAV", "AIFF", "CAF"])

@@ -24,7 +24,7 @@ def test_all_codecs_are_covered() -> None:
     # ALAC is in Matroska and MP4.
     assert {name.split("/")[0] for name in golden()} >= {
         *("adts", "aiff", "caf", "flac", "matroska", "mp2", "mp3", "mp4"),
-        *("ogg_flac", "ogg_vorbis", "opus", "wav", "resampled"),
+        *("ogg_flac", "ogg_vorbis", "opus", "sphere", "wav", "resampled"),
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import gristmill as gm
 import shards
-from damaged_files import Field, made
+from damaged_files import Field, Line, made
 from signals import RATE, encode, synthetic
 
 STEREO = encode(synthetic(2, RATE, 2), RATE, "flac16")
@@ -82,6 +82,7 @@ FORGED = {
     "WAV": Field(b"data", 0, 4, "little"),
     "AIFF": Field(b"COMM", 6, 4),
     "CAF": Field(b"data", 0, 8),
+    "SPHERE": Line(b"sample_count"),
     "FLAC": Field(b"fLaC", 4 + 14, 4),
     "MP3": Field(b"Xing", 4, 4),
 }
@@ -89,12 +90,8 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_length_costs_an_error_and_no_memory(name: str) -> None:
-    field = FORGED[name]
     data = made(name)
-    at = data.index(field.mark) + len(field.mark) + field.skip
-    huge = 0xF000_0000 // (1_152 if name == "MP3" else 1)
-    huge = huge.to_bytes(field.width, field.order)
-    forged = data[:at] + huge + data[at + field.width :]
+    forged = FORGED[name].forged(data, 0xF000_0000 // (1_152 if name == "MP3" else 1))
     with pytest.raises(gm.DecodeError) as strict:
         gm.decode(forged)
     assert strict.value.reason == "truncated"

@@ -69,23 +69,15 @@ def peaks(small: Path, path: Path | str, budget: int, n_batches: int) -> tuple[i
     return peak, counted
 
 
-@pytest.mark.parametrize(
-    ("batch_rows", "at_most"),
-    [
-        (500, 1.1),
-        # The promise of 1.1 is missed: 29 to 44 MiB of 32 were measured, of which the budget counts
-        # at most 32. What takes the rest is not known.
-        (50, 2.0),
-    ],
-)
-def test_rows_of_many_columns(tmp_path: Path, batch_rows: int, at_most: float) -> None:
+@pytest.mark.parametrize("batch_rows", [500, 50, 10])
+def test_rows_of_many_columns(tmp_path: Path, batch_rows: int) -> None:
     """Columns of at most 4 kB: a row alone would be read with the rest of its record batch."""
     table = wide(1_000, 3_000)
     small = write(tmp_path / "small.arrow", table.slice(0, 64), 64)
     path = write(tmp_path / "wide.arrow", table, batch_rows)
     peak, counted = peaks(small, path, 32 * MIB, 6)
     assert counted <= 1.1 * 32 * MIB, f"{counted / MIB:.0f} MiB counted of 32 MiB"
-    assert peak <= at_most * 32 * MIB, f"{peak / MIB:.0f} MiB of 32 MiB"
+    assert peak <= 1.1 * 32 * MIB, f"{peak / MIB:.0f} MiB of 32 MiB"
 
 
 def test_rows_of_many_columns_behind_a_url(tmp_path: Path) -> None:

@@ -271,3 +271,36 @@ def test_reads_reach_grains_metrics(same_rate: list[Path], monkeypatch: pytest.M
     assert {source for source, *_ in seen} == {"gristmill"}
     assert 0 < sum(n for _, n, _, _ in seen) <= n_bytes
     assert all(latency > 0 for _, _, latency, _ in seen)
+
+
+def test_seconds_of_audio_and_tokens_a_second(numbered: list[Path], tmp_path: Path) -> None:
+    it = iter(dataset(numbered, epochs=3))
+    list(it)
+    stats = it.stats()
+    assert stats.settings.row_seconds == 0.5
+    assert stats.audio_seconds_per_second == 0.5 * stats.rows_per_second > 0
+    assert stats.tokens_per_second is None
+    assert " s of audio/s, waiting " in str(stats)
+    assert "tokens" not in str(stats)
+    # Of rows without a length of their own, nothing is said.
+    for options in ({"audio": None}, {"audio": gm.Audio(), "batch_size": None}):
+        it = iter(dataset(numbered, **options))
+        list(it)
+        assert it.stats().audio_seconds_per_second is None
+        assert it.stats().tokens_per_second is None
+
+    tokens = pa.array([list(range(k, k + 7)) for k in range(20)], pa.list_(pa.int32()))
+    path = tmp_path / "tokens.arrow"
+    table = pa.table({"tokens": tokens, "number": pa.array(range(20))})
+    with pa.ipc.new_stream(str(path), table.schema) as writer:
+        writer.write_table(table)
+    given: dict[str, Any] = {"audio": None, "columns": ["tokens", "number"]}
+    for ragged, n in (("error", 7), ("pad", None), (9, None), ("object", None)):
+        it = iter(dataset([path], ragged=ragged, **given))
+        list(it)
+        assert it.stats().settings.row_tokens == n
+    it = iter(dataset([path], ragged="error", **given))
+    list(it)
+    stats = it.stats()
+    assert stats.tokens_per_second == 7 * stats.rows_per_second > 0
+    assert " tokens/s, waiting " in str(stats)

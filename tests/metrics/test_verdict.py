@@ -13,6 +13,7 @@ import gristmill as gm
 from gristmill.metrics import decide
 from gristmill.metrics.measures import MOST_READERS
 from gristmill.metrics.stats import StorageStats
+from gristmill.metrics.text import rate_text
 from verdict_figures import LATENCY, SOUND, rows, shard, stats, to
 
 # Ten pauses that are 40 % of the loop, whose own time is 49 %, and eleven runs of 455 rows.
@@ -342,3 +343,22 @@ def test_systems_that_do_not_account_cpu_time() -> None:
 
 def test_nothing_measured() -> None:
     assert decide(gm.Stats()).case == "too-early"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "rows/s and waits"),
+        ({"row_seconds": 5.0}, " rows/s ({audio} s of audio/s) and waits"),
+        ({"row_tokens": 1024}, " rows/s ({tokens} tokens/s) and waits"),
+    ],
+)
+def test_the_content_of_rows_is_told_where_it_is_known(settings: Any, told: str) -> None:
+    figures = stats(waiting=0.01)
+    figures = replace(figures, settings=replace(figures.settings, **settings))
+    found = decide(figures)
+    rate = figures.rows_per_second
+    assert found.case is gm.Case.CONSUMER
+    assert told.format(audio=rate_text(5 * rate), tokens=rate_text(1024 * rate)) in found.text
+    assert found.figures.get("audio_seconds_per_second") == (5 * rate if "audio" in told else None)
+    assert found.figures.get("tokens_per_second") == (1024 * rate if "tokens" in told else None)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 import pickle
 from pathlib import Path
 from typing import Any
 
 import grain
+import numpy as np
 import pytest
 
 import gristmill as gm
@@ -76,6 +78,29 @@ def test_steps_of_an_epoch_are_those_that_come(
         shard_options=grain.sharding.ShardOptions(*hosts),
     )
     assert ds.steps_per_epoch() == sum(1 for _ in ds)
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+@pytest.mark.parametrize("hosts", [1, 3])
+def test_steps_of_a_mixture_deliver_every_row(
+    numbered: list[Path], batch_size: int | None, hosts: int
+) -> None:
+    each = [
+        gm.ArrowIterDataset(paths, columns=["count"], epochs=None)
+        for paths in (numbered[:1], numbered[1:])
+    ]
+    seen: set[int] = set()
+    n_rows = 0
+    for host in range(hosts):
+        options = grain.sharding.ShardOptions(host, hosts)
+        mixture = gm.Mixture(each, batch_size=batch_size, shard_options=options)
+        for element in itertools.islice(mixture, mixture.steps_per_epoch()):
+            counts = np.atleast_1d(element["count"]).tolist()
+            seen.update(counts)
+            n_rows += len(counts)
+    rows = gm.Mixture(each).rows_per_epoch()
+    assert rows <= n_rows < rows + hosts * (batch_size or 1)
+    assert seen == {int(row["count"]) for row in gm.ArrowIterDataset(numbered, columns=["count"])}
 
 
 def test_what_is_no_state_is_refused_at_once(numbered: list[Path]) -> None:

@@ -227,7 +227,7 @@ def test_a_verdict_names_the_data_set_that_takes_most(case: Case, what: str) -> 
     assert verdict.figures["dataset"] == number
     assert verdict.text.startswith(f"It is slow. Data set {number} of the mixture ({number}.arrow")
     assert f"of the {what} for" in verdict.text
-    consumer = Verdict(Case.CONSUMER, "All is well.")
+    consumer = Verdict(Case.CONSUMER, "Input is not the bottleneck.")
     assert name_dataset(consumer, Stats(shards=shards)) == consumer
     assert name_dataset(Verdict(case, "x"), Stats(shards=shards[:1])).text == "x"
     assert decide(Stats(shards=shards)).case is Case.TOO_EARLY

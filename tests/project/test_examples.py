@@ -87,7 +87,16 @@ def test_mixture(tmp_path):
     assert int(output[3].split()[1]) < 500
 
 
+def test_augment(tmp_path):
+    pytest.importorskip("jax")
+    output = run("augment.py", cwd=tmp_path).splitlines()
+    assert [line.partition(": ")[0] for line in output] == [
+        "audio", "gain", "noise", "mixup", "SpecAugment"
+    ]  # fmt: skip
+
+
 def test_every_example_is_run_here():
-    tests = (Path(__file__), Path(__file__).parent / "test_train_hosts.py")
+    device = Path(__file__).parents[1] / "device" / "test_train_birds.py"
+    tests = (Path(__file__), Path(__file__).parent / "test_train_hosts.py", device)
     here = "".join(path.read_text(encoding="utf-8") for path in tests)
     assert all(f'"{path.name}"' in here for path in EXAMPLES.glob("*.py"))

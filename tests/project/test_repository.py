@@ -114,7 +114,9 @@ def test_the_wheel_has_the_documentation():
 def _dead_links(docs):
     """The links of the shipped pages that lead to no file beside them."""
     for page in docs.rglob("*.md"):
-        for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        # Comments have links of the site alone.
+        text = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#]+)", text):
             if "://" not in target and not (page.parent / target).exists():
                 yield page.name, target
 
@@ -145,3 +147,26 @@ def test_import_without_jax_says_nothing():
     code = "import sys; sys.modules['jax'] = None; import grain"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "jax profiler" in done.stderr
+
+
+def test_workflows_run_verbs_that_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    verbs = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    commands = [
+        command
+        for file in files
+        for command in re.findall(r"- run: (.*)", file.read_text(encoding="utf-8"))
+    ]
+    assert len(commands) > 8
+    assert {command.split()[0] for command in commands} == {"make"}
+    assert {command.split()[1] for command in commands} <= verbs
+
+
+@pytest.mark.gate
+def test_workflow_files_are_valid():
+    pytest.importorskip("check_jsonschema")
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
+    command += ["vendor.github-workflows", *map(str, files)]
+    subprocess.run(command, check=True, capture_output=True)

@@ -164,6 +164,10 @@ def hostile(root: Path, tmp_path: Path) -> dict[str, str]:
         f"{root}/../{root.name}/../{tmp_path.name}/outside.bin": "outside_root",
         "hostile/out": "outside_root",
         "hostile/out-folder/outside.bin": "outside_root",
+        # Whether something is there is not told.
+        str(tmp_path / "none" / "none.wav"): "outside_root",
+        str(outside / "none.wav"): "outside_root",
+        "hostile/out-folder/none/none.wav": "outside_root",
         "class 0/../../../../../../../../../../etc/passwd": "outside_root",
         "..": "outside_root",
         ".": "outside_root",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ MAKERS: dict[str, Callable[[], bytes]] = {
     "WAV": lambda: plain("WAV"),
     "AIFF": lambda: plain("AIFF"),
     "CAF": lambda: plain("CAF"),
+    "SPHERE": lambda: plain("NIST"),
     "FLAC": lambda: encode(signal(), RATE, "flac16"),
     "FLAC in Ogg": lambda: with_total(
         av_file("ogg", "flac", flags={"page_duration": "200000"}, **LOSSLESS)
@@ -125,9 +127,26 @@ class Field:
 
     def doubled(self, data: bytes) -> bytes:
         at = data.index(self.mark) + len(self.mark) + self.skip
-        number = int.from_bytes(data[at : at + self.width], self.order)
-        lie = (2 * number).to_bytes(self.width, self.order)
-        return data[:at] + lie + data[at + self.width :]
+        return self.forged(data, 2 * int.from_bytes(data[at : at + self.width], self.order))
+
+    def forged(self, data: bytes, number: int) -> bytes:
+        at = data.index(self.mark) + len(self.mark) + self.skip
+        return data[:at] + number.to_bytes(self.width, self.order) + data[at + self.width :]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A number in a line of a header of 1024 bytes."""
+
+    name: bytes
+
+    def doubled(self, data: bytes) -> bytes:
+        return self.forged(data, 2 * int(data.split(self.name + b" -i ")[1].split()[0]))
+
+    def forged(self, data: bytes, number: int) -> bytes:
+        lie = self.name + b" -i %d" % number
+        head = re.sub(self.name + rb" -i \d+", lie, data[:1024], count=1)
+        return head[:1024].ljust(1024, b"\0") + data[1024:]
 
 
 def ogg_flac_lie(data: bytes) -> bytes:
@@ -152,6 +171,7 @@ LIES: dict[str, Callable[[bytes], bytes]] = {
     "WAV": Field(b"data", 0, 4, "little").doubled,
     "AIFF": Field(b"COMM", 6, 4).doubled,
     "CAF": Field(b"data", 0, 8).doubled,
+    "SPHERE": Line(b"sample_count").doubled,
     "FLAC": Field(b"fLaC", 4 + 14, 4).doubled,
     "FLAC in Ogg": ogg_flac_lie,
     "Ogg Vorbis": granule_lie,

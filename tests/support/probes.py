@@ -48,8 +48,11 @@ def settles(count: Callable[[], int], at_most: int, within_s: float = 5.0) -> bo
 
 
 def script(code: str, *arguments: object) -> list[str]:
-    """The command that runs `code` in a fresh interpreter that can import the tests' modules."""
-    head = f"import sys; sys.path[:0] = {FOLDERS!r}\n"
+    """The command that runs `code` in a fresh interpreter that can import the tests' modules.
+
+    JAX is not there for it: Grain would import it, which is half of the interpreter's start.
+    """
+    head = f"import sys; sys.path[:0] = {FOLDERS!r}; sys.modules['jax'] = None\n"
     return [sys.executable, "-c", head + code, *map(str, arguments)]
 
 

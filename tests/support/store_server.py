@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -27,6 +27,10 @@ class StoreServer(RangeServer):
     token: str | None = None
     fail_listings: int = 0
     """How many of the next pages of listings are answered with 503."""
+    next_pages: Callable[[int], str | None] | None = None
+    """Of S3: where each page, by its number, says that the next one is; `None` leaves that out."""
+    n_pages: int = 0
+    """Pages of S3 listings so far."""
     hub_redirects_to: str | None = None
     """Where the Hub's files are, by another server's URL."""
 
@@ -107,8 +111,12 @@ class StoreServer(RangeServer):
             f"<CommonPrefixes><Prefix>{escape(folder)}</Prefix></CommonPrefixes>"
             for folder in folders
         )
+        is_truncated = bool(following)
+        if self.next_pages is not None:
+            following, is_truncated = self.next_pages(self.n_pages) or "", True
+        self.n_pages += 1
         token = f"<NextContinuationToken>{escape(following)}</NextContinuationToken>"
-        found += f"<IsTruncated>{str(bool(following)).lower()}</IsTruncated>"
+        found += f"<IsTruncated>{str(is_truncated).lower()}</IsTruncated>"
         found += token if following else ""
         self.send(to, f"<ListBucketResult>{found}</ListBucketResult>".encode())
 

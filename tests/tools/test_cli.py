@@ -13,6 +13,7 @@ import termios
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -386,3 +387,23 @@ def test_a_terminal_gets_bars(damaged: Path) -> None:
     assert shown.count("\N{FULL BLOCK}") >= 40
     for line in shown.replace("\r", "\n").splitlines():
         assert len(line) <= 80 or str(damaged) in line, line
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_options_are_called_as_in_python(command: str) -> None:
+    """One thing has one name, with dashes; a few older names stay beside it."""
+    options = {
+        name: set(option.opts)
+        for option in main.commands[command].params
+        if isinstance(option, click.Option)
+        for name in option.opts
+    }
+    renamed = {
+        "--threads": "--num-threads",
+        "--requests": "--num-requests",
+        "--crop": "--crop-seconds",
+        "--step-time": "--step-seconds",
+    }
+    for old, new in renamed.items():
+        assert (old in options) == (new in options)
+        assert old not in options or options[old] == options[new]

@@ -1,11 +1,13 @@
 """`gristmill` from the command line, as installed."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import gristmill as gm
@@ -46,7 +48,7 @@ def test_a_missing_extra_is_one_sentence(monkeypatch):
     monkeypatch.setattr("gristmill.cli.demo.find_spec", lambda name: None if name == "jax" else 1)
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 2
-    assert "needs jax: pip install 'gristmill[demo]'" in result.output
+    assert "needs jax: pip install jax. gristmill demo --tiny needs nothing" in result.output
 
 
 @pytest.mark.parametrize(
@@ -150,3 +152,43 @@ def test_a_damaged_shard_is_status_3_and_a_sentence(demo, tmp_path):
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
     assert shard.name in done.stderr
+
+
+def test_tiny_needs_nothing_but_the_wheel(tmp_path):
+    """From the command to its end without the extra's packages, in seconds."""
+    code = (
+        "import sys\n"
+        "absent = 'jax', 'optax', 'pyarrow', 'soundfile', 'datasets'\n"
+        "sys.modules.update(dict.fromkeys(absent))\n"
+        "sys.argv = ['gristmill', 'demo', '--tiny', '--data', sys.argv[1]]\n"
+        "import _gristmill_cli; _gristmill_cli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"16 recordings in {tmp_path / 'tiny.arrow'}" in done.stdout
+    assert "10 of (8, 32000), float32" in done.stdout
+    assert "5 compared, equal bit for bit" in done.stdout
+    # What it says to type runs.
+    lines = [line[2:] for line in done.stdout.partition("Try it yourself\n")[2].splitlines()]
+    typed = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    assert "audio" in typed.stdout
+    (shard,) = tmp_path.iterdir()
+    assert pa.ipc.open_stream(shard).read_all().num_rows == 16
+
+
+def test_tiny_trains_nothing(tmp_path):
+    done = gristmill("demo", "--tiny", "--steps", 20, "--data", tmp_path / "data")
+    assert done.returncode == 2
+    assert "--tiny does not train, and takes no --steps" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_completion_knows_the_commands():
+    environment = {**os.environ, "_GRISTMILL_COMPLETE": "bash_complete"}
+    environment |= {"COMP_WORDS": "gristmill sc", "COMP_CWORD": "1"}
+    done = subprocess.run([GRISTMILL], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["plain,scan"]

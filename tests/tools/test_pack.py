@@ -355,11 +355,11 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     source = material.class_folders(tmp_path / "source")
     monkeypatch.setattr("gristmill.tools.pack.api.find_spec", lambda name: None)
     monkeypatch.setattr("gristmill.cli.pack.find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gristmill\[pack\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install pyarrow"):
         gm.pack(source, tmp_path / "out")
     done = CliRunner().invoke(main, ["pack", str(source), "-o", str(tmp_path / "out")])
     assert done.exit_code == 2
-    assert "pack needs pyarrow: pip install 'gristmill[pack]'" in done.stderr
+    assert "pack needs pyarrow: pip install pyarrow" in done.stderr
 
 
 def test_a_url_as_out_makes_no_folder_of_that_name(

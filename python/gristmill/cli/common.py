@@ -126,8 +126,11 @@ def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return folder(size(checked))
 
 
+# Options are called as in Python; the short names are older.
 threads_option = click.option(
+    "--num-threads",
     "--threads",
+    "threads",
     type=click.IntRange(min=1),
     show_default="as many as this process may use",
     help="Threads that decode.",

@@ -13,6 +13,7 @@ from gristmill.cli.common import with_console
 from gristmill.cli.console import Console, Progress
 from gristmill.options import ReadOptions
 from gristmill.tools.demo.report import DemoTraining, page_of
+from gristmill.tools.demo.tiny import run as run_tiny
 
 _NEEDED = ("jax", "optax", "pyarrow", "soundfile")
 
@@ -28,7 +29,9 @@ _NEEDED = ("jax", "optax", "pyarrow", "soundfile")
 @click.option("--steps", type=click.IntRange(min=4), default=160, help="Training steps.")
 @click.option("--batch-size", type=click.IntRange(min=1), default=32, help="Crops a step.")
 @click.option(
+    "--num-threads",
     "--threads",
+    "threads",
     type=click.IntRange(min=1),
     show_default="as many as this process may use",
     help="Threads that read and decode.",
@@ -39,16 +42,27 @@ _NEEDED = ("jax", "optax", "pyarrow", "soundfile")
     default=0,
     help="Of the recordings, their order, the crops and the model.",
 )
+@click.option(
+    "--tiny",
+    is_flag=True,
+    help="Ten seconds, with a shard that comes with the wheel, and no training.",
+)
 @with_console
-def demo(console: Console, threads: int | None, **options: Any) -> None:
+def demo(console: Console, threads: int | None, *, tiny: bool, **options: Any) -> None:
     """Makes shards, trains a small classifier on them, stops it and resumes.
 
     The shards are like those of Hugging Face datasets: bird-like calls in four classes, 5 to 120
     seconds long, as Ogg Vorbis, MP3, FLAC and WAV. They are kept and found again by the next run.
     """
+    if tiny:
+        _refuse_options_of_training(click.get_current_context())
+        report = run_tiny(options["data"], threads)
+        console.show(report.page(), report.to_dict())
+        return
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise click.UsageError(
-            f"The demo needs {' and '.join(missing)}: pip install 'gristmill[demo]'"
+            f"The demo needs {' and '.join(missing)}: pip install {' '.join(missing)}. "
+            "gristmill demo --tiny needs nothing"
         )
     from gristmill.tools.demo.training import Job, train_and_resume
 
@@ -57,6 +71,13 @@ def demo(console: Console, threads: int | None, **options: Any) -> None:
         bars = _Bars(console, stack, job.steps)
         report = train_and_resume(job, bars.on_row, bars.on_step)
     console.show(page_of(report, job.data), report)
+
+
+def _refuse_options_of_training(context: click.Context) -> None:
+    for name in ("rows", "steps", "batch_size", "seed"):
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"--tiny does not train, and takes no {option}")
 
 
 class _Bars:

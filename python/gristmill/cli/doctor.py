@@ -37,6 +37,7 @@ def _crop_options(command: _Command) -> _Command:
             help="Rate of the crops in Hz.",
         ),
         click.option(
+            "--crop-seconds",
             "--crop",
             "crop_seconds",
             type=Seconds(high=_core.MAX_CROP_SECONDS),
@@ -58,6 +59,7 @@ def _crop_options(command: _Command) -> _Command:
 @paths_argument
 @_crop_options
 @click.option(
+    "--step-seconds",
     "--step-time",
     "step_seconds",
     type=Seconds(),
@@ -95,7 +97,9 @@ def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
 @_crop_options
 @threads_option
 @click.option(
+    "--num-requests",
     "--requests",
+    "requests",
     type=click.IntRange(1, MAX_REQUESTS),
     show_default="two for each thread, 8 to 32, or 32 for URLs, and more where that helps",
     help="Requests to the storage at a time.",

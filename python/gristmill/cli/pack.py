@@ -68,9 +68,9 @@ def pack(
     status 1 says that files are bad.
     """
     if find_spec("pyarrow") is None:
-        raise click.UsageError("pack needs pyarrow: pip install 'gristmill[pack]'")
+        raise click.UsageError("pack needs pyarrow: pip install pyarrow")
     if options["convert"] and find_spec("av") is None:
-        raise click.UsageError("--convert needs PyAV: pip install 'gristmill[convert]'")
+        raise click.UsageError("--convert needs PyAV: pip install av")
     with console.progress("pack", 0, "files") as progress:
         is_first = True
 

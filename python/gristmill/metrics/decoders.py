@@ -105,7 +105,7 @@ def _resample(stats: Stats, share: float) -> Verdict:
 def assemble(stats: Stats, what: str, share: float) -> Verdict:
     """The verdict where the other columns are the bottleneck: `what` is `share` of the work."""
     settings = stats.settings
-    text = f"The columns are the limit, not the audio: {share:.0%} of the work is {what}."
+    text = f"Bottleneck: columns other than audio. {share:.0%} of the work is {what}."
     advice: tuple[Advice, ...] = ()
     rest = tuple(name for name in settings.columns if name not in settings.object_columns)
     if rest and rest != settings.columns:

@@ -242,11 +242,16 @@ def share_of(part: float, whole: float) -> float:
 
 def figures_of(stats: Stats, **more: float | str) -> dict[str, float | int | str]:
     """The figures that every verdict has, and `more`."""
+    rates = {
+        "audio_seconds_per_second": stats.audio_seconds_per_second,
+        "tokens_per_second": stats.tokens_per_second,
+    }
     return {
         "rows_per_second": stats.rows_per_second,
         "waiting_share": stats.waiting_share,
         "decoders_busy_share": decoders_busy(stats),
         "elsewhere_share": elsewhere(stats),
+        **{name: rate for name, rate in rates.items() if rate is not None},
         **more,
     }
 

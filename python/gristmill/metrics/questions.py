@@ -116,9 +116,18 @@ def _python(stats: Stats) -> Verdict:
 
 
 def _consumer(stats: Stats) -> Verdict:
-    busy = f"; the decode threads are {decoders_busy(stats):.0%} busy" if decodes(stats) else ""
+    busy = f" Decode threads are {decoders_busy(stats):.0%} busy." if decodes(stats) else ""
+    content = [
+        f"{rate_text(rate)} {unit}"
+        for rate, unit in (
+            (stats.audio_seconds_per_second, "s of audio/s"),
+            (stats.tokens_per_second, "tokens/s"),
+        )
+        if rate is not None
+    ]
+    of_these = f" ({', '.join(content)})" if content else ""
     text = (
-        f"All is well: the training loop is the limit. It takes {rate_text(stats.rows_per_second)} "
-        f"rows/s and waits {stats.waiting_share:.1%} of the time{busy}."
+        f"Input is not the bottleneck: training consumes {rate_text(stats.rows_per_second)} "
+        f"rows/s{of_these} and waits {stats.waiting_share:.1%} of the time for data.{busy}"
     )
     return Verdict(Case.CONSUMER, text, figures_of(stats))

@@ -299,6 +299,10 @@ class Settings:
         usable_cpus: CPUs that this process may use, by affinity and cgroup quota.
         is_worker: Whether this is a worker process, such as those of `mp_prefetch`.
         audio_index: Whether audio indexes are used, and there is a folder for them.
+        row_seconds: Seconds of audio in a row, padding included; `None` for whole recordings,
+            crops as long as their events, and without audio.
+        row_tokens: Integers of 32 or 64 bits in the lists of a row, if these are equally long
+            (`ragged="error"`, lists of fixed size); `None` without such lists, and of single rows.
     """
 
     num_threads: int = 0
@@ -313,6 +317,8 @@ class Settings:
     usable_cpus: int = 1
     is_worker: bool = False
     audio_index: bool = True
+    row_seconds: float | None = None
+    row_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -373,6 +379,18 @@ class Stats(Printed):
         return self.rows * (self.elements - 1) / self.elements / self.loop_seconds
 
     @property
+    def audio_seconds_per_second(self) -> float | None:
+        """Seconds of audio that are delivered in a second; `None` as in `Settings.row_seconds`."""
+        seconds = self.settings.row_seconds
+        return None if seconds is None else seconds * self.rows_per_second
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens that are delivered in a second; `None` as in `Settings.row_tokens`."""
+        tokens = self.settings.row_tokens
+        return None if tokens is None else tokens * self.rows_per_second
+
+    @property
     def waiting_share(self) -> float:
         """The part of the consumer's time in which it waited for data, 0 to 1."""
         loop = self.loop_seconds
@@ -406,7 +424,7 @@ def _table(stats: Stats) -> list[str]:
     delivered = f"{count_text(stats.rows, 'row')} in {count_text(stats.elements, 'element')}"
     lines = [
         f"{delivered}, {stats.elapsed_seconds:.1f} s",
-        f"{stats.rows_per_second:,.0f} rows/s, waiting {stats.waiting_share:.1%} of the time",
+        f"{throughput_text(stats)}, waiting {stats.waiting_share:.1%} of the time",
         "stage          count    busy s    wait s    p50 ms    p90 ms    p99 ms",
     ]
     for part in fields(stats.stages):
@@ -432,6 +450,16 @@ def _table(stats: Stats) -> list[str]:
         lines.append(f"bad rows: {stats.bad_rows:,}, see bad_rows() of the iterator")
     lines.append(f"queues: {depths} rows read and batches ready, on average")
     return lines
+
+
+def throughput_text(stats: Stats) -> str:
+    """Rows a second, and the audio and tokens in them where these are known."""
+    text = f"{stats.rows_per_second:,.0f} rows/s"
+    if (seconds := stats.audio_seconds_per_second) is not None:
+        text += f", {seconds:,.0f} s of audio/s"
+    if (tokens := stats.tokens_per_second) is not None:
+        text += f", {tokens:,.0f} tokens/s"
+    return text
 
 
 def _cost(storage: StorageStats) -> str:

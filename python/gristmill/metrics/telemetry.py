@@ -27,14 +27,21 @@ class _Source(Protocol):
 
 
 def pass_on_warnings(native: _core.Pipeline | _core.RandomAccess) -> None:
-    """Logs what users have to know, once: `cache_dir` failed, or another rate than the files'."""
+    """Logs what users have to know, once.
+
+    `cache_dir` failed, recordings have another rate than their files', or `memory_budget` is too
+    small.
+    """
     if (problem := native.take_cache_problem()) is not None:
         logger.warning("%s", problem)
-    notice = native.take_rate_notice()
-    # Each epoch of an evaluation may have an iterator of its own.
-    if notice is not None and notice not in _told:
-        _told.add(notice)
-        logger.warning("%s", notice)
+    notices = [native.take_rate_notice()]
+    if isinstance(native, _core.Pipeline):
+        notices.append(native.take_budget_notice())
+    for notice in notices:
+        # Each epoch of an evaluation may have an iterator of its own.
+        if notice is not None and notice not in _told:
+            _told.add(notice)
+            logger.warning("%s", notice)
 
 
 _told: set[str] = set()

@@ -13,7 +13,7 @@ class Case(enum.StrEnum):
     """What limits the pipeline; `docs/diagnosis.md` explains each.
 
     Attributes:
-        CONSUMER: The training loop: all is well.
+        CONSUMER: The training loop; input is not the bottleneck.
         DECODE: Decoding.
         RESAMPLE: Resampling.
         STORAGE_BANDWIDTH: The storage's bandwidth.

@@ -40,6 +40,7 @@ class IndexReport(Printed):
         why_not_written: Why the system refuses to write there, if it does.
         audio: What the audio indexes know now, where they were asked for.
         audio_not_written: Why the system refuses to write some of these, if it does.
+        part: `(i, n)`: the i-th of n parts; `(1, 1)` is all.
     """
 
     shards: int
@@ -52,6 +53,7 @@ class IndexReport(Printed):
     why_not_written: str = ""
     audio: AudioCoverage | None = None
     audio_not_written: str = ""
+    part: tuple[int, int] = (1, 1)
 
     def __str__(self) -> str:
         page = page_of(self)
@@ -152,7 +154,7 @@ def build_indexes(
         raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")
     mine = resolve(as_list(paths), storage, options.retries)[number - 1 :: count]
     if not mine:
-        return IndexReport(0, 0, 0, 0, 0, index_dir)
+        return IndexReport(0, 0, 0, 0, 0, index_dir, part=(number, count))
     headers, unreadable = read_headers(
         mine, options, on_shards, on_shard, complete=True, storage=storage
     )
@@ -181,6 +183,7 @@ def build_indexes(
         why_not_written=_refusal(index_dir, not_written[0]) if not_written else "",
         audio=learned,
         audio_not_written=places.refusal,
+        part=(number, count),
     )
 
 

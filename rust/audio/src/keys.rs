@@ -17,6 +17,7 @@ impl Codec {
             Self::Mp1 => "mp1",
             Self::Aac => "aac",
             Self::Alac => "alac",
+            Self::Sphere => "sphere",
         }
     }
 }

@@ -15,6 +15,7 @@ mod bytes;
 mod cancel;
 mod codec;
 mod complex;
+mod contained;
 mod crc;
 mod decoder;
 mod demux;
@@ -33,6 +34,7 @@ mod spec;
 mod trig;
 
 pub use codec::Codec;
+pub use contained::contained;
 pub use decoder::{AudioInfo, Checked, Decoder, Depth, Plan, probe, probe_within, warm_up};
 pub use demux::probe::is_length_at_ends;
 pub use error::{DecodeError, Exceeded, Reason, Remedy};

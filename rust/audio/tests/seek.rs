@@ -106,6 +106,7 @@ fn recordings() -> Vec<(&'static str, Vec<u8>)> {
         ("wav, 24 bits", make::wav(48_000, 3, 1, 3, 40_000)),
         ("aiff", make::aiff(44_100, 2, 60_000)),
         ("caf", make::caf(44_100.0, 1, 90_000)),
+        ("sphere", make::sphere(16_000, 2, 60_000)),
         ("mp3", make::mp3(4)),
         ("mp3 behind a tag, cut within a frame", make::odd_mp3(4)),
         ("flac", make::flac(100)),

@@ -4,6 +4,8 @@ use std::{fmt, io, sync::Arc};
 
 use gristmill_audio::{DecodeError, Reason};
 
+use crate::shown::{MAX_MESSAGE, MAX_NAME, shown};
+
 /// The result of every fallible operation in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -145,14 +147,16 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { kind, at } = &*self.0;
         let place = at.to_string();
-        match (kind, place.is_empty()) {
+        let message = match (kind, place.is_empty()) {
             (ErrorKind::Decode(e), false) => {
                 let codec = e.codec.map_or("audio", |codec| codec.name());
-                write!(f, "cannot decode {codec} in {place}: {}", e.reason)
+                format!("cannot decode {codec} in {place}: {}", e.reason)
             }
-            (_, true) => kind.fmt(f),
-            (_, false) => write!(f, "{place}: {kind}"),
-        }
+            (_, true) => kind.to_string(),
+            (_, false) => format!("{place}: {kind}"),
+        };
+        // Names of columns, keys and paths may be anything.
+        f.write_str(&shown(&message, MAX_MESSAGE))
     }
 }
 
@@ -183,8 +187,10 @@ impl fmt::Display for ErrorKind {
 /// `train-0003.arrow, row 812 (message 13, byte 5242880)`, as far as known.
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let outer =
-            [self.shard.as_deref().map(str::to_owned), self.row.map(|r| format!("row {r}"))];
+        let outer = [
+            self.shard.as_deref().map(|shard| shown(shard, MAX_NAME).into_owned()),
+            self.row.map(|r| format!("row {r}")),
+        ];
         let inner =
             [self.message.map(|m| format!("message {m}")), self.byte.map(|b| format!("byte {b}"))];
         let outer: Vec<_> = outer.into_iter().flatten().collect();

@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod order;
 pub mod select;
 pub mod shard;
+pub mod shown;
 pub mod store;
 mod sync;
 mod threads;

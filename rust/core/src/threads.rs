@@ -13,7 +13,7 @@ use crate::sync::lock_std;
 ///
 /// # Errors
 ///
-/// As [`thread::Builder::spawn`].
+/// As [`thread::Builder::spawn`], with [`cannot_start`].
 pub(crate) fn spawn<F, T>(name: impl Into<String>, run: F) -> io::Result<JoinHandle<T>>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -22,7 +22,19 @@ where
     #[cfg(feature = "shuttle")]
     return shuttle::thread::Builder::new().name(name.into()).spawn(run);
     #[cfg(not(feature = "shuttle"))]
-    thread::Builder::new().name(name.into()).spawn(run)
+    thread::Builder::new().name(name.into()).spawn(run).map_err(cannot_start)
+}
+
+/// Why a thread could not be started: the system's own word is "try again".
+pub fn cannot_start(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::WouldBlock {
+        return error;
+    }
+    let what = format!(
+        "a thread cannot be started ({error}): the process has reached the limit of its memory \
+         (ulimit -v) or of its user's threads (ulimit -u); raise it, or ask for fewer threads"
+    );
+    io::Error::new(io::ErrorKind::OutOfMemory, what)
 }
 
 /// Runs `work` on all `jobs`, which are taken in their order by up to `n_threads` threads, this one

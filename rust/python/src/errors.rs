@@ -3,7 +3,11 @@
 use std::io;
 
 use gristmill_audio::{DecodeError, Reason};
-use gristmill_core::{Error, ErrorKind, store::errno_of};
+use gristmill_core::{
+    Error, ErrorKind,
+    shown::{MAX_MESSAGE, shown},
+    store::errno_of,
+};
 use pyo3::{
     exceptions::{PyMemoryError, PyOSError, PyValueError},
     prelude::*,
@@ -35,7 +39,12 @@ fn os_error(py: Python<'_>, e: &io::Error, error: &Error) -> PyResult<PyErr> {
             let reason = e.to_string();
             let reason = reason.split(" (os error").next().unwrap_or_default();
             let at = error.at().byte.map(|byte| format!(" at byte {byte}")).unwrap_or_default();
-            PyOSError::new_err((code, format!("{reason}{at}"), text(py, shard)?.unbind()))
+            let what = format!("{reason}{at}");
+            PyOSError::new_err((
+                code,
+                shown(&what, MAX_MESSAGE).into_owned(),
+                text(py, shard)?.unbind(),
+            ))
         }
         _ => PyOSError::new_err(text(py, &error.to_string())?.unbind()),
     })

@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-use gristmill_core::{Error, Result};
+use gristmill_core::{Error, Result, engine::cannot_start};
 use pyo3::prelude::*;
 
-use crate::errors::into_py_err;
+use crate::{errors::into_py_err, room};
 
 /// How long a wait lasts before it looks for signals: well under the 100 ms in which Ctrl-C is to
 /// be answered.
@@ -26,6 +26,7 @@ pub(crate) fn run<T: Send + 'static>(
     work: impl FnOnce(&Arc<AtomicBool>) -> Result<T> + Send + 'static,
     mut tick: impl FnMut() -> PyResult<()>,
 ) -> PyResult<T> {
+    room::ensure()?;
     let cancel = Arc::<AtomicBool>::default();
     let (send, receive) = sync_channel(1);
     let cancelled = Arc::clone(&cancel);
@@ -33,7 +34,7 @@ pub(crate) fn run<T: Send + 'static>(
         // Nobody receives it after a signal.
         let _ = send.send(work(&cancelled));
     };
-    let failed = |e: std::io::Error| into_py_err(py, &Error::from(e));
+    let failed = |e: std::io::Error| into_py_err(py, &Error::from(cannot_start(e)));
     thread::Builder::new().name("gristmill-open".to_owned()).spawn(run).map_err(failed)?;
     let receive = Mutex::new(receive);
     loop {

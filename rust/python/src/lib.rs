@@ -22,12 +22,14 @@ mod pages;
 mod pipeline;
 mod random_access;
 mod recordings;
+mod room;
 mod runtime;
 mod selection;
 mod shards;
 mod stats;
 mod strict;
 mod text;
+mod turns;
 
 use pyo3::pymodule;
 
@@ -64,6 +66,8 @@ mod _core {
     use super::shards::{
         audio_coverage, list_url, path_kinds, read_header, read_joint_header, read_url, shown_path,
     };
+    #[pymodule_export]
+    use super::turns::{Turn, Turns};
     use gristmill_core::store::SETTLED;
     use pyo3::prelude::*;
 

@@ -15,6 +15,8 @@ use std::{
 use gristmill_core::memory::{LARGE_BUFFER, PAGE};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use crate::room::{SPARE_BYTES, use_spare};
+
 /// From this size on huge pages are requested: filling fresh pages of 4 KiB takes several times as
 /// long. `NumPy` has the same threshold.
 const LARGE: usize = 4 << 20;
@@ -57,24 +59,34 @@ fn map(n_bytes: usize) -> *mut u8 {
     start.cast()
 }
 
+/// The block that `alloc` gives, which is asked again once what is put by is free.
+fn with_spare(n_bytes: usize, alloc: impl Fn() -> *mut u8) -> *mut u8 {
+    let block = alloc();
+    if block.is_null() && n_bytes <= SPARE_BYTES {
+        use_spare();
+        return alloc();
+    }
+    block
+}
+
 // SAFETY: a block is either mapped, and then begins at a page, is `layout.size()` bytes long and
 // nobody else's, or comes from `System`. `is_mapped` tells the two apart by the layout, which a
 // caller gives alike at allocation and at release. Nothing here panics or allocates.
 unsafe impl GlobalAlloc for Pages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_mapped(layout) {
-            return map(layout.size());
+            return with_spare(layout.size(), || map(layout.size()));
         }
         // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
+        with_spare(layout.size(), || unsafe { System.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if is_mapped(layout) {
-            return map(layout.size()); // fresh pages are zero
+            return with_spare(layout.size(), || map(layout.size())); // fresh pages are zero
         }
         // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc_zeroed(layout) }
+        with_spare(layout.size(), || unsafe { System.alloc_zeroed(layout) })
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -93,8 +105,8 @@ unsafe impl GlobalAlloc for Pages {
         // SAFETY: the caller promises that `n_bytes`, rounded up to the alignment, fits an `isize`.
         let new_layout = unsafe { Layout::from_size_align_unchecked(n_bytes, layout.align()) };
         if !is_mapped(layout) && !is_mapped(new_layout) {
-            // SAFETY: the block came from `System` with this layout.
-            return unsafe { System.realloc(block, layout, n_bytes) };
+            // SAFETY: the block came from `System` with this layout, and is what it was where that fails.
+            return with_spare(n_bytes, || unsafe { System.realloc(block, layout, n_bytes) });
         }
         // SAFETY: the caller promises that `n_bytes` is not 0.
         let new = unsafe { self.alloc(new_layout) };

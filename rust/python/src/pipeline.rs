@@ -136,6 +136,11 @@ impl Pipeline {
         self.inner.take_rate_notice()
     }
 
+    /// That rows took more than the budget; once.
+    fn take_budget_notice(&self) -> Option<String> {
+        self.inner.take_budget_notice()
+    }
+
     /// Ends all threads and waits for them.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.inner.close());

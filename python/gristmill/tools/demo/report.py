@@ -89,6 +89,6 @@ def page_of(report: dict[str, Any], data: Path) -> Page:
         ],
     )
     page.say()
-    page.paragraph(f"Of the steps after it was resumed: {report['verdict']['text']}")
+    page.paragraph(f"After it was resumed: {report['verdict']['text']}")
     page.section(f"Done in {report['seconds']:.0f} s.")
     return page

@@ -65,17 +65,12 @@ def pack(
         OSError: A file cannot be read, or nothing more can be written: no part of a shard is left.
         SchemaError: The metadata contradict themselves, or have no column `file_name`.
         ValueError: An option is out of range, or the folder holds something else.
-        ModuleNotFoundError: pyarrow is missing: `pip install 'gristmill[pack]'`; or PyAV, for
-            `convert`: `pip install 'gristmill[convert]'`.
+        ModuleNotFoundError: pyarrow is missing, or PyAV for `convert`.
     """
     if find_spec("pyarrow") is None:
-        raise ModuleNotFoundError(
-            "pack writes with pyarrow: pip install 'gristmill[pack]'", name="pyarrow"
-        )
+        raise ModuleNotFoundError("pack writes with pyarrow: pip install pyarrow", name="pyarrow")
     if checks.flag("convert", convert) and find_spec("av") is None:
-        raise ModuleNotFoundError(
-            "convert decodes with PyAV: pip install 'gristmill[convert]'", name="av"
-        )
+        raise ModuleNotFoundError("convert decodes with PyAV: pip install av", name="av")
     from gristmill.tools.pack.plan import PackOptions
     from gristmill.tools.pack.run import run
 

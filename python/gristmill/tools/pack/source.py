@@ -20,11 +20,10 @@ from gristmill.tools.pack.report import BadFile
 # What Gristmill decodes, and what else is audio: it ends among the bad files, and not unseen.
 _DECODED = (
     "wav wave bwf rf64 flac ogg oga opus mp3 mp2 mp1 mpga mpa m4a m4b mp4 aac adts aif aiff aifc "
-    "caf mka mkv webm"
+    "caf mka mkv webm sph nist"
 )
 _OTHER_AUDIO = (
-    "au snd w64 wma amr awb ape wv tta dsf dff spx ra voc avr sds sph nist htk paf 3gp ac3 ec3 "
-    "eac3 dts"
+    "au snd w64 wma amr awb ape wv tta dsf dff spx ra voc avr sds htk paf 3gp ac3 ec3 eac3 dts"
 )
 AUDIO_ENDINGS = frozenset(f".{name}" for name in f"{_DECODED} {_OTHER_AUDIO}".split())
 

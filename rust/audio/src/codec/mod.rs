@@ -48,6 +48,8 @@ pub enum Codec {
     Aac,
     /// Apple Lossless Audio Codec.
     Alac,
+    /// NIST SPHERE with PCM samples.
+    Sphere,
 }
 
 impl Codec {
@@ -65,6 +67,7 @@ impl Codec {
             Self::Mp1 => "MPEG layer I",
             Self::Aac => "AAC",
             Self::Alac => "ALAC",
+            Self::Sphere => "NIST SPHERE",
         }
     }
 }

@@ -7,7 +7,6 @@ pub(crate) mod render;
 mod warm_up;
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
@@ -15,6 +14,7 @@ use std::{
 use crate::{
     DecodeError, Reason,
     cancel::Cancel,
+    contained,
     demux::{Scratch, probe::find_container},
     limits::Limits,
     report::{DecodeReport, Ledger},
@@ -152,7 +152,7 @@ impl Decoder {
         work: impl FnOnce(&mut Self) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
         // Unwind safety: after a panic everything but the cancel flag is replaced.
-        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|payload| {
+        contained(|| work(self)).unwrap_or_else(|payload| {
             *self = Self { cancel: self.cancel.clone(), ..Self::default() };
             let message = payload
                 .downcast_ref::<&str>()

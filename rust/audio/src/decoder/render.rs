@@ -1,13 +1,9 @@
 //! From a plan to samples: decodes what is needed, resamples it, and pads the rest.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use crate::{
-    Decoder, Reason,
+    Decoder, Reason, contained,
     decoder::plan::Plan,
     demux::Scratch,
     memory,
@@ -137,8 +133,8 @@ impl Decoder {
     /// Fills the sink with what there is, from the very start on, and with zeros.
     fn salvage(&mut self, bytes: &[u8], plan: &Plan, sink: &mut Sink<'_>) -> Result<Came, Reason> {
         // Unwind safety: after a panic the decoders are replaced, and the sink holds whole frames.
-        let attempt = AssertUnwindSafe(|| self.attempt(bytes, plan, true, &mut *sink));
-        if let Ok(result) = catch_unwind(attempt) {
+        let attempt = || self.attempt(bytes, plan, true, &mut *sink);
+        if let Ok(result) = contained(attempt) {
             result?;
         } else {
             self.scratch = Scratch::default();

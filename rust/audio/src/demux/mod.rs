@@ -10,6 +10,7 @@ pub(crate) mod flac;
 pub(crate) mod mpeg;
 pub(crate) mod ogg;
 pub(crate) mod pcm;
+mod sphere;
 mod stated;
 mod wav;
 
@@ -34,10 +35,11 @@ use crate::{
 use packets::Packet;
 
 /// Those that begin with bytes of their own, in the order in which they are asked.
-pub(crate) const BY_MAGIC: [&dyn Container; 8] = [
+pub(crate) const BY_MAGIC: [&dyn Container; 9] = [
     &wav::Wav,
     &aiff::Aiff,
     &caf::Caf,
+    &sphere::Sphere,
     &flac::Flac,
     &ogg::OggFlac, // before Ogg, which would refuse it
     &ogg::Ogg,

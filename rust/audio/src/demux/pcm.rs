@@ -1,6 +1,6 @@
 //! Samples that are stored as they are: from the bytes of a file to `f32`, at memory speed.
 //!
-//! WAV, AIFF and CAF differ in their headers only. Each reads its header into a [`PcmLayout`], and
+//! WAV, AIFF, CAF and SPHERE differ in their headers only. Each reads its header into a [`PcmLayout`], and
 //! [`Stored`] takes it from there.
 
 use std::ops::Range;

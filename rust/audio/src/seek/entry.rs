@@ -28,7 +28,7 @@ macro_rules! numbered {
 }
 
 // These numbers never change: a new codec stands at the end.
-numbered!(Wav, Aiff, Caf, Flac, Vorbis, Opus, Mp3, Mp2, Mp1, Aac, Alac);
+numbered!(Wav, Aiff, Caf, Flac, Vorbis, Opus, Mp3, Mp2, Mp1, Aac, Alac, Sphere);
 
 /// What a walk over one whole and undamaged recording found: what its headers say, and where its frames
 /// lie. Clones share their memory.

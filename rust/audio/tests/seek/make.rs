@@ -63,6 +63,18 @@ pub(crate) fn caf(rate_hz: f64, n_channels: u32, n_frames: u32) -> Vec<u8> {
     bytes
 }
 
+/// Samples of 16 bits.
+pub(crate) fn sphere(rate_hz: u32, n_channels: usize, n_frames: usize) -> Vec<u8> {
+    let head = format!(
+        "NIST_1A\n   1024\nchannel_count -i {n_channels}\nsample_rate -i {rate_hz}\n\
+         sample_n_bytes -i 2\nsample_byte_format -s2 10\nsample_count -i {n_frames}\nend_head\n"
+    );
+    let mut bytes = head.into_bytes();
+    bytes.resize(1024, b' ');
+    bytes.extend(noise(n_frames * n_channels * 2));
+    bytes
+}
+
 /// One of the recordings of the benches.
 pub(crate) fn recording(name: &str) -> Vec<u8> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Schema};
 
 use super::{
@@ -20,14 +19,15 @@ use crate::{
     batch::BadRow,
     error::{Error, ErrorKind, Result},
     order::RowId,
-    shard::{Projection, Shard, Table},
+    shard::{Projection, Shard, Table, field_at, holds_paths},
 };
 use gristmill_audio::Reason;
 
 /// Cached bytes of the tables of paths: those of a few record batches.
 const PATHS_LIMIT: usize = 1 << 20;
 
-/// The column of the recordings' original paths: the audio column's child `path`, beside `bytes`.
+/// The column of the recordings' original paths: the audio column's child `path`, beside `bytes`, or
+/// the column itself where it is text.
 #[derive(Debug)]
 pub(super) struct PathColumn(Projection);
 
@@ -36,8 +36,11 @@ impl PathColumn {
 
     /// That of this audio column; `None` where there is none, or it is not text.
     pub(super) fn find(schema: &Schema, audio: &str) -> Option<Self> {
-        let (_, column) = schema.column_with_name(audio)?;
-        let DataType::Struct(children) = column.data_type() else { return None };
+        let column = field_at(schema, audio)?;
+        let DataType::Struct(children) = column.data_type() else {
+            let is_text = holds_paths(column.data_type());
+            return is_text.then(|| Projection::of_siblings(schema, audio).map(Self)).flatten();
+        };
         let (_, path) = children.find(Self::NAME)?;
         let is_text =
             matches!(path.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
@@ -118,7 +121,7 @@ impl BadRows {
         let shard = dataset.shards.get(id.shard as usize)?;
         let (batch, table_row) = shard.locate(id.row)?;
         let table = self.path_table(shard, (id.shard, batch), projection)?;
-        let audio = table.columns.columns().first()?.as_struct_opt()?;
+        let audio = table.columns.columns().first()?;
         path_in(audio, table_row)
     }
 

@@ -7,6 +7,7 @@
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
+    copied_rows::CopiedRows,
     dataset::Dataset,
     load_cache::Lookup,
     queue::WaitFor,
@@ -42,8 +43,8 @@ pub(super) struct BatchTask {
     loading: Option<usize>,
     /// The rows that were looked up.
     rows: Vec<Option<Row>>,
-    /// Bytes of the rows that were copied out of their tables.
-    copied_bytes: usize,
+    /// The rows that were copied out of their tables.
+    copied: CopiedRows,
     /// The error of the first row in the stream's order that has one, and its index.
     failed: Option<(u64, Error)>,
     /// Bytes that were reserved for its columns.
@@ -145,7 +146,7 @@ impl RowReader {
             loading: None,
             rows: wanted.iter().map(|_| None).collect(),
             wanted,
-            copied_bytes: 0,
+            copied: CopiedRows::default(),
             failed: None,
             reserved,
         };
@@ -251,7 +252,7 @@ impl RowReader {
             let filled = match self.table_of(dataset, shard, rows, permit) {
                 Ok((TableLookup::Wait(wait), _)) => return Some(wait),
                 Ok((TableLookup::Loaded(table), is_alone)) => {
-                    let copied = &mut task.copied_bytes;
+                    let copied = &mut task.copied;
                     self.fill((table, is_alone), rows, task.first, &mut task.rows, copied)
                 }
                 Err(error) => Err(error),
@@ -310,7 +311,7 @@ impl RowReader {
         group: &[WantedRow],
         first: u64,
         rows: &mut [Option<Row>],
-        copied_bytes: &mut usize,
+        copied: &mut CopiedRows,
     ) -> Result<()> {
         let is_copied = !is_alone && self.tables.is_heavy(&table);
         let table = if is_copied {
@@ -318,8 +319,7 @@ impl RowReader {
             let mut copy = table.take(&wanted)?;
             // Before the copy's bytes are taken: the next load may be waiting for them.
             drop(table);
-            *copied_bytes = copied_bytes.saturating_add(copy.n_bytes);
-            self.check_copied(*copied_bytes, copy.columns.num_columns())?;
+            self.check_copied(copied.count(copy.n_bytes), copy.columns.num_columns())?;
             copy.permit = Some(Arc::new(self.context.account.take(copy.n_bytes)));
             Arc::new(copy)
         } else if group.len() > 1 {
@@ -343,6 +343,10 @@ impl RowReader {
                     outcome: row.outcome,
                 });
             }
+        }
+        if is_copied {
+            let places = group.iter().map(|row| (row.index - first) as usize).collect();
+            copied.add(&table, places, rows, &self.context.account);
         }
         Ok(())
     }

@@ -28,6 +28,7 @@ pub(super) struct Context {
     pub(super) audio_index: AudioIndexes,
     pub(super) progress: Progress,
     pub(super) closed: Arc<AtomicBool>,
+    pub(super) budget_notice: BudgetNotice,
 }
 
 impl Context {
@@ -38,6 +39,29 @@ impl Context {
     /// That recordings are resampled to the rate of the features, if they are; once.
     pub(super) fn take_rate_notice(&self) -> Option<String> {
         self.dataset.get()?.rate_notice.take(self.metrics.resample.count() > 0)
+    }
+
+    /// That rows took more than the budget, if they did; once.
+    pub(super) fn take_budget_notice(&self) -> Option<String> {
+        self.budget_notice.take(self.options.memory_budget, self.account.peak())
+    }
+}
+
+/// What is said once where the next batch alone takes more than the budget.
+#[derive(Debug, Default)]
+pub(super) struct BudgetNotice(AtomicBool);
+
+impl BudgetNotice {
+    /// A tenth more is within what is promised.
+    fn take(&self, budget: usize, peak: usize) -> Option<String> {
+        let is_over = peak > budget.saturating_add(budget / 10);
+        (is_over && !self.0.swap(true, Ordering::Relaxed)).then(|| {
+            format!(
+                "memory_budget={budget} is exceeded: what the training loop holds and the next batch \
+                 take more together. Raise it, or take smaller batches or fewer columns; \
+                 it.stats().memory.peak_bytes says how much it was"
+            )
+        })
     }
 }
 

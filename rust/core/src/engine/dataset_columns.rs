@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use arrow_schema::Schema;
+
 use super::{
     features_rate::features_rate,
     joined_columns::JoinedColumns,
@@ -10,7 +12,7 @@ use super::{
 use crate::{
     batch::{AddedColumn, Classes, ColumnSource, ElementLayout, MultiHot, Styles},
     error::{Error, Result},
-    shard::{Projection, Shard, audio_columns},
+    shard::{Projection, Shard, advice, audio_columns, column_of_part, made_as_audio},
 };
 use gristmill_audio::{AudioSpec, Budget, Channels, Pad};
 
@@ -31,6 +33,22 @@ pub(super) fn check_joined(source: &SourceOptions, first: &Shard) -> Result<()> 
     }
     let mut named = source.columns.iter().flatten().chain(audio).chain(events);
     named.try_for_each(|name| first.check_column(Some(name)))
+}
+
+/// The fields of structs that come as columns, since `columns` or `multi_hot` have their dotted paths,
+/// or one is decoded, each with the number of its column.
+pub(super) fn parts_of_columns<'a>(
+    (options, source): (&'a Options, &'a SourceOptions),
+    decoded: Option<&'a String>,
+    schema: &Schema,
+) -> Vec<(usize, &'a String)> {
+    let multi_hot = options.styles.multi_hot.iter().map(|(name, _)| name);
+    let mut parts: Vec<(usize, &String)> = Vec::new();
+    for name in source.columns.iter().flatten().chain(multi_hot).chain(decoded) {
+        let part = column_of_part(schema, name).map(|column| (column, name));
+        parts.extend(part.filter(|part| !parts.contains(part)));
+    }
+    parts
 }
 
 /// The columns that the features call audio.
@@ -56,13 +74,13 @@ pub(super) fn decoded_column(
             let asked: Vec<_> = asked.cloned().collect();
             match asked.as_slice() {
                 [] => None,
-                some => Some((found_by_features(some)?, whole)),
+                some => Some((found_by_features(shards, some)?, whole)),
             }
         }
         AudioRequest::Decode { column, spec, .. } => {
             let name = match column {
                 Some(name) => name.clone(),
-                None => found_by_features(known)?,
+                None => found_by_features(shards, known)?,
             };
             Some((name, spec.clone()))
         }
@@ -80,23 +98,42 @@ pub(super) fn decoded_column(
     }))
 }
 
-fn found_by_features(known: &[String]) -> Result<String> {
+fn found_by_features(shards: &[Shard], known: &[String]) -> Result<String> {
     match known {
         [name] => Ok(name.clone()),
-        [] => Err(Error::schema(
-            "",
-            "no column is marked as audio in the schema's Hugging Face features; name it: \
-             gm.Audio(\"column\", ...)",
-        )),
-        many => Err(Error::schema(
+        [] => Err(none_is_marked(shards.first().map_or(&Schema::empty(), |first| first.schema()))),
+        [first, other, ..] => Err(Error::schema(
             "",
             format!(
                 "several columns are audio ({}); name the one to decode: \
-                 audio=gm.Audio({:?}, ...), or leave them encoded: audio=None",
-                many.join(", "),
-                many.first().map_or("column", String::as_str)
+                 audio=gm.Audio({first:?}, ...), or leave them encoded: audio=None; another one of \
+                 single rows is decoded by ds.map(gm.DecodeAudio(key={other:?}))",
+                known.join(", "),
             ),
         )),
+    }
+}
+
+/// That the features mark no column as audio, and which columns may be meant.
+fn none_is_marked(schema: &Schema) -> Error {
+    let fields = schema.fields();
+    let alike = made_as_audio(schema);
+    let what = "no column is marked as audio in the schema's Hugging Face features";
+    if let Some(first) = alike.first() {
+        let those = alike.join(", ");
+        let reason = format!(
+            "{what}, and the type of these is that of audio: {those}; name the one to decode: \
+             gm.Audio({first:?}, ...)"
+        );
+        return Error::schema("", reason);
+    }
+    let mut advised = fields.iter().filter_map(|field| {
+        let advice = advice(field.name(), field.data_type())?;
+        Some((field.name(), advice))
+    });
+    match advised.next() {
+        Some((name, advice)) => Error::schema(name, format!("{what}, and of this one, {advice}")),
+        None => Error::schema("", format!("{what}; name it: gm.Audio(\"column\", ...)")),
     }
 }
 

@@ -7,7 +7,9 @@ use arrow_schema::DataType;
 use super::source::OpenedShards;
 use crate::{
     error::{Error, Result},
-    shard::{ClassIds, ClassNames, Labels, Projection, Shard, is_same_type, listed},
+    shard::{
+        ClassIds, ClassNames, Labels, Projection, Shard, field_at, is_same_type, listed, meaning,
+    },
 };
 use gristmill_audio::{AudioSpec, Channels, SampleType};
 
@@ -60,7 +62,8 @@ impl JoinedColumns {
             };
             let ids: BTreeMap<&String, i64> = all.iter().zip(0..).collect();
             let ids = own.iter().map(|name| ids.get(name).copied().unwrap_or(-1)).collect();
-            class_ids.add(&projection.small_schema(), path, ids)?;
+            let is_part = |name: &str| projection.is_part(name);
+            class_ids.add(&projection.small_schema(), path, ids, is_part)?;
         }
         Ok(class_ids)
     }
@@ -71,9 +74,9 @@ impl OpenedShards {
         self.shards.first()
     }
 
-    fn data_type(&self, column: &str) -> Option<&DataType> {
-        let field = self.first_shard()?.schema().field_with_name(column).ok()?;
-        Some(field.data_type())
+    fn data_type(&self, column: &str) -> Option<DataType> {
+        let field = field_at(self.first_shard()?.schema(), column)?;
+        Some(meaning(&field).unwrap_or_else(|| field.data_type().clone()))
     }
 
     /// How a message calls data set `k`.
@@ -133,7 +136,7 @@ fn check(
             continue;
         }
         if let (Some(here), Some(there)) = (first.data_type(name), other.data_type(name))
-            && (!is_same_type(here, there)
+            && (!is_same_type(&here, &there)
                 || first.blobs.contains(name) != other.blobs.contains(name))
         {
             let reason = format!(

@@ -15,6 +15,7 @@ mod bad_rows;
 mod batch_task;
 mod block_cache;
 mod context;
+mod copied_rows;
 mod dataset;
 mod dataset_columns;
 mod decode_work;
@@ -74,13 +75,13 @@ pub use random_access::{RandomAccess, Request};
 pub use recording_file::Recordings;
 pub use resume::Start;
 
-pub use crate::threads::{parallel_for_each, usable_cpus};
+pub use crate::threads::{cannot_start, parallel_for_each, usable_cpus};
 
 use self::{
     assembler::Assembler,
     audio_index::{AudioIndexes, Known},
     block_cache::BlockCache,
-    context::{Context, StreamContext},
+    context::{BudgetNotice, Context, StreamContext},
     decode_work::Decoders,
     pool::{Floor, Pool},
     queue::Queue,
@@ -215,6 +216,7 @@ impl Pipeline {
             store: Arc::new(store),
             metrics: Metrics::default(),
             progress: Progress::default(),
+            budget_notice: BudgetNotice::default(),
             closed,
         });
         let stream = Arc::new(StreamContext { context: Arc::clone(&context), queue });
@@ -350,6 +352,11 @@ impl Pipeline {
     /// That recordings are resampled to the rate of the features, if they are; once.
     pub fn take_rate_notice(&self) -> Option<String> {
         self.context.take_rate_notice()
+    }
+
+    /// That rows took more than the budget, if they did; once.
+    pub fn take_budget_notice(&self) -> Option<String> {
+        self.context.take_budget_notice()
     }
 
     /// Ends all work, waits for its end, and frees memory and descriptors. Safe to call again, and

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use arrow_array::{Array, StructArray, cast::AsArray};
+use arrow_array::{Array, ArrayRef, cast::AsArray};
 
 use super::{Runtime, bad_rows::PathColumn};
 use crate::{
@@ -50,7 +50,7 @@ impl RecordingFiles {
         table: &Table,
         table_row: usize,
     ) -> Result<Option<Result<RangeReader, Reason>>> {
-        let audio = table.columns.columns().get(self.column).and_then(|c| c.as_struct_opt());
+        let audio = table.columns.columns().get(self.column);
         match audio.map(|audio| path_or_too_long(audio, table_row)) {
             None | Some(Ok(None)) => Ok(None),
             Some(Ok(Some(path))) => open(store, &self.root, &path).map(Some),
@@ -65,12 +65,16 @@ impl RecordingFiles {
 /// A path that is longer than any file's.
 struct TooLong;
 
-/// The path of a row in an audio column; `None` where it is null or empty.
-fn path_or_too_long(audio: &StructArray, row: usize) -> Result<Option<String>, TooLong> {
+/// The path of a row in an audio column, or in one of paths; `None` where it is null or empty.
+fn path_or_too_long(audio: &ArrayRef, row: usize) -> Result<Option<String>, TooLong> {
     if row >= audio.len() || audio.is_null(row) {
         return Ok(None);
     }
-    let Some(path) = audio.column_by_name(PathColumn::NAME) else { return Ok(None) };
+    let path = match audio.as_struct_opt() {
+        Some(audio) => audio.column_by_name(PathColumn::NAME),
+        None => Some(audio),
+    };
+    let Some(path) = path else { return Ok(None) };
     match value(path, row, &SizeLimit::new(MAX_PATH_BYTES)) {
         Ok(Value::Text(path)) if !path.is_empty() => Ok(Some(path)),
         Ok(_) => Ok(None),
@@ -79,7 +83,7 @@ fn path_or_too_long(audio: &StructArray, row: usize) -> Result<Option<String>, T
 }
 
 /// The path of a row, as [`path_or_too_long`]; `None` too where it is too long.
-pub(super) fn path_in(audio: &StructArray, row: usize) -> Option<String> {
+pub(super) fn path_in(audio: &ArrayRef, row: usize) -> Option<String> {
     path_or_too_long(audio, row).ok().flatten()
 }
 

@@ -249,7 +249,16 @@ impl<W: Items> SharedQueue<W> {
             if state.is_closed {
                 return Err(Error::new(ErrorKind::Closed));
             }
+            let was_awaited = state.queue.is_awaited();
             match state.queue.take() {
+                Ok(Next::Pending) if !was_awaited && state.queue.has_begun() => {
+                    // Readers may go on beyond the budget now.
+                    let wake = self.publish_now(&mut state);
+                    drop(state);
+                    self.wake(wake);
+                    state = lock(&self.state);
+                    continue;
+                }
                 Ok(Next::Pending) => {}
                 Ok(Next::End) => return Ok(Next::End),
                 taken => {

@@ -8,14 +8,16 @@ use crate::{
     hash::fnv1a,
     order::{Draws, Order, OrderSpec, Sampling},
     select::Selector,
-    shard::{ClassIds, ClassNames, Projection, Shard, open_all},
+    shard::{ClassIds, ClassNames, Projection, Shard, field_at, holds_paths, open_all},
     store::{Store, is_remote},
 };
 use gristmill_audio::{AudioSpec, Crop, Windows};
 
 use super::{
     bad_rows::PathColumn,
-    dataset_columns::{check_joined, check_names, decoded_column, is_wanted, known_audio},
+    dataset_columns::{
+        check_joined, check_names, decoded_column, is_wanted, known_audio, parts_of_columns,
+    },
     durations::RecordingDurations,
     options::{EventOptions, Options, Pick, SourceOptions},
     part_counts::{Progress, part_counts},
@@ -78,13 +80,23 @@ impl OpenedShards {
         let known = known_audio(source, first)?;
         let audio = decoded_column(options, source, &shards, &known).map_err(named)?;
         let decoded = audio.as_ref().map(|(name, _)| name);
-        let mut blobs: Vec<String> =
-            known.into_iter().filter(|name| is_wanted(source, name)).collect();
+        // Paths are text until they are decoded, and then the last: see `Projection::with_paths`.
+        let is_text = |name: &String| {
+            field_at(schema, name).is_some_and(|field| holds_paths(field.data_type()))
+        };
+        let known = known.into_iter().filter(|name| is_wanted(source, name) && !is_text(name));
+        let mut blobs: Vec<String> = known.collect();
         blobs.extend(decoded.filter(|name| !blobs.contains(name)).cloned());
         // Naming a column in `audio` asks for it.
         let comes = |name: &String| is_wanted(source, name) || decoded == Some(name);
-        let fields = schema.fields().iter().map(|field| field.name());
-        let delivered: Vec<String> = fields.filter(|name| comes(name)).cloned().collect();
+        let parts = parts_of_columns((options, source), decoded, schema);
+        let mut delivered: Vec<String> = Vec::new();
+        for (k, field) in schema.fields().iter().enumerate() {
+            delivered.extend(Some(field.name()).filter(|name| comes(name)).cloned());
+            let of_it = parts.iter().filter(|(column, _)| *column == k);
+            delivered.extend(of_it.map(|(_, part)| (*part).clone()));
+        }
+        delivered.iter().try_for_each(|name| first.check_column(Some(name)))?;
         // Names a column that is not there.
         let wanted = source.columns.iter().flatten().chain(decoded).cloned().collect::<Vec<_>>();
         Projection::new(schema, Some(&wanted), &[]).map_err(named)?;
@@ -120,7 +132,9 @@ impl Source {
         let named = |e: Error| e.in_shard(first.name());
         let decoded = opened.audio.as_ref().map(|(name, _)| name);
         let is_all_decoded = blobs.iter().all(|name| Some(name) == decoded);
-        let project = if is_all_decoded && source.root.is_none() {
+        let project = if source.root.is_some() {
+            Projection::with_paths
+        } else if is_all_decoded {
             Projection::without_siblings
         } else {
             Projection::new

@@ -5,6 +5,7 @@ use std::ops::Range;
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
+use super::memory_rows::MemoryRows;
 use crate::{Error, Result};
 
 /// One row's bytes.
@@ -22,11 +23,21 @@ pub enum Blob {
 #[derive(Debug)]
 pub(super) struct BlobColumn {
     nulls: Option<NullBuffer>,
-    /// One more than rows: absolute file offsets, or offsets into `bytes`.
+    /// One more than rows: absolute file offsets, or offsets into `memory`.
     offsets: Vec<u64>,
     /// The rows' lengths, where they do not follow each other.
     lens: Option<Vec<u32>>,
-    bytes: Option<Buffer>,
+    /// Whether rows may lie in any order, and in each other.
+    in_any_order: bool,
+    memory: Option<MemoryBuffers>,
+}
+
+/// What the rows lie in that are in memory.
+#[derive(Debug)]
+pub(super) struct MemoryBuffers {
+    pub(super) buffers: Vec<Buffer>,
+    /// By row; empty where all lie in the first.
+    pub(super) of_row: Vec<u32>,
 }
 
 /// Neighbouring rows of a column of small blobs, which are read in one request.
@@ -56,7 +67,7 @@ impl BlobBlock {
 impl BlobColumn {
     /// Rows that lie in the file: their absolute offsets, one more than rows, and which are null.
     pub(super) fn in_file(nulls: Option<NullBuffer>, offsets: Vec<u64>) -> Self {
-        Self { nulls, offsets, lens: None, bytes: None }
+        Self { nulls, offsets, lens: None, in_any_order: false, memory: None }
     }
 
     /// Rows that lie in the file with other bytes between them: where they begin, and at the end the
@@ -72,7 +83,17 @@ impl BlobColumn {
         if !ascend || offsets.len() != lens.len() + 1 {
             return Err(Error::corrupt("rows that lie in each other"));
         }
-        Ok(Self { nulls, offsets, lens: Some(lens), bytes: None })
+        Ok(Self { nulls, offsets, lens: Some(lens), in_any_order: false, memory: None })
+    }
+
+    /// Rows that lie in the file in any order: their offsets, and their lengths.
+    pub(super) fn in_any_order(
+        nulls: Option<NullBuffer>,
+        mut offsets: Vec<u64>,
+        lens: Vec<u32>,
+    ) -> Self {
+        offsets.push(0);
+        Self { nulls, offsets, lens: Some(lens), in_any_order: true, memory: None }
     }
 
     /// From a sidecar: `n_rows` rows whose bytes must lie in `data`.
@@ -106,22 +127,19 @@ impl BlobColumn {
         Self::scattered(column.nulls, column.offsets, lens)
     }
 
-    /// From a decoded column: a binary array, or a struct whose only field is one.
+    /// From a decoded column: a binary array of any layout, or structs around it that have no other
+    /// field.
     pub(super) fn in_memory(column: &ArrayRef) -> Result<Self> {
-        let (leaf, outer) = match column.as_struct_opt() {
-            Some(parent) => (parent.columns().first().cloned(), parent.nulls().cloned()),
-            None => (Some(column.clone()), None),
-        };
-        let leaf = leaf.ok_or_else(|| Error::corrupt("a struct without bytes"))?;
-        let (offsets, bytes) = if let Some(array) = leaf.as_binary_opt::<i32>() {
-            (array.value_offsets().iter().map(|o| *o as u64).collect(), array.values().clone())
-        } else if let Some(array) = leaf.as_binary_opt::<i64>() {
-            (array.value_offsets().iter().map(|o| *o as u64).collect(), array.values().clone())
-        } else {
-            return Err(Error::corrupt("a blob column that is not binary"));
-        };
-        let nulls = NullBuffer::union(leaf.nulls(), outer.as_ref());
-        Ok(Self { nulls, offsets, lens: None, bytes: Some(bytes) })
+        let (mut leaf, mut outer) = (column, None);
+        while let Some(parent) = leaf.as_struct_opt() {
+            outer = NullBuffer::union(outer.as_ref(), parent.nulls());
+            let bytes = parent.columns().first();
+            leaf = bytes.ok_or_else(|| Error::corrupt("a struct without bytes"))?;
+        }
+        let MemoryRows { offsets, lens, buffers } = MemoryRows::of(leaf)?;
+        let nulls = NullBuffer::union(leaf.logical_nulls().as_ref(), outer.as_ref());
+        let in_any_order = lens.is_some();
+        Ok(Self { nulls, offsets, lens, in_any_order, memory: Some(buffers) })
     }
 
     /// One more than rows: their offsets in the file.
@@ -146,11 +164,12 @@ impl BlobColumn {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }
-        Some(match &self.bytes {
+        Some(match &self.memory {
             None => Blob::Range(range),
-            Some(bytes) => {
+            Some(MemoryBuffers { buffers, of_row }) => {
+                let number = of_row.get(row).map_or(0, |number| *number as usize);
                 let len = (range.end - range.start) as usize;
-                Blob::Bytes(bytes.slice_with_length(range.start as usize, len))
+                Blob::Bytes(buffers.get(number)?.slice_with_length(range.start as usize, len))
             }
         })
     }
@@ -164,15 +183,21 @@ impl BlobColumn {
 
     /// The block of a row; `None` where rows are read one by one or are in memory.
     pub(super) fn block_of(&self, row: usize) -> Option<BlobBlock> {
+        if self.in_any_order {
+            return None;
+        }
         let start = self.offsets.get(row)?.checked_sub(*self.offsets.first()?)?;
         self.block((start / BlobBlock::BYTES) as usize)
     }
 
     /// The block of this number; `None` where there is none.
     pub(super) fn block(&self, number: usize) -> Option<BlobBlock> {
+        if self.in_any_order {
+            return None;
+        }
         let ((last, starts), base) = (self.offsets.split_last()?, *self.offsets.first()?);
         let mean_bytes = (last - base).checked_div(starts.len() as u64)?;
-        if self.bytes.is_some() || mean_bytes >= BlobBlock::SMALL_BLOB {
+        if self.memory.is_some() || mean_bytes >= BlobBlock::SMALL_BLOB {
             return None;
         }
         let begin = base.checked_add((number as u64).checked_mul(BlobBlock::BYTES)?)?;
@@ -194,7 +219,7 @@ impl BlobColumn {
         let offsets = self.offsets.get(rows.start..=rows.end).unwrap_or_default().to_vec();
         let lens =
             self.lens.as_ref().map(|lens| lens.get(rows.clone()).unwrap_or_default().to_vec());
-        Self { nulls, offsets, lens, bytes: self.bytes.clone() }
+        Self { nulls, offsets, lens, in_any_order: self.in_any_order, memory: None }
     }
 
     /// Bytes of memory, shared ones not counted.
@@ -202,6 +227,7 @@ impl BlobColumn {
         self.offsets.capacity() * size_of::<u64>()
             + self.lens.as_ref().map_or(0, |lens| lens.capacity() * size_of::<u32>())
             + self.nulls.as_ref().map_or(0, |nulls| nulls.len().div_ceil(8))
+            + self.memory.as_ref().map_or(0, |memory| memory.of_row.capacity() * size_of::<u32>())
     }
 }
 

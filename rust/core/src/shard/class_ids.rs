@@ -31,29 +31,49 @@ struct Column {
 impl ClassIds {
     /// Those of the columns of this schema.
     pub(super) fn of(schema: &Schema, new: &NewIds) -> Self {
-        let column = |(path, ids): &(String, Arc<[i64]>)| {
-            let (index, fields) = locate(schema, path)?;
-            Some(Column { index, fields, ids: Arc::clone(ids) })
-        };
-        Self(new.iter().filter_map(column).collect())
+        let mut columns = Vec::new();
+        for (path, ids) in new {
+            let Some((found, fields)) = locate(schema, path) else { continue };
+            // A struct is there once for each of its fields that becomes a column.
+            let name = schema.fields().get(found).map(|field| field.name());
+            for (index, field) in schema.fields().iter().enumerate() {
+                if Some(field.name()) == name {
+                    let (fields, ids) = (fields.clone(), Arc::clone(ids));
+                    columns.push(Column { index, fields, ids });
+                }
+            }
+        }
+        Self(columns)
     }
 
-    /// Adds the class ids at this dotted path: `ids` has the new one of each.
+    /// Adds the class ids at this dotted path: `ids` has the new one of each. A column that `is_part`
+    /// is the field of a struct, which may be there as well.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Schema`] where no 64-bit integers are there.
-    pub(crate) fn add(&mut self, schema: &Schema, path: &str, ids: Vec<i64>) -> Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        schema: &Schema,
+        path: &str,
+        ids: Vec<i64>,
+        is_part: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         let leaf = leaf_type(schema, path);
-        let found = locate(schema, path).filter(|_| leaf == Some(&DataType::Int64));
-        let Some((index, fields)) = found else {
+        if leaf != Some(&DataType::Int64) {
             return Err(Error::schema(
                 path,
                 "its class ids are no int64, as datasets writes them, and so cannot become those of \
                  a mixture; write the column as int64, or leave it out with columns=[...]",
             ));
-        };
-        self.0.push(Column { index, fields, ids: ids.into() });
+        }
+        let ids: Arc<[i64]> = ids.into();
+        for (index, fields) in columns_of(schema, path) {
+            self.0.push(Column { index, fields, ids: Arc::clone(&ids) });
+            if !schema.fields().get(index).is_some_and(|field| is_part(field.name())) {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -91,13 +111,19 @@ fn corrupt(error: &ArrowError) -> Error {
 
 /// The column at a dotted path, and the struct fields from there on; `None` without such a column.
 fn locate(schema: &Schema, path: &str) -> Option<(usize, Vec<String>)> {
-    let rest_of = |name: &str| path.strip_prefix(name).filter(|rest| is_path(rest));
-    // A column's own name may have dots.
-    let columns = schema.fields().iter().enumerate();
-    let columns = columns.filter(|(_, field)| rest_of(field.name()).is_some());
-    let (index, field) = columns.max_by_key(|(_, field)| field.name().len())?;
-    let fields = rest_of(field.name())?.split('.').skip(1).map(str::to_owned).collect();
-    Some((index, fields))
+    columns_of(schema, path).into_iter().next()
+}
+
+/// All columns that a dotted path may begin with, and the fields from there on. The longest name is the
+/// first, since a column's own name may have dots.
+fn columns_of(schema: &Schema, path: &str) -> Vec<(usize, Vec<String>)> {
+    let columns = schema.fields().iter().enumerate().filter_map(|(index, field)| {
+        let rest = path.strip_prefix(field.name().as_str()).filter(|rest| is_path(rest))?;
+        Some((rest.len(), index, rest.split('.').skip(1).map(str::to_owned).collect()))
+    });
+    let mut columns: Vec<(usize, usize, Vec<String>)> = columns.collect();
+    columns.sort_by_key(|(rest, ..)| *rest);
+    columns.into_iter().map(|(_, index, fields)| (index, fields)).collect()
 }
 
 /// The type of the class ids at a dotted path, through lists; `None` where there is nothing.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields};
 
-use super::schema::is_same_type;
+use super::{extension::meaning, schema::is_same_type};
 
 /// Where two types have no common one.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,6 +65,13 @@ pub(super) fn common_type(a: &DataType, b: &DataType) -> Result<DataType, Confli
 
 /// A field that has the values of both; its name and metadata are those of the first.
 pub(super) fn common_field(a: &Field, b: &Field) -> Result<Field, Conflict> {
+    let (here, there) = (meaning(a), meaning(b));
+    if here != there {
+        let of = |meaning: &Option<DataType>, field: &Field| {
+            meaning.clone().unwrap_or_else(|| field.data_type().clone())
+        };
+        return Err(Conflict::of(&of(&here, a), &of(&there, b)));
+    }
     let data_type = common_type(a.data_type(), b.data_type())?;
     let may_be_null = |field: &Field| field.is_nullable() || *field.data_type() == DataType::Null;
     Ok(a.clone().with_data_type(data_type).with_nullable(may_be_null(a) || may_be_null(b)))

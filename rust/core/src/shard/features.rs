@@ -1,7 +1,9 @@
 //! What Hugging Face `datasets` writes about columns into the schema's metadata.
 
-use arrow_schema::{DataType, Schema};
+use arrow_schema::Schema;
 use serde_json::Value;
+
+use super::blob_field::is_made_as_audio;
 
 /// The key of that metadata.
 pub(super) const KEY: &str = "huggingface";
@@ -31,20 +33,35 @@ pub fn audio_columns(schema: &Schema) -> Vec<(String, Option<u32>)> {
     schema.fields().iter().filter_map(|field| audio(field.name())).collect()
 }
 
-/// Whether a type is that of audio in the files of `datasets`.
-fn is_made_as_audio(data_type: &DataType) -> bool {
-    let DataType::Struct(fields) = data_type else { return false };
-    let [bytes, path] = &**fields else { return false };
-    bytes.name() == "bytes"
-        && matches!(bytes.data_type(), DataType::Binary | DataType::LargeBinary)
-        && path.name() == "path"
-        && matches!(path.data_type(), DataType::Utf8 | DataType::LargeUtf8)
-}
-
-/// The schema's features by column, as JSON; `None` where they are missing or do not parse.
+/// The schema's features by column, as JSON; `None` where they are missing, do not parse or name no
+/// column.
 fn features(schema: &Schema) -> Option<Value> {
     let metadata = serde_json::from_str::<Value>(schema.metadata().get(KEY)?).ok()?;
-    metadata.get("info")?.get("features").cloned()
+    let features = metadata.get("info")?.get("features")?;
+    features.as_object().filter(|features| !features.is_empty())?;
+    Some(features.clone())
+}
+
+/// The rate of the feature `Audio` at the dotted path of a field of structs, if one is set.
+pub(super) fn rate_of_part(schema: &Schema, name: &str) -> Option<u32> {
+    let features = features(schema)?;
+    let field = schema.fields().iter().map(|field| field.name());
+    let mut rates = field.filter_map(|field| {
+        let mut feature = features.get(field)?;
+        let mut rest = name.strip_prefix(field.as_str())?.strip_prefix('.')?;
+        // A struct's names may have dots in them.
+        while feature.get("_type").is_none_or(|of| !of.is_string()) {
+            let fields = feature.as_object()?.iter();
+            let (inner, behind) = fields
+                .filter_map(|(field, inner)| Some((inner, rest.strip_prefix(field.as_str())?)))
+                .find(|(_, behind)| behind.is_empty() || behind.starts_with('.'))?;
+            (feature, rest) = (inner, behind.strip_prefix('.').unwrap_or(behind));
+        }
+        let is_audio = rest.is_empty() && feature.get("_type")?.as_str()? == "Audio";
+        let rate = feature.get("sampling_rate").and_then(Value::as_u64).filter(|_| is_audio);
+        rate.and_then(|rate| u32::try_from(rate).ok())
+    });
+    rates.next()
 }
 
 /// Whether the schema has features.

@@ -127,7 +127,18 @@ impl Joint {
 
     /// The class names in these columns, of all shards.
     pub(super) fn class_names(&self, columns: &[&str]) -> ClassNames {
-        let asked = self.classes.iter().filter(|(_, joined)| columns.contains(&&*joined.column));
+        let is_column = |name: &str| self.schema.column_with_name(name).is_some();
+        let is_in_field = |path: &String| {
+            let mut fields = columns.iter().filter(|name| !is_column(name));
+            fields.any(|field| {
+                let rest = path.strip_prefix(*field);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
+        };
+        let is_asked = |path: &String, joined: &JoinedNames| {
+            columns.contains(&&*joined.column) || is_in_field(path)
+        };
+        let asked = self.classes.iter().filter(|(path, joined)| is_asked(path, joined));
         asked.map(|(path, joined)| (path.clone(), joined.names.clone())).collect()
     }
 

@@ -11,9 +11,12 @@
 
 mod audio_index;
 mod blob;
+mod blob_field;
+mod children;
 mod class_ids;
 mod class_names;
 mod common_type;
+mod extension;
 mod features;
 mod format;
 mod gathered;
@@ -21,6 +24,8 @@ mod guard;
 mod ipc;
 mod joint;
 mod kept;
+mod memory_rows;
+mod nested;
 mod open;
 mod parquet;
 mod projection;
@@ -44,10 +49,13 @@ use arrow_schema::SchemaRef;
 
 pub use audio_index::{AudioEntry, AudioIndex};
 pub use blob::{Blob, BlobBlock};
+pub(crate) use blob_field::{advice, holds_paths, made_as_audio};
 pub(crate) use class_ids::ClassIds;
 pub use class_names::Labels;
 pub(crate) use class_names::{ClassNames, listed};
+pub(crate) use extension::meaning;
 pub use features::audio_columns;
+pub(crate) use nested::{column_of_part, field_at};
 pub use open::{open_all, open_files};
 pub use projection::Projection;
 pub(crate) use schema::is_same_type;
@@ -130,7 +138,8 @@ impl Shard {
     /// The rate in Hz that the features of this shard name for an audio column.
     pub(crate) fn audio_rate(&self, column: &str) -> Option<u32> {
         let columns = audio_columns(self.own_schema()).into_iter();
-        columns.filter(|(name, _)| name == column).find_map(|(_, rate)| rate)
+        let rate = columns.filter(|(name, _)| name == column).find_map(|(_, rate)| rate);
+        rate.or_else(|| features::rate_of_part(self.own_schema(), column))
     }
 
     /// Refuses an audio column, by the features, that not all shards have in common.
@@ -318,6 +327,10 @@ impl Shard {
     pub(crate) fn statistics(&self, names: &[String]) -> Option<Vec<Statistics>> {
         let own = schema::type_at(self.own_schema(), names)?;
         let is_own = is_same_type(own, schema::type_at(self.schema(), names)?);
+        let column = names.first().and_then(|name| self.schema().column_with_name(name));
+        if column.is_some_and(|(_, column)| meaning(column).is_some()) {
+            return None;
+        }
         let path = names.join(".");
         let is_renumbered = self.new_ids.iter().any(|(renumbered, _)| *renumbered == path);
         (is_own && !is_renumbered).then(|| self.contents.statistics(names, own)).flatten()
@@ -436,10 +449,10 @@ impl Shard {
         limit: usize,
         on_size: &dyn Fn(usize),
     ) -> Result<Table> {
-        let schema = projection.small_schema();
+        let schema = projection.read_schema();
         let table =
             if self.is_other { widen::widen_table(table, &schema, limit, on_size)? } else { table };
-        ClassIds::of(&schema, &self.new_ids).apply(table)
+        projection.with_fields(ClassIds::of(&schema, &self.new_ids).apply(table)?)
     }
 
     /// Reads and decodes the projected columns of these rows of a record batch, without the others;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
+use super::extension::meaning;
+
 /// The first difference of two schemas: the dotted path of its column, and what differs.
 ///
 /// Names, types and nullability count, at every depth. Metadata does not: `datasets` writes
@@ -50,7 +52,9 @@ pub(super) fn plain_fields(fields: &Fields) -> Vec<Field> {
 }
 
 fn plain_field(field: &Field) -> Field {
-    Field::new(field.name(), plain_type(field.data_type()), field.is_nullable())
+    let meaning = meaning(field);
+    let data_type = plain_type(meaning.as_ref().unwrap_or(field.data_type()));
+    Field::new(field.name(), data_type, field.is_nullable())
 }
 
 /// Whether two columns have the same type, as [`first_difference`] compares them.

@@ -4,7 +4,9 @@ use std::{ops::Range, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt64Array, cast::AsArray};
 use arrow_schema::Schema;
-use arrow_select::{dictionary::garbage_collect_any_dictionary, take::take_record_batch};
+use arrow_select::{
+    concat::concat_batches, dictionary::garbage_collect_any_dictionary, take::take_record_batch,
+};
 
 use super::{
     blob::{Blob, BlobBlock, BlobColumn},
@@ -120,14 +122,37 @@ impl Table {
                     .map_err(|e| Error::corrupt(e.to_string()))
             })?
         };
-        let columns = compact_dictionaries(&columns)?;
+        Ok(Self::owning(compact_dictionaries(&columns)?))
+    }
+
+    /// The rows of these tables, which have no blobs, in one; `None` where they do not fit into one.
+    pub(crate) fn concat<'a>(tables: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        let schema = tables.clone().next()?.columns.schema();
+        if tables.clone().any(|table| table.columns.schema_ref() != &schema) {
+            return None;
+        }
+        let columns = guard::contain("a row", || {
+            concat_batches(&schema, tables.map(|table| &table.columns))
+                .map_err(|e| Error::corrupt(e.to_string()))
+        });
+        columns.ok().map(Self::owning)
+    }
+
+    /// Whether its arrays take about as many bytes as their values, or more.
+    pub(crate) fn is_mostly_arrays(&self) -> bool {
+        self.columns.num_columns() > 0
+            && self.n_bytes / 2 <= arrays_bytes(self.columns.schema_ref())
+    }
+
+    /// A table of columns that share no memory with others.
+    fn owning(columns: RecordBatch) -> Self {
         // Small dictionaries are shared, not copied.
         let own = columns.columns().iter().filter(|column| {
             column.as_any_dictionary_opt().is_none() || has_large_dictionary(column)
         });
         let values: usize = own.map(Array::get_buffer_memory_size).sum();
         let n_bytes = values.saturating_add(arrays_bytes(columns.schema_ref()));
-        Ok(Self::new(columns, n_bytes, Vec::new(), Vec::new()))
+        Self::new(columns, n_bytes, Vec::new(), Vec::new())
     }
 }
 

@@ -1,9 +1,10 @@
 //! A folder, outside of which no path that data names is followed.
 
 use std::{
+    ffi::OsString,
     fs,
     io::{self, ErrorKind},
-    path::{Component, Path, PathBuf},
+    path::{self, Component, Path, PathBuf},
     sync::Mutex,
 };
 
@@ -14,6 +15,9 @@ use crate::sync::lock_std;
 
 /// Folders whose resolved paths are kept: recordings of a class or a day lie together.
 const MAX_FOLDERS: usize = 1024;
+
+/// Links that are followed, as many as the system follows.
+const MAX_LINKS: usize = 40;
 
 /// Longer paths are of no file: the longest that Linux takes has 4096 bytes.
 pub(crate) const MAX_PATH_BYTES: usize = 1 << 16;
@@ -73,6 +77,16 @@ impl Root {
             return Ok(Err(RefusedPath::Invalid));
         }
         let path = self.given.join(path);
+        match self.look_up(&path) {
+            // Whether something is there, or may be seen, is told of what is in the folder alone.
+            Err(error) if is_of_path(&error) && self.leads_outside(&path) => {
+                Ok(Err(RefusedPath::Outside))
+            }
+            found => found,
+        }
+    }
+
+    fn look_up(&self, path: &Path) -> io::Result<Result<PathBuf, RefusedPath>> {
         // A path that ends in `..` or `/` names a folder, which the system finds out.
         let (Some(parent), Some(Component::Normal(name))) =
             (path.parent(), path.components().next_back())
@@ -92,6 +106,36 @@ impl Root {
             Err(error) => return Err(self.check_there().err().unwrap_or(error)),
         };
         Ok(self.check_inside(resolved))
+    }
+
+    /// Whether a path that could not be looked up leads out of the folder: its links are followed as
+    /// far as they are there, and what is not there counts as folders.
+    fn leads_outside(&self, path: &Path) -> bool {
+        let parts_of = |path: &Path| -> Vec<OsString> {
+            path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
+        };
+        let path = path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let (mut left, mut at, mut n_links) = (parts_of(&path), PathBuf::new(), 0);
+        while let Some(part) = left.pop() {
+            match Path::new(&part).components().next() {
+                Some(Component::RootDir) => at = PathBuf::from("/"),
+                Some(Component::ParentDir) => {
+                    at.pop();
+                }
+                Some(Component::Normal(name)) => {
+                    at.push(name);
+                    // The system takes no longer paths.
+                    let may_be_link = n_links < MAX_LINKS && at.as_os_str().len() < 4096;
+                    if let Some(target) = may_be_link.then(|| fs::read_link(&at).ok()).flatten() {
+                        n_links += 1;
+                        at.pop();
+                        left.extend(parts_of(&target));
+                    }
+                }
+                _ => {}
+            }
+        }
+        !at.starts_with(&self.resolved)
     }
 
     /// # Errors
@@ -208,6 +252,23 @@ mod tests {
         }
         for path in ["", "one\0", "\0"] {
             assert!(matches!(root.find(path), Ok(Err(RefusedPath::Invalid))), "{path:?}");
+        }
+        symlink(at("none/at-all"), at("root/broken")).unwrap();
+        let absent = [
+            "/none/at-all",
+            "../other/none",
+            "../other/none/one",
+            "../other/secret/one",
+            "../none/one",
+            "a/none/../../../none/one",
+            "out-folder/none",
+            "out-folder/none/one",
+            "out/one",
+            "broken",
+            "broken/one",
+        ];
+        for path in absent {
+            assert!(matches!(root.find(path), Ok(Err(RefusedPath::Outside))), "{path}");
         }
         let long = "x".repeat(5000);
         for path in ["missing", "one/two", "missing/one", "loop", long.as_str(), "a/b/../none/one"]

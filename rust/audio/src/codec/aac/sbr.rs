@@ -6,8 +6,6 @@
 //! decoding them. So places are sought from the end of the packet, where chance gives few of them, and
 //! the decoder is asked whether an element begins there.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use symphonia::{
     core::{
         audio::Channels,
@@ -22,7 +20,7 @@ use symphonia::{
 };
 
 use super::raw::{DATA, END, FILL, PAIR, SINGLE};
-use crate::{bits::BitReader, demux::packets::Packet, error::Reason};
+use crate::{bits::BitReader, contained, demux::packets::Packet, error::Reason};
 
 /// Packets that are looked at: the first ones, and as many spread over the stream.
 const N_LOOKED_AT: usize = 8;
@@ -94,10 +92,10 @@ impl Prober {
         let Some(of_shape) = decoder else { return false };
         let cut = PacketRef::new(0, Timestamp::new(0), Duration::new(0), &cut);
         // Unwind safety: after a panic the decoder is dropped.
-        let result = catch_unwind(AssertUnwindSafe(|| match of_shape.decode_ref(&cut) {
+        let result = contained(|| match of_shape.decode_ref(&cut) {
             Err(Error::Unsupported(what)) => what.ends_with("coupling channel element"),
             _ => false,
-        }));
+        });
         result.unwrap_or_else(|_| {
             *decoder = None;
             false

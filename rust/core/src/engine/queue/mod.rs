@@ -8,8 +8,8 @@
 //! depth and the memory budget. A reader whose row needs more bytes than are free does not wait: the
 //! row is *parked*, and the reader goes on with something else. Bytes are granted in the order of the
 //! stream. There is one exception to the budget, so that the stream always goes on: a row of the
-//! next batch to deliver gets its bytes beyond the budget if nothing else is being done that could
-//! free some.
+//! next batch to deliver gets its bytes beyond the budget if the consumer waits for it, and nothing
+//! else is being done that could free some. A consumer that does not wait may free the batch before.
 
 mod status;
 #[cfg(test)]
@@ -149,6 +149,8 @@ pub(crate) struct Queue<W: Items> {
     batches: VecDeque<OpenBatch<W>>,
     /// Whether the first of them is finished.
     is_head_finished: bool,
+    /// Whether the consumer has asked for it in vain.
+    is_awaited: bool,
     /// Rows that are claimed and not finished.
     n_unfinished: u64,
     parked: BTreeMap<u64, (W::Parked, WaitFor)>,
@@ -189,6 +191,7 @@ impl<W: Items> Queue<W> {
             end: None,
             batches: VecDeque::new(),
             is_head_finished: false,
+            is_awaited: false,
             n_unfinished: 0,
             parked: BTreeMap::new(),
             read: VecDeque::new(),
@@ -267,10 +270,10 @@ impl<W: Items> Queue<W> {
         }
     }
 
-    /// Whether this parked row gets its bytes beyond the budget: its batch is the next to deliver, and
+    /// Whether this parked row gets its bytes beyond the budget: the consumer waits for its batch, and
     /// nothing is being done that may free bytes.
     fn may_exceed(&self, index: u64) -> bool {
-        self.batch_of(index) == 0 && !self.is_anything_active()
+        self.is_awaited && self.batch_of(index) == 0 && !self.is_anything_active()
     }
 
     /// Whether something is being done that may free bytes without the consumer.
@@ -484,7 +487,7 @@ impl<W: Items> Queue<W> {
         }
     }
 
-    /// The next batch for the consumer, if it is finished.
+    /// The next batch for the consumer, if it is finished. If not, the consumer waits for it from now on.
     ///
     /// # Errors
     ///
@@ -494,6 +497,7 @@ impl<W: Items> Queue<W> {
             let finished = self.batches.pop_front().and_then(|batch| batch.finished);
             let next = self.batches.front();
             self.is_head_finished = next.is_some_and(|batch| batch.finished.is_some());
+            self.is_awaited = false;
             self.head += self.limits.rows_per_batch;
             return finished.map_or(Ok(Next::Pending), |batch| batch.map(Next::Batch));
         }
@@ -502,7 +506,10 @@ impl<W: Items> Queue<W> {
         }
         match self.end {
             Some(end) if self.head >= end => Ok(Next::End),
-            _ => Ok(Next::Pending),
+            _ => {
+                self.is_awaited = true;
+                Ok(Next::Pending)
+            }
         }
     }
 

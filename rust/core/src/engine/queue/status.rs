@@ -76,6 +76,11 @@ impl<W: Items> Queue<W> {
             || self.end.is_some_and(|end| self.head >= end)
     }
 
+    /// Whether the consumer waits.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
     /// Readers that are working.
     pub(crate) fn n_reading(&self) -> usize {
         self.n_reading

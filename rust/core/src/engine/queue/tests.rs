@@ -158,7 +158,7 @@ impl<'a> Driver<'a> {
     /// A reader asks for something to do. Returns whether there was something.
     fn ask(&mut self) -> bool {
         let n_ready = self.queue.readable().unwrap_or(0);
-        let (before, is_idle) = (self.account.used(), self.is_idle());
+        let (before, is_idle) = (self.account.used(), self.is_idle() && self.queue.is_awaited());
         let grant = self.queue.next_read();
         assert_eq!(n_ready > 0, grant.is_some(), "readable says whether there is something");
         let Some(grant) = grant else { return false };
@@ -231,7 +231,8 @@ impl<'a> Driver<'a> {
                     WaitFor::Load { after: self.queue.n_loads() }
                 }
             };
-            let (before, is_idle) = (self.account.used(), self.is_idle());
+            let (before, is_idle) =
+                (self.account.used(), self.is_idle() && self.queue.is_awaited());
             let in_first = self.queue.batch_of(index) == 0;
             let Some((mut back, permit)) = self.queue.park(index, row, wait) else { return };
             self.check_budget(self.account.used() - before, in_first && is_idle);
@@ -341,7 +342,8 @@ impl<'a> Driver<'a> {
                 return true;
             }
         }
-        self.take()
+        // Readers may have something to do once the consumer waits.
+        self.take() || self.ask()
     }
 
     fn check(&self) {

@@ -27,7 +27,7 @@ use self::{
 use super::{
     Options, Runtime,
     audio_index::AudioIndexes,
-    context::Context,
+    context::{BudgetNotice, Context},
     dataset::Dataset,
     decoders::RowDecoder,
     options::{AudioRequest, Pick, SourceOptions},
@@ -109,6 +109,7 @@ impl RandomAccess {
             store,
             metrics: Metrics::default(),
             progress: Progress::default(),
+            budget_notice: BudgetNotice::default(),
             closed,
         });
         let jobs = Arc::new(Jobs::new(max_active));

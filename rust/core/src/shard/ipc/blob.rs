@@ -3,21 +3,25 @@
 use std::ops::Range;
 
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::ByteView;
 
 use super::{
-    super::blob::BlobColumn,
+    super::{
+        blob::BlobColumn,
+        blob_field::BlobKind,
+        memory_rows::{INLINE, VIEW},
+    },
     body::CompactBody,
     layout::{BatchLayout, FieldSpan, Node},
 };
 use crate::{Error, Result};
 
-/// The nodes and buffers of a blob column, and those of the struct around it.
+/// The nodes and buffers of a blob column, and those of the structs around it, the outermost first.
 #[derive(Clone, Debug)]
 pub(super) struct BlobSpan {
-    pub(super) parent: Option<FieldSpan>,
+    pub(super) parents: Vec<FieldSpan>,
     pub(super) leaf: FieldSpan,
-    /// Whether offsets have 64 bits.
-    pub(super) large: bool,
+    pub(super) kind: BlobKind,
 }
 
 impl BlobSpan {
@@ -30,6 +34,11 @@ impl BlobSpan {
         layout.buffer(self.first_buffer() + which)
     }
 
+    /// Whether the rows are decoded with the small columns of an uncompressed body.
+    pub(super) fn is_decoded(&self) -> bool {
+        self.kind == BlobKind::Dictionary
+    }
+
     /// The values, relative to the body.
     pub(super) fn data(&self, layout: &BatchLayout) -> Result<Range<u64>> {
         self.leaf_buffer(layout, 2)
@@ -38,7 +47,7 @@ impl BlobSpan {
     /// What must be read to know the rows' ranges: validity and offsets.
     pub(super) fn index_ranges(&self, layout: &BatchLayout) -> Result<Vec<Range<u64>>> {
         let mut ranges = vec![self.leaf_buffer(layout, 0)?, self.leaf_buffer(layout, 1)?];
-        if let Some(parent) = &self.parent {
+        for parent in &self.parents {
             ranges.push(layout.buffer(parent.buffers.start)?);
         }
         Ok(ranges)
@@ -52,24 +61,87 @@ impl BlobSpan {
         body: &CompactBody,
         body_start: u64,
     ) -> Result<BlobColumn> {
-        let leaf = layout.node(self.leaf.nodes.start)?;
-        if leaf.length != layout.n_rows {
-            return Err(Error::corrupt(format!(
-                "a binary column of {} rows in a record batch of {}",
-                leaf.length, layout.n_rows
-            )));
-        }
+        let node = |span: &FieldSpan| {
+            let node = layout.node(span.nodes.start)?;
+            let (n_rows, of) = (node.length, layout.n_rows);
+            let what = || format!("a binary column of {n_rows} rows in a record batch of {of}");
+            if n_rows == of { Ok(node) } else { Err(Error::corrupt(what())) }
+        };
+        let leaf = node(&self.leaf)?;
         let mut nulls = nulls(leaf, body.bytes(&self.leaf_buffer(layout, 0)?)?)?;
-        if let Some(parent) = &self.parent {
+        for parent in &self.parents {
             let validity = body.bytes(&layout.buffer(parent.buffers.start)?)?;
-            let outer = self::nulls(layout.node(parent.nodes.start)?, validity)?;
+            let outer = self::nulls(node(parent)?, validity)?;
             nulls = NullBuffer::union(nulls.as_ref(), outer.as_ref());
         }
-        let data = self.data(layout)?;
         let raw = body.bytes(&self.leaf_buffer(layout, 1)?)?;
+        let large = match self.kind {
+            BlobKind::Offsets { large } => large,
+            BlobKind::Views => return self.viewed(layout, raw, body_start, 0..leaf.length, nulls),
+            BlobKind::Dictionary => return Err(Error::internal("a dictionary has no ranges")),
+        };
+        let data = self.data(layout)?;
         let base = body_start + data.start;
-        let offsets = offsets(raw, self.large, leaf.length, data.end - data.start, base)?;
+        let offsets = offsets(raw, large, leaf.length, data.end - data.start, base)?;
         Ok(BlobColumn::in_file(nulls, offsets))
+    }
+
+    /// These rows by their views, which are `raw`.
+    pub(super) fn viewed(
+        &self,
+        layout: &BatchLayout,
+        raw: &[u8],
+        body_start: u64,
+        rows: Range<usize>,
+        nulls: Option<NullBuffer>,
+    ) -> Result<BlobColumn> {
+        let views = raw.as_chunks::<VIEW>().0;
+        if views.len() < rows.len() {
+            let what = format!("{} bytes of views for {} rows", raw.len(), rows.len());
+            return Err(Error::corrupt(what));
+        }
+        let own = self.leaf_buffer(layout, 1)?.start;
+        let (mut offsets, mut lens) = (Vec::new(), Vec::new());
+        for ((view, row), at) in views.iter().zip(rows).zip(0..) {
+            let (mut start, mut len) = (0, 0);
+            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at)) {
+                let range = match ByteView::from(u128::from_le_bytes(*view)) {
+                    view if view.length as usize <= INLINE => {
+                        let start = own + (row * VIEW) as u64 + 4;
+                        start..start + u64::from(view.length)
+                    }
+                    view => self.behind(layout, view)?,
+                };
+                start = body_start + range.start;
+                len = (range.end - range.start) as u32;
+            }
+            offsets.push(start);
+            lens.push(len);
+        }
+        Ok(BlobColumn::in_any_order(nulls, offsets, lens))
+    }
+
+    /// What a view leads to, relative to the body.
+    fn behind(&self, layout: &BatchLayout, view: ByteView) -> Result<Range<u64>> {
+        let (number, len) = (view.buffer_index as usize, u64::from(view.length));
+        let n_buffers = self.leaf.buffers.len().saturating_sub(2);
+        let wrong = || {
+            Error::corrupt(format!(
+                "a view of {len} bytes at {} of buffer {number}, of {n_buffers}",
+                view.offset
+            ))
+        };
+        if number >= n_buffers {
+            return Err(wrong());
+        }
+        let data = self.leaf_buffer(layout, 2 + number)?;
+        let start = data.start + u64::from(view.offset);
+        let range = start..start + len;
+        if range.end <= data.end && i32::try_from(view.length).is_ok() {
+            Ok(range)
+        } else {
+            Err(wrong())
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use arrow_ipc::{Message, MessageHeader};
 use arrow_schema::{Schema, SchemaRef};
 
 use super::{
-    super::{Projection, blob::BlobColumn},
+    super::{Projection, blob::BlobColumn, blob_field::BlobKind},
     blob::BlobSpan,
     body::CompactBody,
     framing::{self, MessageSpan},
@@ -291,6 +291,10 @@ impl IndexBuilder {
         let buffers = Arc::<BufferPool>::default();
         let mut rows = Vec::new();
         for span in blob_spans(binary, layout, fields, spans).unwrap_or_default() {
+            // Views are as many bytes as the offsets of the rows would be here.
+            if !matches!(span.kind, BlobKind::Offsets { .. }) {
+                continue;
+            }
             let bytes = (layout.n_rows + 1) * size_of::<u64>();
             let data = span.data(layout).map_or(0, |data| data.end - data.start);
             if data < LARGE_ROW.saturating_mul(layout.n_rows.max(1) as u64)

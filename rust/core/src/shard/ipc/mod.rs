@@ -24,6 +24,7 @@ use arrow_schema::SchemaRef;
 use self::{dictionaries::DictionaryCache, index::MessageIndex};
 use super::{
     Projection, RowSize, Table, TableSize,
+    blob_field::BlobKind,
     format::{Format, FormatReader},
     sidecar::SidecarWriter,
     table::Readahead,
@@ -125,6 +126,7 @@ impl FormatReader for IpcReader {
         let is_whole = projection.small.iter().all(|small| small.children.is_none());
         !fields.is_empty()
             && is_whole
+            && projection.blobs.iter().all(|blob| blob.kind != BlobKind::Dictionary)
             && fields.iter().all(|field| slice::has_slices(field.data_type()))
     }
 

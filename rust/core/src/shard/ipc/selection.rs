@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
 use super::{
-    super::Projection,
+    super::{Projection, children::Children},
     blob::BlobSpan,
     layout::{BatchLayout, FieldSpan, Node, Views},
 };
@@ -33,20 +33,29 @@ impl Selection {
         let mut selection = Self::default();
         for small in &projection.small {
             let (field, span) = column(fields, spans, small.column)?;
-            match (&small.children, field.data_type()) {
-                (Some(kept), DataType::Struct(children)) => {
-                    let spans = layout.child_spans(span, children)?;
-                    selection.add_struct(layout, span)?;
-                    for (child, span) in
-                        kept.iter().filter_map(|k| children.get(*k).zip(spans.get(*k)))
-                    {
-                        selection.add_field(layout, child, span)?;
-                    }
-                }
-                _ => selection.add_field(layout, field, span)?,
-            }
+            selection.add_some(layout, field, span, small.children.as_ref())?;
         }
         Ok(selection)
+    }
+
+    /// Adds a field, or a struct with some of its children.
+    fn add_some(
+        &mut self,
+        layout: &BatchLayout,
+        field: &Field,
+        span: &FieldSpan,
+        kept: Option<&Children>,
+    ) -> Result<()> {
+        let (Some(kept), DataType::Struct(children)) = (kept, field.data_type()) else {
+            return self.add_field(layout, field, span);
+        };
+        let spans = layout.child_spans(span, children)?;
+        self.add_struct(layout, span)?;
+        for (child, inner) in kept.iter() {
+            let (child, span) = column(children, &spans, child)?;
+            self.add_some(layout, child, span, inner)?;
+        }
+        Ok(())
     }
 
     /// Adds a whole field.
@@ -91,15 +100,15 @@ pub(super) fn blob_spans(
     let mut found = Vec::with_capacity(projection.blobs.len());
     for blob in &projection.blobs {
         let (field, span) = column(fields, spans, blob.column)?;
-        let large = blob.large;
-        found.push(match (blob.child, field.data_type()) {
-            (Some(child), DataType::Struct(children)) => {
-                let children = layout.child_spans(span, children)?;
-                let leaf = children.get(child).cloned().ok_or_else(missing)?;
-                BlobSpan { parent: Some(span.clone()), leaf, large }
-            }
-            _ => BlobSpan { parent: None, leaf: span.clone(), large },
-        });
+        let (mut data_type, mut leaf, mut parents) = (field.data_type(), span.clone(), Vec::new());
+        for child in &blob.path {
+            let DataType::Struct(children) = data_type else { return Err(missing()) };
+            let spans = layout.child_spans(&leaf, children)?;
+            let (field, span) = column(children, &spans, *child)?;
+            parents.push(std::mem::replace(&mut leaf, span.clone()));
+            data_type = field.data_type();
+        }
+        found.push(BlobSpan { parents, leaf, kind: blob.kind });
     }
     Ok(found)
 }
@@ -108,10 +117,10 @@ fn missing() -> Error {
     Error::schema("", "a projected column is missing from this shard")
 }
 
-fn column<'a>(
+fn column<'a, 'b>(
     fields: &'a Fields,
-    spans: &'a [FieldSpan],
+    spans: &'b [FieldSpan],
     column: usize,
-) -> Result<(&'a FieldRef, &'a FieldSpan)> {
+) -> Result<(&'a FieldRef, &'b FieldSpan)> {
     fields.get(column).zip(spans.get(column)).ok_or_else(missing)
 }

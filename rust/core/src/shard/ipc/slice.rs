@@ -11,7 +11,10 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, Schema};
 
 use super::{
-    super::{Projection, Table, blob::BlobColumn, guard, table::arrays_bytes},
+    super::{
+        Projection, Table, blob::BlobColumn, blob_field::BlobKind, guard, memory_rows::VIEW,
+        table::arrays_bytes,
+    },
     blob::BlobSpan,
     body::CompactBody,
     layout::{BatchLayout, FieldSpan},
@@ -242,7 +245,7 @@ impl Parts<'_> {
             return Err(Error::corrupt(what));
         }
         let (mut nulls, mut is_whole) = (None, true);
-        for field in span.parent.iter().chain([&span.leaf]) {
+        for field in span.parents.iter().chain([&span.leaf]) {
             if self.layout.node(field.nodes.start)?.null_count > 0 {
                 let bits = self.bits(field.buffers.start, rows)?;
                 is_whole &= bits.is_some();
@@ -250,10 +253,16 @@ impl Parts<'_> {
             }
         }
         let offsets = span.first_buffer() + 1;
-        let offsets = if span.large {
-            self.large_offsets(offsets, rows)
-        } else {
-            self.small_offsets(offsets, rows)
+        let offsets = match span.kind {
+            BlobKind::Offsets { large: true } => self.large_offsets(offsets, rows),
+            BlobKind::Offsets { large: false } => self.small_offsets(offsets, rows),
+            BlobKind::Views => {
+                let views = self.elements(offsets, rows, VIEW)?.filter(|_| is_whole);
+                let rows = views
+                    .map(|views| span.viewed(self.layout, &views, body_start, rows.clone(), nulls));
+                return rows.transpose();
+            }
+            BlobKind::Dictionary => return Err(Error::internal("a dictionary has no slices")),
         };
         let Some((offsets, inner)) = offsets? else { return Ok(None) };
         let data = span.data(self.layout)?;

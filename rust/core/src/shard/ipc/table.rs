@@ -8,6 +8,7 @@ use super::{
     super::{
         Projection, Table, TableSize,
         blob::{Blob, BlobColumn},
+        blob_field::BlobKind,
         gathered::Gathered,
         ranges::coalesced,
         table::{Readahead, RowSize, arrays_bytes, dictionary_bytes},
@@ -132,18 +133,19 @@ impl Loading<'_> {
             own_bytes += column.n_bytes();
             Arc::new(column)
         };
-        let blobs: Vec<Arc<BlobColumn>> = if layout.compression.is_some() {
-            let columns = decoded.columns().iter().skip(plan.n_small);
-            columns
-                .map(|column| BlobColumn::in_memory(column).map(&mut own))
-                .collect::<Result<_>>()?
-        } else {
-            let column = |span: &BlobSpan| match entry.kept_rows(span) {
+        let mut in_memory = decoded.columns().iter().skip(plan.n_small);
+        let column = |span: &BlobSpan| {
+            if layout.compression.is_some() || span.is_decoded() {
+                let column = in_memory.next();
+                let column = column.ok_or_else(|| Error::internal("a blob was not decoded"))?;
+                return BlobColumn::in_memory(column).map(&mut own);
+            }
+            match entry.kept_rows(span) {
                 Some(kept) => Ok(kept),
                 None => span.rows(&layout, &body, body_start).map(&mut own),
-            };
-            plan.blobs.iter().map(column).collect::<Result<_>>()?
+            }
         };
+        let blobs = plan.blobs.iter().map(column).collect::<Result<Vec<Arc<BlobColumn>>>>()?;
         let small: Vec<usize> = (0..plan.n_small).collect();
         let columns = decoded.project(&small).map_err(|e| Error::corrupt(e.to_string()))?;
         let kept = if decompressed.keeps_body { body.len() } else { 0 };
@@ -193,19 +195,20 @@ impl ReadPlan {
             if entry.kept_rows(blob).is_some() {
                 continue;
             }
-            if layout.compression.is_none() {
+            if layout.compression.is_none() && !blob.is_decoded() {
                 index_ranges.extend(blob.index_ranges(layout)?);
                 continue;
             }
-            // Compressed rows have no ranges in the file: the column is decoded like a small one.
-            if let Some(parent) = &blob.parent {
+            // Compressed rows and those of dictionaries have no ranges in the file: the column is
+            // decoded like a small one.
+            for parent in &blob.parents {
                 selection.add_struct(layout, parent)?;
             }
             selection.add_span(layout, &blob.leaf)?;
         }
-        if layout.compression.is_some() {
-            fields.extend(projection.blob_fields(schema));
-        }
+        fields.extend(projection.blob_fields(schema, |blob| {
+            layout.compression.is_some() || blob.kind == BlobKind::Dictionary
+        }));
         let schema = Arc::new(Schema::new(fields));
         Ok(Self { selection, schema, n_small, blobs, index_ranges })
     }

@@ -5,41 +5,68 @@ use std::{collections::BTreeSet, ops::Range};
 use ::parquet::schema::types::{SchemaDescriptor, Type};
 use arrow_schema::{DataType, Fields};
 
-use super::super::Projection;
+use super::super::{Projection, blob_field::BlobField, children::Children};
 use crate::{Error, Result};
 
-/// The leaves of each column, and of each child of a column that is a group.
+/// The leaves of each column.
 #[derive(Debug)]
 pub(super) struct LeafMap {
-    columns: Vec<ColumnLeaves>,
+    columns: Vec<Leaves>,
     /// Of each leaf, the product of the sizes of the fixed-size lists around it.
     padding: Vec<u64>,
 }
 
+/// The leaves of a field, and of each of its children where it is a group.
 #[derive(Debug)]
-struct ColumnLeaves {
+pub(super) struct Leaves {
     all: Range<usize>,
-    children: Vec<Range<usize>>,
+    children: Vec<Leaves>,
+}
+
+impl Leaves {
+    /// Those from `next` on. The schema's depth was checked.
+    fn of(field: &Type, next: &mut usize) -> Self {
+        let start = *next;
+        let children = if field.is_group() {
+            field.get_fields().iter().map(|child| Self::of(child, next)).collect()
+        } else {
+            *next += 1;
+            Vec::new()
+        };
+        Self { all: start..*next, children }
+    }
+
+    /// Adds those of some children; of all without that.
+    fn add(&self, kept: Option<&Children>, leaves: &mut BTreeSet<usize>) -> Result<()> {
+        let Some(kept) = kept else {
+            leaves.extend(self.all.clone());
+            return Ok(());
+        };
+        for (child, inner) in kept.iter() {
+            self.child(child)?.add(inner, leaves)?;
+        }
+        Ok(())
+    }
+
+    /// Those of a child.
+    pub(super) fn child(&self, child: usize) -> Result<&Self> {
+        self.children.get(child).ok_or_else(missing)
+    }
+
+    /// The place of a child among those that have one of these leaves.
+    pub(super) fn place(&self, child: usize, leaves: &BTreeSet<usize>) -> Option<usize> {
+        let has = |of: &Self| leaves.range(of.all.clone()).next().is_some();
+        let (before, rest) = self.children.split_at_checked(child)?;
+        let is_there = rest.first().is_some_and(has);
+        is_there.then(|| before.iter().filter(|child| has(child)).count())
+    }
 }
 
 impl LeafMap {
     pub(super) fn new(schema: &SchemaDescriptor, fields: &Fields) -> Self {
         let mut next = 0;
-        let columns = schema.root_schema().get_fields().iter().map(|column| {
-            let start = next;
-            let mut children = Vec::new();
-            if column.is_group() {
-                for child in column.get_fields() {
-                    let first = next;
-                    next += n_leaves(child);
-                    children.push(first..next);
-                }
-            } else {
-                next += 1;
-            }
-            ColumnLeaves { all: start..next, children }
-        });
-        let columns = columns.collect();
+        let columns = schema.root_schema().get_fields().iter();
+        let columns = columns.map(|column| Leaves::of(column, &mut next)).collect();
         let mut padding = Vec::new();
         fields.iter().for_each(|field| add_padding(field.data_type(), 1, &mut padding));
         Self { columns, padding }
@@ -50,7 +77,8 @@ impl LeafMap {
         self.padding.get(leaf).copied().unwrap_or(1)
     }
 
-    fn column(&self, column: usize) -> Result<&ColumnLeaves> {
+    /// The leaves of a column.
+    pub(super) fn column(&self, column: usize) -> Result<&Leaves> {
         self.columns.get(column).ok_or_else(missing)
     }
 
@@ -60,33 +88,25 @@ impl LeafMap {
         (all.len() == 1).then_some(all.start)
     }
 
-    /// The leaf of a blob column, or of its child.
-    pub(super) fn blob(&self, column: usize, child: Option<usize>) -> Result<usize> {
-        let column = self.column(column)?;
-        let leaves = child.map_or(Some(&column.all), |child| column.children.get(child));
-        leaves.filter(|leaves| leaves.len() == 1).map(|leaves| leaves.start).ok_or_else(missing)
+    /// The leaf of a blob column.
+    pub(super) fn blob(&self, blob: &BlobField) -> Result<usize> {
+        let column = self.column(blob.column)?;
+        let leaves = blob.path.iter().try_fold(column, |of, child| of.child(*child))?;
+        if leaves.all.len() == 1 { Ok(leaves.all.start) } else { Err(missing()) }
     }
 
     /// The leaves of the small columns of a projection.
     pub(super) fn small(&self, projection: &Projection) -> Result<BTreeSet<usize>> {
         let mut leaves = BTreeSet::new();
         for small in &projection.small {
-            let column = self.column(small.column)?;
-            match &small.children {
-                None => leaves.extend(column.all.clone()),
-                Some(kept) => {
-                    for child in kept {
-                        leaves.extend(column.children.get(*child).cloned().ok_or_else(missing)?);
-                    }
-                }
-            }
+            self.column(small.column)?.add(small.children.as_ref(), &mut leaves)?;
         }
         Ok(leaves)
     }
 
     /// The columns that have one of these leaves, in order.
     pub(super) fn columns_of(&self, leaves: &BTreeSet<usize>) -> Vec<usize> {
-        let has = |column: &ColumnLeaves| leaves.range(column.all.clone()).next().is_some();
+        let has = |column: &Leaves| leaves.range(column.all.clone()).next().is_some();
         let columns = self.columns.iter().enumerate().filter(|(_, column)| has(column));
         columns.map(|(number, _)| number).collect()
     }
@@ -99,17 +119,6 @@ impl LeafMap {
     ) -> impl Iterator<Item = usize> + use<'a> {
         let all = self.columns.get(column).map_or(0..0, |column| column.all.clone());
         leaves.range(all).copied()
-    }
-
-    /// The children of a column that have one of these leaves, in order.
-    pub(super) fn children_of(
-        &self,
-        column: usize,
-        leaves: &BTreeSet<usize>,
-    ) -> Result<Vec<usize>> {
-        let children = self.column(column)?.children.iter().enumerate();
-        let with = children.filter(|(_, child)| leaves.range((*child).clone()).next().is_some());
-        Ok(with.map(|(number, _)| number).collect())
     }
 }
 
@@ -130,11 +139,6 @@ fn add_padding(of: &DataType, around: u64, leaves: &mut Vec<u64>) {
         }
         _ => leaves.push(around),
     }
-}
-
-/// The schema's depth was checked.
-fn n_leaves(of: &Type) -> usize {
-    if of.is_group() { of.get_fields().iter().map(|child| n_leaves(child)).sum() } else { 1 }
 }
 
 pub(super) fn missing() -> Error {

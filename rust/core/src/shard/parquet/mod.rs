@@ -81,7 +81,7 @@ impl ParquetReader {
     fn new(footer: Footer) -> Self {
         let leaves = LeafMap::new(footer.arrow.parquet_schema(), footer.schema.fields());
         let blobs = Projection::of_blobs(&footer.schema).map_or_else(Vec::new, |all| all.blobs);
-        let blobs = blobs.iter().filter_map(|blob| leaves.blob(blob.column, blob.child).ok());
+        let blobs = blobs.iter().filter_map(|blob| leaves.blob(blob).ok());
         let blobs: HashSet<usize> = blobs.collect();
         let by_value = |group: usize, leaf: usize| {
             blobs.contains(&leaf)

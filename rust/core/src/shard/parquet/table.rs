@@ -15,12 +15,15 @@ use ::parquet::{
     errors::ParquetError,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, cast::AsArray};
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 
 use super::{
-    super::{Projection, Table, blob::BlobColumn, gathered::Gathered, guard, table::arrays_bytes},
+    super::{
+        Projection, Table, blob::BlobColumn, children::Children, gathered::Gathered, guard,
+        table::arrays_bytes,
+    },
     checked_pages::CheckedGroup,
-    columns::{LeafMap, missing},
+    columns::{LeafMap, Leaves, missing},
     fetch::Fetched,
     footer::{Footer, refused},
     number_lists,
@@ -64,7 +67,7 @@ impl<'a> Plan<'a> {
         let mut decoded = leaves.small(projection)?;
         let mut blobs = Vec::with_capacity(projection.blobs.len());
         for blob in &projection.blobs {
-            let leaf = leaves.blob(blob.column, blob.child)?;
+            let leaf = leaves.blob(blob)?;
             let by_value = values::is_readable_by_value(footer.chunk(run.group, leaf)?);
             if !by_value {
                 decoded.insert(leaf);
@@ -175,7 +178,8 @@ impl<'a> Plan<'a> {
         });
         let blobs = blobs.collect::<Result<_>>()?;
         // Views go on using the pages that were read.
-        let views = if has_views(&small.schema()) { fetched.n_bytes() } else { 0 };
+        let has_views = columns.values().any(|column| has_views(column.data_type()));
+        let views = if has_views { fetched.n_bytes() } else { 0 };
         let n_bytes: usize = columns.values().map(Array::get_buffer_memory_size).sum();
         let n_bytes = n_bytes.saturating_add(arrays);
         Ok(Table::new(small, n_bytes + views + own_bytes, blobs, Vec::new()))
@@ -263,26 +267,19 @@ impl<'a> Plan<'a> {
         n_rows: usize,
     ) -> Result<(RecordBatch, Vec<Arc<BlobColumn>>)> {
         let column = |number: usize| columns.get(&number);
-        let part = |number: usize, children: &[usize]| {
-            let whole = column(number).and_then(|column| column.as_struct_opt());
-            let there = self.leaves.children_of(number, &self.decoded)?;
-            let whole = whole.ok_or_else(missing)?;
-            with_children(whole, &there, children)
+        let part = |number: usize, kept: Option<&Children>| {
+            let whole = column(number).ok_or_else(missing)?;
+            with_children(whole, (self.leaves.column(number)?, &self.decoded), kept)
         };
         let mut small = Vec::with_capacity(self.projection.small.len());
         for wanted in &self.projection.small {
-            small.push(match &wanted.children {
-                None => column(wanted.column).cloned().ok_or_else(missing)?,
-                Some(kept) => part(wanted.column, kept)?,
-            });
+            small.push(part(wanted.column, wanted.children.as_ref())?);
         }
         let mut blobs = Vec::new();
         let decoded = self.projection.blobs.iter().zip(&self.blobs);
         for (blob, _) in decoded.filter(|(_, (_, by_value))| !by_value) {
-            let array = match blob.child {
-                None => column(blob.column).cloned().ok_or_else(missing)?,
-                Some(child) => part(blob.column, &[child])?,
-            };
+            let field = self.footer.schema.fields().get(blob.column).ok_or_else(missing)?;
+            let array = part(blob.column, blob.only(field.data_type()).as_ref())?;
             blobs.push(Arc::new(BlobColumn::in_memory(&array)?));
         }
         let schema = Arc::new(Schema::new(self.projection.small_fields(&self.footer.schema)));
@@ -292,15 +289,22 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// A struct with these of its children, of which it has those in `there`.
-fn with_children(whole: &StructArray, there: &[usize], children: &[usize]) -> Result<ArrayRef> {
+/// A struct with these of its children, of which it has those whose leaves were decoded.
+fn with_children(
+    whole: &ArrayRef,
+    (leaves, decoded): (&Leaves, &BTreeSet<usize>),
+    kept: Option<&Children>,
+) -> Result<ArrayRef> {
+    let Some(kept) = kept else { return Ok(Arc::clone(whole)) };
+    let whole = whole.as_struct_opt().ok_or_else(missing)?;
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
-    for child in children {
-        let at = there.binary_search(child).ok();
+    for (child, inner) in kept.iter() {
+        let at = leaves.place(child, decoded);
         let found = at.and_then(|at| whole.fields().get(at).zip(whole.columns().get(at)));
         let (field, array) = found.ok_or_else(missing)?;
-        fields.push(Arc::clone(field));
-        arrays.push(Arc::clone(array));
+        let array = with_children(array, (leaves.child(child)?, decoded), inner)?;
+        fields.push(Arc::new(Field::clone(field).with_data_type(array.data_type().clone())));
+        arrays.push(array);
     }
     let part = StructArray::try_new_with_length(
         fields.into(),
@@ -315,9 +319,11 @@ fn undecodable(error: &ArrowError) -> Error {
     Error::corrupt(format!("a row group does not decode: {error}"))
 }
 
-fn has_views(schema: &Schema) -> bool {
-    let has = |data_type: &DataType| matches!(data_type, DataType::Utf8View | DataType::BinaryView);
-    schema.flattened_fields().iter().any(|field| has(field.data_type()))
+fn has_views(data_type: &DataType) -> bool {
+    let is_view =
+        |data_type: &DataType| matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    let schema = Schema::new(vec![Field::new("", data_type.clone(), true)]);
+    schema.flattened_fields().iter().any(|field| is_view(field.data_type()))
 }
 
 pub(super) fn check_limit(n_bytes: u64, limit: usize) -> Result<()> {

@@ -29,6 +29,10 @@ pub(super) const ROW_BYTES: u64 = 13;
 /// Bytes of a value's length.
 const LENGTH: u64 = 4;
 
+/// The highest definition level of values that are read one by one: in how many nullable structs they
+/// are, and whether they are nullable themselves.
+const MAX_LEVEL: i16 = 7;
+
 /// Whether the values of this column chunk can be read one by one.
 pub(super) fn is_readable_by_value(chunk: &ColumnChunkMetaData) -> bool {
     let column = chunk.column_descr();
@@ -42,7 +46,7 @@ pub(super) fn is_readable_by_value(chunk: &ColumnChunkMetaData) -> bool {
     chunk.column_type() == Type::BYTE_ARRAY
         && chunk.compression() == Compression::UNCOMPRESSED
         && column.max_rep_level() == 0
-        && (0..=2).contains(&column.max_def_level())
+        && (0..=MAX_LEVEL).contains(&column.max_def_level())
         && chunk.dictionary_page_offset().is_none()
         && chunk.encodings().all(is_plain)
 }

@@ -3,13 +3,13 @@
 use std::{
     io,
     num::NonZeroUsize,
-    panic::AssertUnwindSafe,
     pin::pin,
     sync::{Arc, Mutex},
+    task::Poll,
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt;
+use gristmill_audio::contained;
 use lru::LruCache;
 use object_store::ObjectStore;
 use reqwest::{Client, Proxy, redirect};
@@ -20,8 +20,9 @@ use super::{
     failure::{self, StoreKind},
     object,
     options::StorageOptions,
+    redirects,
 };
-use crate::sync::lock_std;
+use crate::{sync::lock_std, threads::panic_message};
 
 /// How often a waiting thread looks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
@@ -120,12 +121,12 @@ impl Connections {
         let handle: Handle = self.with_network(|network| network.runtime.handle().clone())?;
         let end = Instant::now() + patience.timeout;
         handle.block_on(async {
-            let mut request = pin!(AssertUnwindSafe(request).catch_unwind());
+            let mut request = pin!(without_panics(redirects::noting(request)));
             loop {
                 let nap = CANCEL_CHECK.min(end.saturating_duration_since(Instant::now()));
                 match tokio::time::timeout(nap, &mut request).await {
                     Ok(answer) => {
-                        return answer.unwrap_or_else(|_| Err(failure::panicked())).map(Some);
+                        return answer.map(Some);
                     }
                     Err(_) if (patience.is_cancelled)() => return Err(failure::cancelled()),
                     Err(_) if nap < CANCEL_CHECK => return Ok(None),
@@ -191,6 +192,17 @@ impl Network {
     }
 }
 
+/// A panic in `request` becomes an error.
+async fn without_panics<T>(request: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let mut request = pin!(request);
+    std::future::poll_fn(|context| {
+        contained(|| request.as_mut().poll(context)).unwrap_or_else(|payload| {
+            Poll::Ready(Err(failure::panicked(&panic_message(&*payload))))
+        })
+    })
+    .await
+}
+
 /// Credentials do not go along to another host; that is the library's own rule.
 fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let is_from_tls = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
@@ -199,6 +211,7 @@ fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
     } else if attempt.previous().len() > MAX_REDIRECTS {
         attempt.error(format!("more than {MAX_REDIRECTS} of them"))
     } else {
+        redirects::note(attempt.url());
         attempt.follow()
     }
 }

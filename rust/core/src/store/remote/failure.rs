@@ -8,6 +8,8 @@ use std::{
 
 use reqwest::{StatusCode, header::HeaderMap};
 
+use super::redirects;
+
 /// Why a request failed. It is inside of the `io::Error`, whose kind says what sort it is.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct RequestError {
@@ -189,7 +191,7 @@ pub(super) fn with_code(refusal: io::Error, text: &str, of: StoreKind) -> io::Er
 }
 
 /// A short word in a store's answer, which is XML.
-fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     let (word, _) = rest.split_once(&format!("</{name}>"))?;
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
@@ -226,7 +228,15 @@ pub(super) fn cut_short() -> io::Error {
 pub(super) fn of_status(status: StatusCode, headers: &HeaderMap, of: StoreKind) -> io::Error {
     use io::ErrorKind as K;
 
+    let led_to = redirects::led_to();
     let (kind, why) = match status.as_u16() {
+        // Credentials do not go there. The next attempt begins at the first address, which may lead
+        // to another server or sign the address anew.
+        401 | 403 if led_to.is_some() => {
+            let why = "it refuses access, though the first server grants it; its address may have \
+                       expired, or it has failed";
+            (K::PermissionDenied, why.to_owned())
+        }
         401 => (K::PermissionDenied, format!("it wants to know who asks: {}", of.what_to_give())),
         403 => (K::PermissionDenied, format!("it refuses access: {}", of.what_to_give())),
         404 | 410 => (K::NotFound, "there is no such file".to_owned()),
@@ -240,12 +250,19 @@ pub(super) fn of_status(status: StatusCode, headers: &HeaderMap, of: StoreKind) 
         }
         _ => (K::Other, "it refuses the request".to_owned()),
     };
-    let is_transient = matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504);
+    let is_transient = match status.as_u16() {
+        401 | 403 => led_to.is_some(),
+        status => matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504),
+    };
     let retry_after = headers
         .get("retry-after")
         .filter(|_| is_transient)
         .and_then(|value| retry_after(value.to_str().ok()?, SystemTime::now()));
-    let message = format!("the server answered {status}: {why}");
+    let who = led_to.map_or_else(
+        || "the server".to_owned(),
+        |host| format!("{host}, to which the server redirects,"),
+    );
+    let message = format!("{who} answered {status}: {why}");
     let is_throttled = matches!(status.as_u16(), 429 | 503);
     io::Error::new(kind, RequestError { message, is_transient, retry_after, is_throttled })
 }
@@ -259,12 +276,23 @@ fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
 }
 
 /// What a request that panicked ends in. What panics is another library: none of ours may.
-pub(super) fn panicked() -> io::Error {
-    permanent(io::ErrorKind::Other, "the client of the store failed; standard error says where")
+pub(super) fn panicked(message: &str) -> io::Error {
+    permanent(io::ErrorKind::Other, format!("the client of the store failed: {message}"))
 }
 
 /// An error of the connection. Its own message names the URL, and so may a secret; the host is none.
 pub(super) fn of_request(error: &reqwest::Error) -> io::Error {
+    let found = of_connection(error);
+    match (redirects::led_to(), RequestError::of(&found)) {
+        (Some(host), Some(ours)) if !error.is_redirect() && !error.is_connect() => {
+            let message = format!("behind a redirect to {host}: {}", ours.message);
+            io::Error::new(found.kind(), RequestError { message, ..ours.clone() })
+        }
+        _ => found,
+    }
+}
+
+fn of_connection(error: &reqwest::Error) -> io::Error {
     use io::ErrorKind as K;
 
     let cause = innermost(error);
@@ -295,7 +323,10 @@ pub(super) fn of_request(error: &reqwest::Error) -> io::Error {
             }
             kind => (kind, "cannot connect to"),
         };
-        let host = error.url().and_then(reqwest::Url::host_str).unwrap_or("unknown");
+        // The error has the first address, also where a redirect led elsewhere.
+        let host = redirects::led_to()
+            .or_else(|| error.url().and_then(|url| url.host_str().map(str::to_owned)))
+            .unwrap_or_else(|| "unknown".to_owned());
         return transient(kind, format!("{what} {host}: {cause}"));
     }
     let kind = if kind == K::Other { K::ConnectionReset } else { kind };

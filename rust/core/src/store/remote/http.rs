@@ -21,6 +21,7 @@ use super::{
     failure::{self, StoreKind},
     hub,
     options::StorageOptions,
+    pages, redirects,
 };
 use crate::{hash, store::FileVersion};
 
@@ -57,7 +58,8 @@ impl HttpFile {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
-        let body = request.send().await.map_err(|error| failure::of_request(&error))?;
+        redirects::begin();
+        let mut body = request.send().await.map_err(|error| failure::of_request(&error))?;
         let headers = body.headers();
         let content_range = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
         match body.status() {
@@ -65,6 +67,9 @@ impl HttpFile {
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 // The file is empty, or shorter than it was.
                 let len = content_range.and_then(len_without_range).filter(|n| *n <= range.start);
+                // Without a first byte it is empty, whether the server says so or not.
+                let is_empty = content_range.is_none() && range == (0..1);
+                let len = len.or(is_empty.then_some(0));
                 let len = len.ok_or_else(|| wrong_range(&range, content_range))?;
                 return Ok(Answer {
                     version: version(len, headers),
@@ -78,7 +83,12 @@ impl HttpFile {
             StatusCode::OK => {
                 return Err(failure::no_ranges());
             }
-            status => return Err(failure::of_status(status, headers, self.kind)),
+            status => {
+                let refusal = failure::of_status(status, headers, self.kind);
+                let said = pages::refusal(&mut body).await;
+                let said = String::from_utf8_lossy(&said);
+                return Err(failure::with_code(refusal, &said, self.kind));
+            }
         }
         let is_none =
             |e: &HeaderValue| e.is_empty() || e.as_bytes().eq_ignore_ascii_case(b"identity");

@@ -11,13 +11,12 @@ use serde_json::Value;
 use super::{
     failure::{self, StoreKind},
     options::StorageOptions,
+    pages::{self, MAX_PAGE_BYTES, Pages},
+    redirects,
 };
 
 /// The Hub's address, unless `endpoint` says another.
 const ENDPOINT: &str = "https://huggingface.co";
-
-/// One page of a listing has at most 1,000 entries.
-const MAX_PAGE_BYTES: usize = 16 << 20;
 
 /// `hf://datasets/owner/name@revision/path` or `hf://buckets/owner/name/path`, taken apart.
 #[derive(Debug, PartialEq, Eq)]
@@ -117,11 +116,15 @@ pub(super) async fn list(
     }
     let mut page = first.clone();
     page.query_pairs_mut().append_pair("recursive", if is_recursive { "true" } else { "false" });
-    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    let (mut files, mut folders, mut pages) = (Vec::new(), Vec::new(), Pages::default());
     loop {
-        let response = get(page.clone(), options, client).await?;
+        pages.begin(&page)?;
+        let mut response = get(page.clone(), options, client).await?;
         let next = response.headers().get(LINK).and_then(|link| next_page(link.to_str().ok()?));
-        for entry in entries(response).await? {
+        let bytes = pages::whole(&mut response, MAX_PAGE_BYTES).await?;
+        let entries = entries(&bytes)?;
+        pages.came(bytes.len(), entries.is_empty())?;
+        for entry in entries {
             let text = |name: &str| entry.get(name).and_then(Value::as_str);
             let (Some(kind), Some(path)) = (text("type"), text("path")) else {
                 return Err(unlike());
@@ -138,7 +141,7 @@ pub(super) async fn list(
         let Some(next) = next.filter(|_| files.len() <= most) else { return Ok((files, folders)) };
         let next = first.join(&next).map_err(failure::invalid_url)?;
         // The token goes to the Hub alone.
-        if next.origin() != first.origin() || next == page {
+        if next.origin() != first.origin() {
             return Err(unlike());
         }
         page = next;
@@ -152,7 +155,7 @@ pub(super) async fn read(
     client: &Client,
     most: usize,
 ) -> io::Result<Vec<u8>> {
-    body(get(file(url, options)?, options, client).await?, most).await
+    pages::whole(&mut get(file(url, options)?, options, client).await?, most).await
 }
 
 async fn get(url: Url, options: &StorageOptions, client: &Client) -> io::Result<Response> {
@@ -160,28 +163,19 @@ async fn get(url: Url, options: &StorageOptions, client: &Client) -> io::Result<
     if let Some(authorization) = options.bearer(StoreKind::Hub)? {
         request = request.header(AUTHORIZATION, authorization);
     }
-    let response = request.send().await.map_err(|error| failure::of_request(&error))?;
+    redirects::begin();
+    let mut response = request.send().await.map_err(|error| failure::of_request(&error))?;
     if response.status().is_success() {
         return Ok(response);
     }
-    Err(failure::of_status(response.status(), response.headers(), StoreKind::Hub))
-}
-
-async fn body(mut response: Response, most: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| failure::of_request(&error))? {
-        if bytes.len() + chunk.len() > most {
-            let why = format!("the answer has more than {most} bytes");
-            return Err(failure::permanent(ErrorKind::InvalidData, why));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
+    let refusal = failure::of_status(response.status(), response.headers(), StoreKind::Hub);
+    let said = pages::refusal(&mut response).await;
+    Err(failure::with_code(refusal, &String::from_utf8_lossy(&said), StoreKind::Hub))
 }
 
 /// The entries of a page.
-async fn entries(response: Response) -> io::Result<Vec<Value>> {
-    match serde_json::from_slice(&body(response, MAX_PAGE_BYTES).await?) {
+fn entries(page: &[u8]) -> io::Result<Vec<Value>> {
+    match serde_json::from_slice(page) {
         Ok(Value::Array(entries)) => Ok(entries),
         _ => Err(unlike()),
     }

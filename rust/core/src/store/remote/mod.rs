@@ -16,6 +16,8 @@ mod list;
 mod location;
 mod object;
 mod options;
+mod pages;
+mod redirects;
 
 use std::{
     io,

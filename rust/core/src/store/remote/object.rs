@@ -22,7 +22,10 @@ use object_store::{
     gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
     path::Path as Key,
 };
-use reqwest::{Client, Request, Url, header::CONTENT_RANGE};
+use reqwest::{
+    Client, Request, Response, Url,
+    header::{CONTENT_RANGE, RANGE},
+};
 
 use super::{
     answer::{Answer, Body},
@@ -30,6 +33,8 @@ use super::{
     environment::Environment,
     failure::{self, StoreKind},
     options::StorageOptions,
+    pages::{self, MAX_PAGE_BYTES, Pages},
+    redirects,
 };
 use crate::{hash, store::FileVersion};
 
@@ -58,6 +63,8 @@ struct Seen {
     refusal: Option<(StoreKind, io::Error)>,
     /// The length of a file that does not have the range.
     len: Option<u64>,
+    /// Of the listing that is read.
+    pages: Pages,
 }
 
 impl ObjectFile {
@@ -314,6 +321,16 @@ impl HttpService for Connector {
                 along: storage_options={\"allow_http\": \"true\"} or $AWS_ALLOW_HTTP=true allow it";
             return Err(refuse(failure::permanent(ErrorKind::InvalidInput, why)));
         }
+        let is_range = parts.headers.contains_key(RANGE);
+        let is_first_byte = parts.headers.get(RANGE).is_some_and(|range| range == "bytes=0-0");
+        let is_page = url
+            .query_pairs()
+            .any(|(name, value)| name == "list-type" || (name == "comp" && value == "list"));
+        if is_page {
+            let begun = SEEN.try_with(|seen| seen.borrow_mut().pages.begin(&url));
+            begun.unwrap_or(Ok(())).map_err(refuse)?;
+        }
+        redirects::begin();
         let mut sent = Request::new(parts.method, url);
         *sent.headers_mut() = parts.headers;
         *sent.body_mut() =
@@ -321,7 +338,7 @@ impl HttpService for Connector {
         if is_of_machine {
             *sent.timeout_mut() = Some(MACHINE_TIMEOUT);
         }
-        let got = match self.client.execute(sent).await {
+        let mut got = match self.client.execute(sent).await {
             Ok(got) => got,
             Err(_) if is_of_machine => return Err(refuse(self.kind.without_credentials())),
             Err(error) => return Err(refuse(failure::of_request(&error))),
@@ -330,20 +347,45 @@ impl HttpService for Connector {
         if is_of_machine && !status.is_success() {
             return Err(refuse(self.kind.without_credentials()));
         }
-        let _ = SEEN.try_with(|seen| {
-            let mut seen = seen.borrow_mut();
-            *seen = Seen::default();
-            if status.as_u16() == 416 {
-                let header = got.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
-                seen.len = header.and_then(len_without_range);
+        if status.is_success() && is_range {
+            note(|seen| (seen.refusal, seen.len) = (None, None));
+            let (parts, body) = http::Response::<reqwest::Body>::from(got).into_parts();
+            let body = body.map_err(move |error| refuse(failure::of_request(&error)));
+            return Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)));
+        }
+        // The crate reads these whole, however long they are.
+        let body = if status.is_success() {
+            let body = pages::whole(&mut got, MAX_PAGE_BYTES).await.map_err(refuse)?;
+            if is_page {
+                let came = SEEN.try_with(|seen| seen.borrow_mut().pages.came_as_xml(&body));
+                came.unwrap_or(Ok(())).map_err(refuse)?;
             }
-            if !status.is_success() {
-                let refusal = failure::of_status(status, got.headers(), self.kind);
-                seen.refusal = Some((self.kind, refusal));
-            }
-        });
-        let (parts, body) = http::Response::<reqwest::Body>::from(got).into_parts();
-        let body = body.map_err(move |error| refuse(failure::of_request(&error)));
-        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+            note(|seen| (seen.refusal, seen.len) = (None, None));
+            body
+        } else {
+            let refusal = failure::of_status(status, got.headers(), self.kind);
+            let body = pages::refusal(&mut got).await;
+            let len = len_of_refused(&got, &body, is_first_byte);
+            note(|seen| (seen.refusal, seen.len) = (Some((self.kind, refusal)), len));
+            body
+        };
+        let (parts, _) = http::Response::<reqwest::Body>::from(got).into_parts();
+        Ok(HttpResponse::from_parts(parts, bytes::Bytes::from(body).into()))
     }
+}
+
+fn note(change: impl FnOnce(&mut Seen)) {
+    let _ = SEEN.try_with(|seen| change(&mut seen.borrow_mut()));
+}
+
+/// The length of a file that does not have the range which was asked for.
+fn len_of_refused(got: &Response, body: &[u8], is_first_byte: bool) -> Option<u64> {
+    if got.status().as_u16() != 416 {
+        return None;
+    }
+    let header = got.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
+    let body = String::from_utf8_lossy(body);
+    let said = || failure::element(&body, "ActualObjectSize")?.parse().ok();
+    // Without a first byte it is empty, whether the store says so or not.
+    header.and_then(len_without_range).or_else(said).or(is_first_byte.then_some(0))
 }

@@ -1,0 +1,4 @@
+//! See `gristmill_fuzz::sphere`.
+#![cfg_attr(fuzzing, no_main)]
+
+gristmill_fuzz::fuzz_target!("sphere");
