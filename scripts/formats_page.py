@@ -28,7 +28,7 @@ def formats() -> str:
 
 def cell(strict: str, lenient: str) -> str:
     """A field of the table of damage."""
-    if lenient in {"unseen", "marked"}:
+    if lenient in {"unseen", "marked", "noted"}:
         return f"*{lenient}*" if lenient == "unseen" else lenient
     return f"`{strict}`, {lenient}"
 
@@ -58,7 +58,19 @@ def counters() -> str:
     return table(("counter", "what it counts"), rows)
 
 
-TABLES = {"formats": formats, "words": words, "damage": damage, "counters": counters}
+def notes() -> str:
+    """The kinds of notes that a report counts."""
+    rows = [(f"`{kind}`", text) for kind, text in formats_table.NOTES.items()]
+    return table(("note", "what it counts"), rows)
+
+
+TABLES = {
+    "formats": formats,
+    "words": words,
+    "damage": damage,
+    "counters": counters,
+    "notes": notes,
+}
 
 
 def generated(page: str) -> str:

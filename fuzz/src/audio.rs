@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use gristmill_audio::{
     AudioSpec, Channels, Checked, Codec, Crop, DecodeError, Decoder, Depth, Limits, MAX_CHANNELS,
-    MAX_SECONDS, Pad, Plan, RATES_HZ, Reason,
+    MAX_SECONDS, Pad, Plan, RATES_HZ, Reason, Strict,
 };
 
 use crate::{Outcome, Verdict, draw::Draw, ensure, repair};
@@ -134,7 +134,7 @@ fn crops_of(data: &[u8], is_strict: bool) -> Verdict {
     let mut spec = AudioSpec {
         rate_hz: draw.pick(&[None, None, None, Some(8_000), Some(32_000), Some(44_099)]),
         channels: draw.pick(&[Channels::Keep, Channels::Keep, Channels::Mono, Channels::Exact(2)]),
-        strict: is_strict,
+        strict: is_strict.into(),
         ..AudioSpec::WHOLE
     };
     let plan = match Decoder::default().plan(data, &spec, 0) {
@@ -151,7 +151,11 @@ fn crops_of(data: &[u8], is_strict: bool) -> Verdict {
     let len = if is_long { 40_000 } else { total };
     let whole = render(&mut Decoder::default(), data, &spec, 0)?;
     let mut outcome = if whole.is_ok() { Outcome::Data } else { Outcome::Refused };
-    if !is_long && spec.strict && spec.rate_hz.is_none() && spec.channels == Channels::Keep {
+    if !is_long
+        && spec.strict != Strict::Lenient
+        && spec.rate_hz.is_none()
+        && spec.channels == Channels::Keep
+    {
         check(data, &whole)?;
     }
     for _ in 0..2 {
@@ -210,7 +214,8 @@ fn check_plan(data: &[u8], plan: &Plan, spec: &AudioSpec) -> Result<(), String> 
     let info = *plan.info();
     let probed = gristmill_audio::probe(data);
     // Without `strict`, a damaged recording may be planned although probing it fails.
-    let is_probed = probed.as_ref() == Ok(&info) || !spec.strict && probed.is_err();
+    let is_probed =
+        probed.as_ref() == Ok(&info) || spec.strict == Strict::Lenient && probed.is_err();
     ensure!(is_probed, "planned {info:?}, probed {probed:?}");
     let to_hz = u128::from(spec.rate_hz.unwrap_or(info.rate_hz));
     let n_out = (u128::from(info.n_frames) * to_hz).div_ceil(u128::from(info.rate_hz));

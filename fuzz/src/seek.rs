@@ -47,7 +47,7 @@ pub fn seek(data: &[u8]) -> Verdict {
         rate_hz: draw.pick(&[None, None, Some(8_000)]),
         channels: draw.pick(&[Channels::Keep, Channels::Mono]),
         crop: Crop::Random { seconds: draw.pick(&[0.001, 0.1, 0.3]) },
-        strict: draw.one_in(2),
+        strict: draw.one_in(2).into(),
         ..AudioSpec::WHOLE
     };
     let word = draw.word();

@@ -117,7 +117,7 @@ class AudioOptions:
         pad: str | None,
         resampler: str,
         dtype: str,
-        strict: bool,
+        strict: bool | Literal["pedantic"],
         limits: Limits,
     ) -> AudioOptions: ...
 

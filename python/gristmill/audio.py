@@ -15,6 +15,7 @@ from gristmill.options import (
     Dtype,
     Limits,
     Resampler,
+    Strict,
     check_limits,
     native_audio,
     native_limits,
@@ -33,7 +34,7 @@ def decode(
     seconds: float | None = None,
     resampler: Resampler = "hq",
     dtype: Dtype = "float32",
-    strict: bool = True,
+    strict: Strict = True,
     limits: Limits | None = None,
 ) -> np.ndarray[Any, np.dtype[Any]]:
     """Decodes a recording, or a part of it.
@@ -48,8 +49,7 @@ def decode(
             is short, or empty.
         resampler: As in `Audio`.
         dtype: As in `Audio`.
-        strict: Whether damage is an error. If not, the result is as long as the headers promise,
-            with zeros where nothing could be decoded; `decode_with_report` tells how many.
+        strict: As in `Audio`; `decode_with_report` tells what was wrong.
         limits: What the recording may ask for; `None` is `Limits()`.
 
     Returns:
@@ -87,7 +87,7 @@ def decode_with_report(
     seconds: float | None = None,
     resampler: Resampler = "hq",
     dtype: Dtype = "float32",
-    strict: bool = False,
+    strict: Strict = False,
     limits: Limits | None = None,
 ) -> tuple[np.ndarray[Any, np.dtype[Any]], DecodeReport]:
     """The same as `decode`, with a report on the recording; damage is no error by default.

@@ -10,12 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+import numpy as np
+
 from gristmill import _core, checks
 from gristmill.crops import Crop, check_crop, native_crop
 
 Resampler: TypeAlias = Literal["hq", "best", "torchaudio"]
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16", "int16"]
 Channels: TypeAlias = Literal["mono", "keep"] | int
+Strict: TypeAlias = bool | Literal["pedantic"]
 
 MAX_THREADS = 65_536
 MAX_REQUESTS = 256
@@ -121,9 +124,10 @@ class Audio:
             nearest; `"int16"`, times 32,768, rounded to the nearest and clipped to its range, so
             that 16-bit files keep their numbers. `"bfloat16"` needs the package `ml_dtypes`, which
             comes with JAX.
-        strict: Whether a damaged recording raises `DecodeError`. If not, what cannot be decoded is
-            zeros, the length is what the headers promise, and `damaged_rows()` of the iterator
-            tells what was wrong. A recording in an unknown format is an error either way.
+        strict: Which recordings raise `DecodeError`. `True`: those of which sound is missing or
+            wrong. `False`: only those of which nothing can be decoded; zeros fill gaps of known
+            length, and `damaged_rows()` of the iterator tells what was wrong. `"pedantic"`: also
+            those whose headers, counts or times contradict the sound (`DecodeReport.notes`).
         limits: What a recording may ask for before it is refused.
         max_missing: With `strict=False`, the share of a row's frames that may be missing, 0 to 1. A
             row with more zeros, where nothing could be decoded, is a bad row, which `on_error=`
@@ -145,7 +149,7 @@ class Audio:
     pad: Literal["zero", "repeat"] | None = "zero"
     resampler: Resampler = "hq"
     dtype: Dtype = "float32"
-    strict: bool = True
+    strict: Strict = True
     limits: Limits = field(default_factory=Limits)
     max_missing: float | None = None
     root: str | os.PathLike[str] | None = None
@@ -160,7 +164,7 @@ class Audio:
             pad=partial(checks.choice, choices=("zero", "repeat", None)),
             resampler=partial(checks.choice, choices=get_args(Resampler)),
             dtype=check_dtype,
-            strict=checks.flag,
+            strict=check_strict,
             limits=partial(checks.instance, kind=Limits, write=_WRITE_LIMITS),
             max_missing=partial(checks.number, low=0, high=1, write="max_missing=0.1", none=True),
             root=check_root,
@@ -345,6 +349,15 @@ def check_dtype(name: str, dtype: Any) -> Any:
             "pip install ml_dtypes"
         )
     return dtype
+
+
+def check_strict(name: str, strict: Any) -> Any:
+    """Refuses what is neither a flag nor `"pedantic"`."""
+    if isinstance(strict, str) and strict == "pedantic":
+        return "pedantic"
+    if type(strict) in (bool, np.bool_):
+        return bool(strict)
+    raise ValueError(f'{name} is True, False or "pedantic", not {checks.shown(strict)}')
 
 
 def check_root(name: str, root: Any) -> str | None:

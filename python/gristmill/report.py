@@ -47,6 +47,10 @@ class DecodeReport:
             `"lost_packets"`, `"params_changed"`, `"timeline"`, `"non_finite"`,
             `"decoder_panics"`, `"gaps"`. `docs/formats.md` explains them. Damage outside the part
             asked for may not be seen.
+        notes: How often a header, count, time or mark contradicted the sound, which is all there
+            as far as the file can tell: `"header_length"`, `"header_fields"`, `"timestamps"`,
+            `"page_numbers"`, `"end_mark"`, `"late_start"`, `"junk"`, `"repeated_headers"`,
+            `"chunk_padding"`, `"skipped_tracks"`. They are errors only with `strict="pedantic"`.
     """
 
     codec: str
@@ -54,6 +58,7 @@ class DecodeReport:
     frames_wanted: int
     frames_decoded: int
     damage: Mapping[str, int] = field(default_factory=dict[str, int])
+    notes: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def is_damaged(self) -> bool:

@@ -22,6 +22,7 @@ WORDS = {
     "whole": "the promised length, zeros where nothing could be decoded, counted",
     "shorter": "what the file still holds, counted; nothing in it tells how much there was",
     "longer": "the length of the lie: what is there, then zeros, counted",
+    "noted": "all that the file has, with either; the report's `notes` say what is odd",
     "marked": "what the file still holds; the report says that it ends inside a frame",
     "unseen": "plays as if nothing had happened: nothing in the file tells",
 }
@@ -49,7 +50,8 @@ def look(data: bytes, n_good: int) -> tuple[Seen, np.ndarray | None, gm.DecodeRe
         assert loud.tobytes() == audio.tobytes()
         assert strict_report == report
         assert report.frames_missing == 0
-        return Seen("", "marked" if report.is_damaged else "unseen"), audio, report
+        word = "marked" if report.is_damaged else "noted" if report.notes else "unseen"
+        return Seen("", word), audio, report
     assert report.is_damaged, "damage that strict refuses must be counted"
     n = report.frames_promised
     slack = 600 if data.startswith(b"\x1aE\xdf\xa3") else 0  # Matroska promises less exactly

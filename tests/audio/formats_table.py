@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from damage_seen import WORDS, Seen
 
-__all__ = ["COUNTERS", "FLIPS", "FORMATS", "KINDS", "OUTCOMES", "WORDS"]
+__all__ = ["COUNTERS", "FLIPS", "FORMATS", "KINDS", "NOTES", "OUTCOMES", "WORDS"]
 
 KINDS = [
     "cut at 1 %",
@@ -90,7 +90,7 @@ FORMATS = [
         "soundfile",
         1e-4,
         "1 s earlier (10 s with SILK); within 1e-6 (2e-2 with SILK) of the slice",
-        "ambisonics, channel mappings of its own",
+        "ambisonics",
         1e-6,
     ),
     Format(
@@ -145,7 +145,8 @@ FORMATS = [
 ]
 
 COUNTERS = {
-    "truncated": "the file ends before what its headers promise, or before the mark of its end",
+    "truncated": "the file ends inside a page, packet or frame, or long before what its headers "
+    "promise",
     "partial_frame": "an MPEG or FLAC stream without a count ends inside a frame. Whether "
     "something is missing cannot be told, so this alone is no error with `strict=True`",
     "lost_pages": "Ogg pages that are missing or unreadable",
@@ -160,6 +161,19 @@ COUNTERS = {
     "gaps": "stretches of the result that are zeros because nothing could be decoded",
 }
 
+NOTES = {
+    "header_length": "a size, count or duration in a header is not that of the sound",
+    "header_fields": "a field of a header contradicts the others or the sound, which decides",
+    "timestamps": "times, positions or numbers of frames contradict the sound",
+    "page_numbers": "numbers of Ogg pages do not count them",
+    "end_mark": "an Ogg stream has no mark of its end, or one before its end",
+    "late_start": "the stream was joined late, and plays from its first whole frame",
+    "junk": "bytes that are no sound, where none is missing",
+    "repeated_headers": "the headers come a second time",
+    "chunk_padding": "a chunk of odd length has no pad byte",
+    "skipped_tracks": "audio tracks that are not decoded come before the one that is",
+}
+
 # By format and damage; twenty flipped bytes may end in one of several ways.
 OUTCOMES: dict[str, dict[str, Seen]] = {
     "WAV": {
@@ -168,7 +182,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("", "unseen"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "longer"),
+        "lying header": Seen("", "noted"),
     },
     "AIFF": {
         "cut at 1 %": Seen("truncated", "whole"),
@@ -176,7 +190,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("", "unseen"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "longer"),
+        "lying header": Seen("", "noted"),
     },
     "CAF": {
         "cut at 1 %": Seen("malformed_header", "refused"),
@@ -200,7 +214,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "longer"),
+        "lying header": Seen("", "noted"),
     },
     "FLAC in Ogg": {
         "cut at 1 %": Seen("truncated", "whole"),
@@ -208,7 +222,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "longer"),
+        "lying header": Seen("", "noted"),
     },
     "Ogg Vorbis": {
         "cut at 1 %": Seen("malformed_header", "refused"),
@@ -216,7 +230,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("malformed_header", "longer"),
+        "lying header": Seen("", "noted"),
     },
     "Ogg Opus": {
         "cut at 1 %": Seen("truncated", "refused"),
@@ -224,7 +238,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "longer"),
+        "lying header": Seen("", "noted"),
     },
     "Opus in WebM": {
         "cut at 1 %": Seen("truncated", "refused"),
@@ -232,7 +246,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "longer"),
+        "lying header": Seen("", "noted"),
     },
     "Opus in MP4": {
         "cut at 1 %": Seen("truncated", "refused"),
@@ -240,7 +254,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "refused"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "whole"),
+        "lying header": Seen("", "noted"),
     },
     "MP3": {
         "cut at 1 %": Seen("unknown_format", "refused"),
@@ -270,7 +284,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "refused"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "whole"),
+        "lying header": Seen("", "noted"),
     },
     "AAC in fragments": {
         "cut at 1 %": Seen("truncated", "refused"),
@@ -284,7 +298,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 50 %": Seen("truncated", "shorter"),
         "cut at 99 %": Seen("truncated", "shorter"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
-        "no header": Seen("unknown_format", "refused"),
+        "no header": Seen("", "noted"),
     },
     "AAC in Matroska": {
         "cut at 1 %": Seen("truncated", "refused"),
@@ -292,7 +306,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "longer"),
+        "lying header": Seen("", "noted"),
     },
     "ALAC in MP4": {
         "cut at 1 %": Seen("truncated", "refused"),
@@ -300,7 +314,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "refused"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "whole"),
+        "lying header": Seen("", "noted"),
     },
     "FLAC in MP4": {
         "cut at 1 %": Seen("truncated", "refused"),
@@ -308,7 +322,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "refused"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "whole"),
+        "lying header": Seen("", "noted"),
     },
     "FLAC in Matroska": {
         "cut at 1 %": Seen("truncated", "whole"),
@@ -316,7 +330,7 @@ OUTCOMES: dict[str, dict[str, Seen]] = {
         "cut at 99 %": Seen("truncated", "whole"),
         "2 KB hole": Seen("corrupt_packets", "whole"),
         "no header": Seen("unknown_format", "refused"),
-        "lying header": Seen("truncated", "longer"),
+        "lying header": Seen("", "noted"),
     },
 }
 FLIPS: dict[str, set[Seen]] = {

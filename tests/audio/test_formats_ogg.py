@@ -78,8 +78,11 @@ def test_a_chain_with_a_bad_link_is_reported() -> None:
     first, second = vorbis(1, seed=1), vorbis(2, seed=2)
     assert reason(first + second[:-200]) == "truncated"
     assert reason(first + second[:3]) == "truncated"
-    assert reason(join(pages_of(first)[:-1]) + second) == "truncated"
-    assert reason(first + bytes(100) + second) == "junk"
+    # A link without the mark of its end, and junk between links, are notes.
+    unmarked = join(pages_of(first)[:-1])
+    whole_links = [whole(unmarked), whole(second)]
+    np.testing.assert_array_equal(whole(unmarked + second), np.concatenate(whole_links, axis=1))
+    np.testing.assert_array_equal(whole(first + bytes(100) + second), whole(first + second))
     # What follows the last link is not ours.
     np.testing.assert_array_equal(whole(first + bytes(100)), whole(first))
 
@@ -115,11 +118,15 @@ def test_a_last_page_without_a_granule_is_played_to_its_end() -> None:
     np.testing.assert_array_equal(ours[:, : 3 * RATE], whole(data))
 
 
-def test_no_end_of_stream_is_a_truncation() -> None:
+def test_no_end_of_stream_is_a_note() -> None:
     data = vorbis(3)
     last = pages_of(data)[-1]
-    assert reason(changed(data, -1, flags=last.flags & ~LAST)) == "truncated"
-    assert reason(join(pages_of(data)[:-1])) == "truncated"
+    for unmarked in (changed(data, -1, flags=last.flags & ~LAST), join(pages_of(data)[:-1])):
+        report = gm.decode_with_report(unmarked, strict=True)[1]
+        assert (dict(report.damage), dict(report.notes)) == ({}, {"end_mark": 1})
+        with pytest.raises(gm.DecodeError) as caught:
+            gm.decode(unmarked, strict="pedantic")
+        assert caught.value.reason == "truncated"
 
 
 @pytest.mark.parametrize("channels", [3, 4, 5, 6, 7, 8])

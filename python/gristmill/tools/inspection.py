@@ -192,6 +192,8 @@ def _sample(found: Inspection, sample: AudioSample, page: Page) -> None:
     ]
     if sample.refused:
         table.append(("refused", f"{sample.refused} rows; gristmill scan names them"))
+    if sample.noted:
+        table.append(("notes", f"{sample.noted:,} rows: {notes_text(sample.notes)}"))
     if sample.durations:
         shortest, longest = sample.durations[0], sample.durations[-1]
         table.append(
@@ -211,6 +213,12 @@ def _sample(found: Inspection, sample: AudioSample, page: Page) -> None:
     if sample.durations:
         page.section("Lengths")
         page.bars([(_span(low, high), n) for low, high, n in sample.histogram()])
+
+
+def notes_text(notes: Mapping[str, int]) -> str:
+    """The kinds of notes, those of most rows first."""
+    ranked = sorted(notes.items(), key=lambda pair: (-pair[1], pair[0]))
+    return cut(", ".join(f"{kind} {n:,}" for kind, n in ranked), WIDTH - 30)
 
 
 def _features_rate(found: Inspection) -> list[tuple[str, str]]:

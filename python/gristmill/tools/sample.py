@@ -35,6 +35,8 @@ class AudioSample:
     Attributes:
         rows: Number of rows.
         refused: Those among them whose headers do not parse, or that are null.
+        noted: Those whose headers, counts or times contradict their sound.
+        notes: The number of such rows by kind, as in `DecodeReport.notes`.
         bytes: Encoded audio of all of them.
         codecs: Rows by codec, the most frequent first.
         sample_rates: Rows by rate in Hz, likewise.
@@ -46,6 +48,8 @@ class AudioSample:
 
     rows: int = 0
     refused: int = 0
+    noted: int = 0
+    notes: Mapping[str, int] = field(default_factory=dict[str, int])
     bytes: int = 0
     codecs: Mapping[str, int] = field(default_factory=dict[str, int])
     sample_rates: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -102,9 +106,12 @@ def draw(
             with contextlib.suppress(DecodeError, LimitError):
                 rows.append((data, probe(data)))
     infos = [info for _, info in rows]
+    noted = _notes([data for data, _ in rows])
     sample = AudioSample(
         rows=len(encoded),
         refused=len(encoded) - len(rows),
+        noted=len(noted),
+        notes=_counts(kind for kinds in noted for kind in kinds),
         bytes=sum(len(data or b"") for data in encoded),
         codecs=_counts(info.codec for info in infos),
         sample_rates=_counts(info.sample_rate for info in infos),
@@ -114,6 +121,16 @@ def draw(
         decode_seconds=_decode_seconds([data for data, _ in rows]),
     )
     return sample, rows
+
+
+def _notes(rows: Sequence[bytes]) -> list[tuple[str, ...]]:
+    """The kinds of notes of each row that has any, by its headers and framing."""
+    limits = native_limits(Limits())
+    noted: list[tuple[str, ...]] = []
+    for data in rows:
+        with contextlib.suppress(DecodeError, LimitError):
+            noted.append(tuple(_core.check(data, decode=False, limits=limits).report.notes))
+    return [kinds for kinds in noted if kinds]
 
 
 def _counts(values: Iterable[_Value]) -> dict[_Value, int]:

@@ -28,6 +28,8 @@ pub enum Reason {
     },
     /// There are no bytes.
     Empty,
+    /// There is a recording without a frame.
+    NoFrames,
     /// No known format begins like this.
     UnknownFormat,
     /// A known format that is not decoded here.
@@ -157,6 +159,7 @@ impl fmt::Display for Reason {
             Self::Null => f.write_str("the audio is null; exclude the row"),
             Self::File { why, .. } => f.write_str(why),
             Self::Empty => f.write_str("there are no bytes; exclude the row"),
+            Self::NoFrames => f.write_str("the recording has no frame; exclude the row"),
             Self::UnknownFormat => {
                 f.write_str("the bytes are no known audio format; exclude the row")
             }
@@ -238,7 +241,10 @@ impl Reason {
     /// that may be different another time.
     pub fn is_of_bytes(&self) -> bool {
         self.is_damage()
-            || matches!(self, Self::Empty | Self::UnknownFormat | Self::UnsupportedCodec(_))
+            || matches!(
+                self,
+                Self::Empty | Self::NoFrames | Self::UnknownFormat | Self::UnsupportedCodec(_)
+            )
     }
 
     /// Whether something may be left of the recording all the same.

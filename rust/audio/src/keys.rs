@@ -28,7 +28,7 @@ impl Reason {
         match self {
             Self::Null => "null",
             Self::File { key, .. } => key,
-            Self::Empty => "empty",
+            Self::Empty | Self::NoFrames => "empty",
             Self::UnknownFormat => "unknown_format",
             Self::UnsupportedCodec(_) => "unsupported_codec",
             Self::MalformedHeader(_) => "malformed_header",

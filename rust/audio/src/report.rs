@@ -1,11 +1,17 @@
 //! What came of a recording, and what was wrong with it.
+//!
+//! A finding is a loss or a note. A loss ([`Damage`]) is sound that is missing or wrong, and the file
+//! proves it: a checksum, a gap in numbers that count packets, a packet that does not decode, an end inside
+//! a frame. A note ([`Note`]) is a header, count, time or mark that contradicts the sound, which is all
+//! there as far as the file can tell.
 
 use super::{
     codec::Codec,
     error::{DecodeError, Reason},
+    spec::Strict,
 };
 
-/// The kinds of damage that are counted.
+/// The kinds of losses.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Damage {
@@ -56,42 +62,129 @@ impl Damage {
     ];
 }
 
-/// How often each kind of damage was met.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts([u64; N_KINDS]);
+/// The kinds of notes.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Note {
+    /// A size, count or length in a header that is not that of the sound.
+    HeaderLength,
+    /// A field of a header that contradicts the others or the sound, where the sound decides.
+    HeaderFields,
+    /// Times or positions that contradict the sound.
+    Timestamps,
+    /// Numbers of pages that do not count them.
+    PageNumbers,
+    /// A stream without the mark of its end, or with one before its end.
+    EndMark,
+    /// A stream whose beginning is missing: what is there is played from its first whole frame.
+    LateStart,
+    /// Bytes between or behind frames that are no sound, where none is missing.
+    Junk,
+    /// Headers that come a second time.
+    RepeatedHeaders,
+    /// A chunk of odd length without its pad byte, or with more of it.
+    ChunkPadding,
+    /// Tracks before the one that is decoded, which cannot be.
+    SkippedTracks,
+}
+
+const N_NOTES: usize = Note::ALL.len();
+
+impl Note {
+    /// All kinds, by the words that programs compare. Public in Python: they never change. Entries of
+    /// audio indexes store their numbers: a new kind stands at the end.
+    pub const ALL: [(&'static str, Self); 10] = [
+        ("header_length", Self::HeaderLength),
+        ("header_fields", Self::HeaderFields),
+        ("timestamps", Self::Timestamps),
+        ("page_numbers", Self::PageNumbers),
+        ("end_mark", Self::EndMark),
+        ("late_start", Self::LateStart),
+        ("junk", Self::Junk),
+        ("repeated_headers", Self::RepeatedHeaders),
+        ("chunk_padding", Self::ChunkPadding),
+        ("skipped_tracks", Self::SkippedTracks),
+    ];
+}
+
+/// Counts of a kind of findings.
+macro_rules! counts {
+    ($(#[$doc:meta])* $name:ident of $kind:ident, $n:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name([u64; $n]);
+
+        impl $name {
+            /// How often this kind was met.
+            pub fn get(&self, kind: $kind) -> u64 {
+                self.0.get(kind as usize).copied().unwrap_or_default()
+            }
+
+            /// Whether none was met.
+            pub fn is_empty(&self) -> bool {
+                *self == Self::default()
+            }
+
+            /// The kinds that were met, by their words.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                let counts = $kind::ALL.iter().zip(self.0);
+                counts.filter(|&(_, count)| count > 0).map(|((key, _), count)| (*key, count))
+            }
+
+            pub(super) fn add(&mut self, kind: $kind, count: u64) {
+                if let Some(sum) = self.0.get_mut(kind as usize) {
+                    *sum = sum.saturating_add(count);
+                }
+            }
+
+            /// Both together.
+            fn sum(mut self, other: &Self) -> Self {
+                for (sum, count) in self.0.iter_mut().zip(other.0) {
+                    *sum = sum.saturating_add(count);
+                }
+                self
+            }
+        }
+    };
+}
+
+counts! {
+    /// How often each kind of damage was met.
+    Counts of Damage, N_KINDS
+}
+
+counts! {
+    /// How often each kind of note was met.
+    Notes of Note, N_NOTES
+}
 
 impl Counts {
-    /// How often this kind was met.
-    pub fn get(&self, damage: Damage) -> u64 {
-        self.0.get(damage as usize).copied().unwrap_or_default()
-    }
-
-    /// Whether none was met.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The kinds that were met, by their words.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let counts = Damage::ALL.iter().zip(self.0);
-        counts.filter(|&(_, count)| count > 0).map(|((key, _), count)| (*key, count))
-    }
-
-    pub(super) fn add(&mut self, damage: Damage, count: u64) {
-        if let Some(sum) = self.0.get_mut(damage as usize) {
-            *sum = sum.saturating_add(count);
-        }
-    }
-
     /// Both together. A file is truncated once, wherever that was noticed.
-    pub(super) fn with(mut self, other: &Self) -> Self {
-        for (sum, count) in self.0.iter_mut().zip(other.0) {
-            *sum = sum.saturating_add(count);
-        }
-        if let Some(truncated) = self.0.get_mut(Damage::Truncated as usize) {
+    pub(super) fn with(self, other: &Self) -> Self {
+        let mut both = self.sum(other);
+        if let Some(truncated) = both.0.get_mut(Damage::Truncated as usize) {
             *truncated = (*truncated).min(1);
         }
-        self
+        both
+    }
+}
+
+impl Notes {
+    /// Both together.
+    pub(super) fn with(self, other: &Self) -> Self {
+        self.sum(other)
+    }
+
+    /// The numbers of the kinds that were met, and their counts.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (u64, u64)> {
+        (0..).zip(self.0).filter(|&(_, count)| count > 0)
+    }
+
+    /// Adds to the kind of this number; `None` if there is no such kind.
+    pub(super) fn add_numbered(&mut self, number: u64, count: u64) -> Option<()> {
+        let (_, kind) = Note::ALL.get(usize::try_from(number).ok()?)?;
+        self.add(*kind, count);
+        Some(())
     }
 }
 
@@ -109,6 +202,8 @@ pub struct DecodeReport {
     pub frames_decoded: u64,
     /// The damage that was met on the way. What lies outside the part asked for may not have been.
     pub damage: Counts,
+    /// What contradicts the sound, all of which is there as far as the file can tell.
+    pub notes: Notes,
 }
 
 impl DecodeReport {
@@ -133,33 +228,55 @@ impl DecodeReport {
     }
 }
 
-/// Collects damage, or lets the first of it be an error.
+/// Collects findings, or lets the first of them be an error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ledger {
     counts: Counts,
-    is_lenient: bool,
+    notes: Notes,
+    strict: Strict,
 }
 
 impl Ledger {
     /// One that goes on after damage.
-    pub(super) const LENIENT: Self = Self { counts: Counts([0; N_KINDS]), is_lenient: true };
+    pub(super) const LENIENT: Self =
+        Self { counts: Counts([0; N_KINDS]), notes: Notes([0; N_NOTES]), strict: Strict::Lenient };
+
+    /// An empty one.
+    pub(super) fn new(strict: Strict) -> Self {
+        Self { strict, ..Self::default() }
+    }
+
+    /// An empty one that is as strict as this.
+    pub(super) fn anew(&self) -> Self {
+        Self::new(self.strict)
+    }
 
     /// Whether damage is counted and passed over.
     pub(super) fn is_lenient(&self) -> bool {
-        self.is_lenient
+        self.strict == Strict::Lenient
     }
 
-    /// Meets damage: an error, or a count.
-    pub(super) fn note(
+    /// Meets damage, which is sound that is missing or wrong: an error, or a count.
+    pub(super) fn lose(
         &mut self,
         damage: Damage,
         count: u64,
         reason: Reason,
     ) -> Result<(), Reason> {
-        if !self.is_lenient {
+        if !self.is_lenient() {
             return Err(reason);
         }
         self.mark(damage, count);
+        Ok(())
+    }
+
+    /// Meets what contradicts the sound and takes nothing from it: a count, and an error only where
+    /// notes are errors too.
+    pub(super) fn remark(&mut self, note: Note, count: u64, reason: Reason) -> Result<(), Reason> {
+        if self.strict == Strict::Pedantic && count > 0 {
+            return Err(reason);
+        }
+        self.notes.add(note, count);
         Ok(())
     }
 
@@ -168,9 +285,19 @@ impl Ledger {
         self.counts.add(damage, count);
     }
 
-    /// What was counted.
+    /// Counts notes that were met before.
+    pub(super) fn note(&mut self, notes: &Notes) {
+        self.notes = self.notes.with(notes);
+    }
+
+    /// The damage that was counted.
     pub(super) fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// The notes that were counted.
+    pub(super) fn notes(&self) -> Notes {
+        self.notes
     }
 }
 
@@ -183,19 +310,40 @@ mod tests {
         for (i, (_, damage)) in Damage::ALL.iter().enumerate() {
             assert_eq!(*damage as usize, i);
         }
+        for (i, (_, note)) in Note::ALL.iter().enumerate() {
+            assert_eq!(*note as usize, i);
+        }
     }
 
     #[test]
     fn damage_is_an_error_or_a_count() {
         let mut strict = Ledger::default();
-        assert_eq!(strict.note(Damage::Junk, 2, Reason::NonFinite), Err(Reason::NonFinite));
+        assert_eq!(strict.lose(Damage::Junk, 2, Reason::NonFinite), Err(Reason::NonFinite));
         strict.mark(Damage::PartialFrame, 1);
         assert_eq!(strict.counts().iter().collect::<Vec<_>>(), [("partial_frame", 1)]);
         let mut lenient = Ledger::LENIENT;
-        assert_eq!(lenient.note(Damage::Junk, 2, Reason::NonFinite), Ok(()));
+        assert_eq!(lenient.lose(Damage::Junk, 2, Reason::NonFinite), Ok(()));
         lenient.mark(Damage::Truncated, 1);
         let both = lenient.counts().with(&lenient.counts());
         assert_eq!((both.get(Damage::Junk), both.get(Damage::Truncated)), (4, 1));
         assert!(!both.is_empty() && Counts::default().is_empty());
+    }
+
+    #[test]
+    fn notes_are_errors_only_where_that_is_asked_for() {
+        let meet = |strict| {
+            let mut ledger = Ledger::new(strict);
+            let found = ledger.remark(Note::Timestamps, 2, Reason::NonFinite);
+            (found, ledger.notes().get(Note::Timestamps))
+        };
+        assert_eq!(meet(Strict::Lenient), (Ok(()), 2));
+        assert_eq!(meet(Strict::Strict), (Ok(()), 2));
+        assert_eq!(meet(Strict::Pedantic), (Err(Reason::NonFinite), 0));
+        let mut pedantic = Ledger::new(Strict::Pedantic);
+        assert_eq!(pedantic.remark(Note::Timestamps, 0, Reason::NonFinite), Ok(()));
+        let mut notes = Notes::default();
+        assert_eq!((notes.add_numbered(2, 5), notes.add_numbered(99, 1)), (Some(()), None));
+        assert_eq!(notes.numbered().collect::<Vec<_>>(), [(2, 5)]);
+        assert_eq!(notes.iter().collect::<Vec<_>>(), [("timestamps", 5)]);
     }
 }

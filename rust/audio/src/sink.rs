@@ -3,7 +3,7 @@
 use super::{
     error::Reason,
     report::{Damage, Ledger},
-    spec::Channels,
+    spec::{Channels, Strict},
 };
 
 /// How the channels of a file become those that are wanted.
@@ -133,9 +133,10 @@ impl<'a> Sink<'a> {
         self.is_finite
     }
 
-    /// The same, with zeros for frames that do not come.
-    pub(super) fn lenient(self) -> Self {
-        Self { ledger: Ledger::LENIENT, ..self }
+    /// The same, for which these findings are errors. If none are, zeros stand for frames that do not
+    /// come.
+    pub(super) fn with(self, strict: Strict) -> Self {
+        Self { ledger: Ledger::new(strict), ..self }
     }
 
     /// Whether damage is passed over.
@@ -149,20 +150,20 @@ impl<'a> Sink<'a> {
     }
 
     /// Meets damage: an error, or a count.
-    pub(super) fn note(
+    pub(super) fn lose(
         &mut self,
         damage: Damage,
         count: u64,
         reason: Reason,
     ) -> Result<(), Reason> {
-        self.ledger.note(damage, count, reason)
+        self.ledger.lose(damage, count, reason)
     }
 
     /// Counts packets that did not decode, if there are any.
     pub(super) fn note_corrupt(&mut self, count: u64) -> Result<(), Reason> {
         match count {
             0 => Ok(()),
-            _ => self.note(Damage::CorruptPackets, count, Reason::CorruptPackets { count }),
+            _ => self.lose(Damage::CorruptPackets, count, Reason::CorruptPackets { count }),
         }
     }
 
@@ -212,7 +213,7 @@ impl<'a> Sink<'a> {
     pub(super) fn restart(&mut self) {
         (self.filled, self.n_missing, self.n_non_finite) = (0, 0, 0);
         (self.gap, self.gap_end, self.is_finite) = (false, None, true);
-        self.ledger = if self.is_lenient() { Ledger::LENIENT } else { Ledger::default() };
+        self.ledger = self.ledger.anew();
     }
 
     /// Takes the frames from `pts` on, one slice a channel; what lies outside the window is

@@ -20,11 +20,28 @@ pub struct AudioSpec {
     pub resampler: Resampler,
     /// What samples are stored as.
     pub sample_type: SampleType,
-    /// Whether damage is an error. If not, what cannot be decoded comes out as zeros, and is
-    /// counted.
-    pub strict: bool,
+    /// Which findings are errors.
+    pub strict: Strict,
     /// What a recording may ask for.
     pub limits: Limits,
+}
+
+/// Which findings are errors. All others are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strict {
+    /// None: what cannot be decoded comes out as zeros.
+    Lenient,
+    /// Losses: sound that is missing or wrong.
+    #[default]
+    Strict,
+    /// Losses, and notes: headers, counts, times and marks that contradict the sound.
+    Pedantic,
+}
+
+impl From<bool> for Strict {
+    fn from(is_strict: bool) -> Self {
+        if is_strict { Self::Strict } else { Self::Lenient }
+    }
 }
 
 /// The lowest and highest rate, in Hz, of files and of targets.
@@ -45,7 +62,7 @@ impl AudioSpec {
         pad: Pad::None,
         resampler: Resampler::Hq,
         sample_type: SampleType::F32,
-        strict: true,
+        strict: Strict::Strict,
         limits: Limits::DEFAULT,
     };
 

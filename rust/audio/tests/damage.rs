@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use gristmill_audio::{AudioSpec, Channels, Damage, Decoder, Reason};
+use gristmill_audio::{AudioSpec, Channels, Damage, Decoder, Reason, Strict};
 
 /// The seeds of the fuzz targets for audio.
 fn seeds() -> Vec<(String, Vec<u8>)> {
@@ -68,8 +68,12 @@ fn what_is_left_is_consistent() {
                 }
             }
             let rate_hz = [None, Some(16_000)][round % 2];
-            let spec =
-                AudioSpec { strict: false, channels: Channels::Mono, rate_hz, ..AudioSpec::WHOLE };
+            let spec = AudioSpec {
+                strict: Strict::Lenient,
+                channels: Channels::Mono,
+                rate_hz,
+                ..AudioSpec::WHOLE
+            };
             let plan = match decoder.plan(&bytes, &spec, 0) {
                 Ok(plan) if plan.n_samples() < 1 << 22 => plan,
                 Ok(_) => continue,
@@ -87,7 +91,7 @@ fn what_is_left_is_consistent() {
             assert_eq!(report.damage.get(Damage::Gaps) == 0, is_whole, "{name}: {report:?}");
             n_salvaged += u64::from(!is_whole);
             // What strict lets pass is the same.
-            let strict = AudioSpec { strict: true, ..spec };
+            let strict = AudioSpec { strict: Strict::Strict, ..spec };
             if let Ok(plan) = decoder.plan(&bytes, &strict, 0) {
                 let mut same = vec![f32::NAN; plan.n_samples()];
                 if let Ok(strict) = decoder.render(&bytes, &plan, &mut same) {

@@ -15,7 +15,7 @@ mod ogg;
 use std::{ops::Range, path::PathBuf};
 
 use gristmill_audio::{
-    AudioSpec, Channels, Codec, Crop, Decoder, Entry, Pad, Resampler, SampleType,
+    AudioSpec, Channels, Codec, Crop, Decoder, Entry, Pad, Resampler, SampleType, Strict,
 };
 use opus_pure::Application;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ const WHOLE: AudioSpec = AudioSpec::WHOLE;
 
 /// What pipelines ask for: rates, channels, sample types, damage passed over or not.
 fn specs() -> Vec<AudioSpec> {
-    let lenient = AudioSpec { strict: false, ..WHOLE };
+    let lenient = AudioSpec { strict: Strict::Lenient, ..WHOLE };
     vec![
         WHOLE,
         AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..lenient.clone() },
@@ -205,7 +205,7 @@ fn short_recordings_and_most_of_one_are_read_whole() {
 fn damaged_recordings_have_no_entry() {
     let whole = make::wav(8000, 1, 1, 2, 80_000);
     let cut = &whole[..100_000];
-    let lenient = AudioSpec { strict: false, ..WHOLE };
+    let lenient = AudioSpec { strict: Strict::Lenient, ..WHOLE };
     let (plan, entry) = Decoder::default().plan_and_learn(cut, &lenient, 0).unwrap();
     assert!(plan.info().n_frames == 80_000 && entry.is_none());
 }
@@ -269,7 +269,7 @@ proptest! {
         let Some(entry) = Entry::from_bytes(&lie, entry.headers()) else { return Ok(()) };
         prop_assume!(entry.n_bytes() == bytes.len() as u64);
         let mut decoder = Decoder::default();
-        for spec in [WHOLE, AudioSpec { rate_hz: Some(16_000), strict: false, ..WHOLE }] {
+        for spec in [WHOLE, AudioSpec { rate_hz: Some(16_000), strict: Strict::Lenient, ..WHOLE }] {
             let spec = AudioSpec { crop: Crop::Random { seconds: 0.3 }, ..spec };
             let Some(part) = decoder.plan_part(&entry, &spec, draw) else { continue };
             let range = |range: &Range<u64>| bytes.get(range.start as usize..range.end as usize);

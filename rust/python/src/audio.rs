@@ -35,6 +35,10 @@ pub(crate) fn report_to_py(
     for (kind, count) in report.damage.iter() {
         damage.set_item(kind, count)?;
     }
+    let notes = PyDict::new(py);
+    for (kind, count) in report.notes.iter() {
+        notes.set_item(kind, count)?;
+    }
     make!(DECODE_REPORT {
         py,
         codec: codec.key(),
@@ -42,6 +46,7 @@ pub(crate) fn report_to_py(
         frames_wanted: report.frames_wanted,
         frames_decoded: report.frames_decoded,
         damage: damage,
+        notes: notes,
     })
 }
 

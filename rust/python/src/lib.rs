@@ -27,6 +27,7 @@ mod runtime;
 mod selection;
 mod shards;
 mod stats;
+mod strict;
 mod text;
 mod turns;
 

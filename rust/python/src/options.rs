@@ -28,6 +28,7 @@ use crate::{
     errors::InternalError,
     folders::{CacheLimitArg, index_dir, range_cache},
     selection::{Sampling, Selection},
+    strict::StrictArg,
 };
 
 /// `(start, stop, step, sequential)` of a slice.
@@ -110,7 +111,7 @@ pub(crate) struct AudioOptions {
     pad: Option<String>,
     resampler: String,
     dtype: String,
-    strict: bool,
+    strict: StrictArg,
     limits: Limits,
 }
 
@@ -368,7 +369,7 @@ impl AudioOptions {
             pad,
             resampler: named("resampler", &Resampler::ALL, &self.resampler)?,
             sample_type: named("dtype", &SampleType::ALL, &self.dtype)?,
-            strict: self.strict,
+            strict: self.strict.parse()?,
             limits: self.limits.parse()?,
         })
     }

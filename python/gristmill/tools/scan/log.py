@@ -44,6 +44,8 @@ class Checkpoint:
     bytes: int = 0
     audio_seconds: float = 0.0
     marked: int = 0
+    noted: int = 0
+    notes: dict[str, int] = field(default_factory=dict[str, int])
     seconds: float = 0.0
     is_finished: bool = False
 

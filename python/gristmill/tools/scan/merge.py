@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ def merge_scans(quarantine: str | os.PathLike[str]) -> ScanReport:
     findings = [finding for log in logs for finding in log.findings]
     unreadable = {shard.shard: shard for log in reversed(logs) for shard in log.unreadable}
     header, checkpoints = logs[0].header, [log.checkpoint for log in logs]
+    notes: Counter[str] = Counter()
+    for one in checkpoints:
+        notes.update(one.notes)
     with QuarantineFile(quarantine) as file:
         there = {(row.shard, row.row) for row in read_quarantine(quarantine)}
         rows = [finding.row for finding in findings]
@@ -45,6 +49,8 @@ def merge_scans(quarantine: str | os.PathLike[str]) -> ScanReport:
         bytes=sum(one.bytes for one in checkpoints),
         audio_seconds=sum(one.audio_seconds for one in checkpoints),
         marked=sum(one.marked for one in checkpoints),
+        noted=sum(one.noted for one in checkpoints),
+        notes=dict(notes),
         findings=tuple(findings),
         unreadable=tuple(unreadable[shard] for shard in sorted(unreadable)),
         fast=header["fast"],

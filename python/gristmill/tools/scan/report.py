@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from gristmill.bad_rows.rows import BadRow
 from gristmill.metrics.text import Printed, bytes_text, count_text, time_text
-from gristmill.tools.inspection import list_unreadable
+from gristmill.tools.inspection import list_unreadable, notes_text
 from gristmill.tools.page import MOST_LISTED, WIDTH, Page, cut
 from gristmill.tools.shards import UnreadableShard
 from gristmill.urls import base_name
@@ -50,6 +50,9 @@ class ScanReport(Printed):
         audio_seconds: Its length, as far as headers tell.
         marked: Sound rows that end inside a frame, which may or may not be damage
             (`"partial_frame"`).
+        noted: Rows whose headers, counts or times contradict their sound. Such a row is not bad
+            unless it is damaged as well.
+        notes: The number of such rows by kind, as in `DecodeReport.notes`.
         findings: The bad rows, by shard and row.
         unreadable: Shards that are not valid Arrow IPC or Parquet, or not to their end.
         fast: Whether only headers, framing and checksums were checked.
@@ -64,6 +67,8 @@ class ScanReport(Printed):
     bytes: int = 0
     audio_seconds: float = 0.0
     marked: int = 0
+    noted: int = 0
+    notes: Mapping[str, int] = field(default_factory=dict[str, int])
     findings: tuple[Finding, ...] = ()
     unreadable: tuple[UnreadableShard, ...] = ()
     fast: bool = False
@@ -130,14 +135,14 @@ def page_of(report: ScanReport, written: str | None) -> Page:
     page.say(f"in {time_text(report.seconds)}, {report.rows_per_second:,.0f} rows/s")
     sound = report.rows - len(report.findings)
     notes = f"; {report.marked:,} of them end inside a frame" if report.marked else ""
-    page.table(
-        "Rows",
-        [
-            ("sound", f"{sound:,}{notes}"),
-            ("damaged", f"{report.damaged:,} of which a part can be decoded"),
-            ("undecodable", f"{report.undecodable:,}"),
-        ],
-    )
+    table = [
+        ("sound", f"{sound:,}{notes}"),
+        ("damaged", f"{report.damaged:,} of which a part can be decoded"),
+        ("undecodable", f"{report.undecodable:,}"),
+    ]
+    if report.noted:
+        table.append(("notes", f"{report.noted:,}: {notes_text(report.notes)}"))
+    page.table("Rows", table)
     if report.reasons:
         page.table("Reasons", [(reason, f"{n:,}") for reason, n in report.reasons.items()])
         page.section("Bad rows")

@@ -111,6 +111,8 @@ class Scan:
             bytes=done.bytes,
             audio_seconds=done.audio_seconds,
             marked=done.marked,
+            noted=done.noted,
+            notes=dict(done.notes),
             findings=tuple(self._findings),
             unreadable=tuple(sorted(self._unreadable, key=lambda shard: shard.shard)),
             fast=self._fast,
@@ -252,6 +254,9 @@ class Scan:
         done.bytes += outcome.bytes
         done.audio_seconds += outcome.audio_seconds
         done.marked += outcome.is_marked
+        done.noted += bool(outcome.notes)
+        for note in outcome.notes:
+            done.notes[note] = done.notes.get(note, 0) + 1
 
     def _quarantine(self, finding: Finding, quarantine: QuarantineFile | None) -> None:
         key = (base_name(finding.row.shard), finding.row.row)

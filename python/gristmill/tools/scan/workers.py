@@ -31,6 +31,7 @@ class RowOutcome:
     audio_seconds: float
     is_marked: bool
     finding: Finding | None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ class Job:
             return RowOutcome(n_bytes or 0, 0.0, False, finding(error, None))
         bad = None if found.error is None else finding(found.error, found.report)
         is_marked = bad is None and set(found.report.damage) == _MARK_ONLY
-        return RowOutcome(n_bytes or 0, found.info.duration, is_marked, bad)
+        notes = tuple(found.report.notes)
+        return RowOutcome(n_bytes or 0, found.info.duration, is_marked, bad, notes)
 
     def _audio(self, value: Any) -> tuple[bytes | None, str | None]:
         """The bytes of a row, and the path beside them."""

@@ -1,7 +1,7 @@
 //! Whether a recording is whole: all of it decoded and thrown away, or its checksums alone.
 
 use crate::{
-    AudioSpec, DecodeError, Decoder, Entry, Limits, Reason,
+    AudioSpec, DecodeError, Decoder, Entry, Limits, Reason, Strict,
     decoder::plan::{AudioInfo, Plan},
     report::{Damage, DecodeReport},
     sink::Sink,
@@ -81,7 +81,7 @@ impl Decoder {
             Err(error) if error.reason.is_damage() => error,
             Err(error) => return Err(error),
         };
-        let lenient = AudioSpec { strict: false, ..strict };
+        let lenient = AudioSpec { strict: Strict::Lenient, ..strict };
         let planned = plan(self, &lenient);
         match planned.and_then(|plan| self.examine(bytes, &plan, depth)) {
             Ok((info, report)) => Ok(Checked { info, report, error: Some(error) }),
@@ -110,24 +110,23 @@ impl Decoder {
         if input.is_empty() {
             return Ok(plan.report);
         }
-        let mut sink = Sink::discarding(input.start, (input.end - input.start) as usize);
-        if plan.is_lenient {
-            sink = sink.lenient();
-        }
+        let n_frames = (input.end - input.start) as usize;
+        let mut sink = Sink::discarding(input.start, n_frames).with(plan.strict);
         let came = self.decode(bytes, plan, &mut sink)?;
         let n_non_finite = sink.n_non_finite();
-        if n_non_finite > 0 && !plan.is_lenient {
+        if n_non_finite > 0 && !plan.is_lenient() {
             return Err(Reason::NonFinite);
         }
         let mut damage = plan.report.damage.with(&came.damage);
         damage.add(Damage::NonFinite, n_non_finite);
-        Ok(DecodeReport { frames_decoded: came.n_decoded, damage, ..plan.report })
+        let notes = plan.report.notes.with(&came.notes);
+        Ok(DecodeReport { frames_decoded: came.n_decoded, damage, notes, ..plan.report })
     }
 
     /// Looks at the checksums of what is planned.
     fn verify(&self, bytes: &[u8], plan: &Plan) -> Result<DecodeReport, Reason> {
         let count = plan.recording.n_broken(bytes, &self.cancel)?;
-        if count > 0 && !plan.is_lenient {
+        if count > 0 && !plan.is_lenient() {
             return Err(Reason::CorruptPackets { count });
         }
         let mut damage = plan.report.damage;

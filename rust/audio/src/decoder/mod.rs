@@ -19,7 +19,7 @@ use crate::{
     limits::Limits,
     report::{DecodeReport, Ledger},
     resample::{self, Tables},
-    spec::AudioSpec,
+    spec::{AudioSpec, Strict},
 };
 
 pub use check::{Checked, Depth};
@@ -95,10 +95,11 @@ impl Decoder {
         let found = find_container(bytes).map_err(Reason::of_unknown)?;
         let (container, at) = found;
         let codec = container.codec(bytes, at);
+        let is_lenient = spec.strict == Strict::Lenient;
+        let ledger = Ledger::new(if is_lenient { Strict::Strict } else { spec.strict });
         self.cancel.begin(spec.limits.max_decode_time);
-        let mut plan =
-            self.contained(|decoder| decoder.plan_as(bytes, found, spec, draw, Ledger::default()));
-        if !spec.strict
+        let mut plan = self.contained(|decoder| decoder.plan_as(bytes, found, spec, draw, ledger));
+        if is_lenient
             && let Err(reason) = &plan
             && reason.is_damage()
         {
@@ -120,7 +121,7 @@ impl Decoder {
     /// Decodes the row and writes every sample of `out`, channel after channel.
     ///
     /// `bytes` must be those that were planned, and `out` have [`Plan::n_samples`] samples. Where
-    /// [`AudioSpec::strict`] is off, damage is not an error: zeros stand where nothing could be
+    /// [`AudioSpec::strict`] is [`Strict::Lenient`], damage is not an error: zeros stand where nothing could be
     /// decoded, and the report has the counts.
     ///
     /// # Errors
@@ -135,10 +136,11 @@ impl Decoder {
         self.cancel.begin(plan.time_left);
         let mut result = Err(Reason::NonFinite);
         if !plan.is_salvaged {
-            result = self.contained(|decoder| decoder.render_as(bytes, plan, out, false));
+            let strict = if plan.is_lenient() { Strict::Strict } else { plan.strict };
+            result = self.contained(|decoder| decoder.render_as(bytes, plan, out, strict));
         }
-        if plan.is_lenient && result.as_ref().is_err_and(Reason::is_damage) {
-            result = self.contained(|decoder| decoder.render_as(bytes, plan, out, true));
+        if plan.is_lenient() && result.as_ref().is_err_and(Reason::is_damage) {
+            result = self.contained(|decoder| decoder.render_as(bytes, plan, out, Strict::Lenient));
         }
         result.map_err(|reason| reason.of(plan.info.codec))
     }

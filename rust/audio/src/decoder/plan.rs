@@ -10,7 +10,7 @@ use crate::{
     resample::{Filter, Ratio},
     sample_type::SampleType,
     sink::Mix,
-    spec::{AudioSpec, Crop, Pad, frames_of},
+    spec::{AudioSpec, Crop, Pad, Strict, frames_of},
 };
 
 /// What the headers say of a recording.
@@ -55,8 +55,9 @@ pub struct Plan {
     pub(crate) pad: Pad,
     pub(crate) mix: Mix,
     pub(crate) sample_type: SampleType,
-    /// Whether damage is passed over, and whether some was already.
-    pub(crate) is_lenient: bool,
+    /// Which findings are errors.
+    pub(crate) strict: Strict,
+    /// Whether damage was passed over already.
     pub(crate) is_salvaged: bool,
     /// What planning found; rendering adds to it.
     pub(crate) report: DecodeReport,
@@ -140,6 +141,11 @@ impl Frames {
 }
 
 impl Plan {
+    /// Whether damage is passed over.
+    pub(crate) fn is_lenient(&self) -> bool {
+        self.strict == Strict::Lenient
+    }
+
     /// What the headers say.
     pub fn info(&self) -> &AudioInfo {
         &self.info

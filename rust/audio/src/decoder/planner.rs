@@ -4,7 +4,7 @@ use crate::{
     Decoder, Reason,
     decoder::plan::{AudioInfo, Frames, Outline, Plan},
     demux::{Container, Input, Recording},
-    report::{Counts, DecodeReport, Ledger},
+    report::{DecodeReport, Ledger},
     sink::Mix,
     spec::AudioSpec,
 };
@@ -21,9 +21,12 @@ impl Decoder {
     ) -> Result<Plan, Reason> {
         let input = Input { bytes, at, cancel: &self.cancel };
         let mut recording = container.open(input, &mut self.scratch, &mut ledger)?;
+        if recording.info().n_frames == 0 {
+            return Err(Reason::NoFrames);
+        }
         let outline = Outline::new(recording.info(), bytes.len() as u64, spec, draw)?;
         recording.seek(bytes, &outline.frames.input, &self.scratch)?;
-        let plan = outline.plan(recording, spec, ledger.counts());
+        let plan = outline.plan(recording, spec, &ledger);
         Ok(Plan { is_salvaged: ledger.is_lenient(), ..plan })
     }
 }
@@ -43,19 +46,20 @@ impl Outline {
         Ok(Self { info, mix, n_channels, frames })
     }
 
-    /// The plan to decode it from `recording`. `damage`: what opening that counted.
+    /// The plan to decode it from `recording`, of which opening found what is in the ledger.
     pub(crate) fn plan(
         self,
         recording: Box<dyn Recording>,
         spec: &AudioSpec,
-        damage: Counts,
+        ledger: &Ledger,
     ) -> Plan {
         let Self { info, mix, n_channels, frames } = self;
         let n_wanted = if frames.n_out == 0 { 0 } else { frames.input.end - frames.input.start };
         let report = DecodeReport {
             frames_promised: info.n_frames,
             frames_wanted: n_wanted,
-            damage,
+            damage: ledger.counts(),
+            notes: ledger.notes(),
             ..DecodeReport::default()
         };
         Plan {
@@ -67,7 +71,7 @@ impl Outline {
             pad: spec.pad,
             mix,
             sample_type: spec.sample_type,
-            is_lenient: !spec.strict,
+            strict: spec.strict,
             is_salvaged: false,
             report,
             time_left: None,

@@ -7,10 +7,10 @@ use crate::{
     decoder::plan::Plan,
     demux::Scratch,
     memory,
-    report::{Counts, Damage, DecodeReport},
+    report::{Counts, Damage, DecodeReport, Notes},
     resample::{self, Filter, Tables},
     sink::{Sink, all_finite},
-    spec::Pad,
+    spec::{Pad, Strict},
 };
 
 /// Scratch memory above this many samples is given back after a row.
@@ -21,6 +21,7 @@ const MAX_KEPT_SAMPLES: usize = 4 << 20;
 pub(crate) struct Came {
     pub(crate) n_decoded: u64,
     pub(crate) damage: Counts,
+    pub(crate) notes: Notes,
 }
 
 impl Decoder {
@@ -30,13 +31,14 @@ impl Decoder {
         bytes: &[u8],
         plan: &Plan,
         out: &mut [f32],
-        is_lenient: bool,
+        strict: Strict,
     ) -> Result<DecodeReport, Reason> {
         if out.len() != plan.n_samples() {
             return Err(Reason::WrongSlot { expected: plan.n_samples(), found: out.len() });
         }
         let frames = &plan.frames;
         let n_out = frames.n_out;
+        let is_lenient = strict == Strict::Lenient;
         if n_out == 0 {
             return Ok(plan.report);
         }
@@ -45,7 +47,7 @@ impl Decoder {
         let came;
         if let Some(filter) = frames.filter {
             let mut window = std::mem::take(&mut self.window);
-            came = self.decode_window(bytes, plan, &mut window, is_lenient)?;
+            came = self.decode_window(bytes, plan, &mut window, strict)?;
             if is_lenient {
                 // Before the filter spreads them.
                 n_zeroed += zero_non_finite(&mut window);
@@ -66,10 +68,8 @@ impl Decoder {
                 self.window = window;
             }
         } else {
-            let mut sink = Sink::new(out, n_out, plan.mix, frames.input.start, n_crop);
-            if is_lenient {
-                sink = sink.lenient();
-            }
+            let sink = Sink::new(out, n_out, plan.mix, frames.input.start, n_crop);
+            let mut sink = sink.with(strict);
             came = self.decode(bytes, plan, &mut sink)?;
             is_finite = sink.is_finite();
         }
@@ -86,7 +86,8 @@ impl Decoder {
         }
         let mut damage = plan.report.damage.with(&came.damage);
         damage.add(Damage::NonFinite, n_zeroed);
-        Ok(DecodeReport { frames_decoded: came.n_decoded, damage, ..plan.report })
+        let notes = plan.report.notes.with(&came.notes);
+        Ok(DecodeReport { frames_decoded: came.n_decoded, damage, notes, ..plan.report })
     }
 
     /// Decodes the input of the resampler, with zeros where it reaches over the ends.
@@ -95,7 +96,7 @@ impl Decoder {
         bytes: &[u8],
         plan: &Plan,
         window: &mut Vec<f32>,
-        is_lenient: bool,
+        strict: Strict,
     ) -> Result<Came, Reason> {
         let frames = &plan.frames;
         let n_input = (frames.input.end - frames.input.start) as usize;
@@ -106,11 +107,8 @@ impl Decoder {
             return Ok(Came::default());
         }
         let planes = window.get_mut(before..).unwrap_or_default();
-        let mut sink = Sink::new(planes, len, plan.mix, frames.input.start, n_input);
-        if is_lenient {
-            sink = sink.lenient();
-        }
-        self.decode(bytes, plan, &mut sink)
+        let sink = Sink::new(planes, len, plan.mix, frames.input.start, n_input);
+        self.decode(bytes, plan, &mut sink.with(strict))
     }
 
     /// Fills the sink; on any fault on the way in, once more from the very start.
@@ -166,7 +164,8 @@ impl Decoder {
 }
 
 fn came(sink: &mut Sink<'_>) -> Came {
-    Came { n_decoded: sink.n_decoded(), damage: sink.ledger().counts() }
+    let (damage, notes) = (sink.ledger().counts(), sink.ledger().notes());
+    Came { n_decoded: sink.n_decoded(), damage, notes }
 }
 
 /// Whether all frames came.

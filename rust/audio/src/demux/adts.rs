@@ -15,10 +15,11 @@ use crate::{
     demux::{
         Container, Input, OpenResult, Scratch,
         packets::{Framing, List, Listed, Packet, TrackLayout},
+        probe::id3v2_size,
         tail::{is_lost_sound, is_tag, tag_size, unexplained},
     },
     error::Reason,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
 };
 
 /// One header.
@@ -62,13 +63,23 @@ impl Header {
     }
 }
 
+/// The longest that a frame can be.
+const MAX_FRAME: usize = 0x1FFF;
+
+/// So many headers that agree are no chance.
+const N_SURE: usize = 6;
+
 /// AAC in an audio data transport stream.
 pub(crate) struct Adts;
 
 impl Container for Adts {
-    /// Headers that agree must follow each other.
+    /// Headers that agree must follow each other. A broadcast that was joined late begins inside a frame.
     fn find(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        is_run(bytes, at, 3).then_some(at)
+        if is_run(bytes, at, 3) {
+            return Some(at);
+        }
+        let end = bytes.len().min(at.saturating_add(MAX_FRAME));
+        (at + 1..end).find(|&at| is_long_run(bytes, at, N_SURE))
     }
 
     fn codec(&self, _: &[u8], _: usize) -> Option<Codec> {
@@ -76,6 +87,10 @@ impl Container for Adts {
     }
 
     fn open(&self, input: Input<'_>, scratch: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
+        if input.at > 0 && id3v2_size(input.bytes).is_none() {
+            let reason = Reason::malformed("the stream begins inside a frame");
+            ledger.remark(Note::LateStart, 1, reason)?;
+        }
         let layout = open(input.bytes, input.at, &mut scratch.packets, ledger)?;
         Ok(Box::new(Listed::framed(layout, Some(Framing::Adts), Vec::new())))
     }
@@ -162,7 +177,7 @@ fn open(
                     || next.is_none() && (at..bytes.len()).any(|at| is_long_run(bytes, at, 3));
                 let changed = is_other || is_other_behind();
                 if changed {
-                    ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+                    ledger.lose(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
                 }
                 let mean = list.mean_len() + first.body;
                 let n_bytes = next.map_or_else(|| unexplained(bytes, at), |next| next - at);
@@ -178,7 +193,7 @@ fn open(
         }
     }
     if n_gaps > 0 {
-        ledger.note(Damage::Junk, n_gaps, Reason::CorruptPackets { count: n_gaps })?;
+        ledger.lose(Damage::Junk, n_gaps, Reason::CorruptPackets { count: n_gaps })?;
     }
     let n_frames = list.n_frames();
     list.check(None, ledger)?;

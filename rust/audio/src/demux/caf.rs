@@ -7,6 +7,7 @@ use crate::{
     demux::{
         Container, Input, OpenResult, Scratch,
         pcm::{self, Encoding, Endian, Format, PcmLayout},
+        stated::{Chunks, Stated, is_forgotten, sample_bytes},
     },
     error::Reason,
     report::Ledger,
@@ -14,6 +15,8 @@ use crate::{
 
 const IS_FLOAT: u32 = 1;
 const IS_LITTLE_ENDIAN: u32 = 2;
+
+const CHUNKS: Chunks = Chunks { size: |chunk| be_u64(chunk, 4), header: 12, is_padded: false };
 
 /// Core Audio Format, version 1.
 pub(crate) struct Caf;
@@ -33,8 +36,8 @@ impl Container for Caf {
     }
 }
 
-/// Reads the chunks of the file at `offset`, up to the samples. A data chunk of length -1 goes to
-/// the end.
+/// Reads the chunks of the file at `offset`, up to the samples. A data chunk of negative length goes to the
+/// end, and so does one that says next to nothing and is followed by what are no chunks.
 fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, Reason> {
     let mut at = offset.saturating_add(8);
     let mut format = None;
@@ -45,15 +48,20 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
             b"data" => {
                 let format = format.ok_or_else(|| Reason::malformed("data comes before desc"))?;
                 // The samples come behind a count of edits.
-                let n_frames = match len {
-                    u64::MAX => None,
-                    0..4 => return Err(Reason::malformed("the data chunk is too short")),
-                    len if len > i64::MAX as u64 => {
-                        return Err(Reason::malformed("the data chunk has a negative length"));
-                    }
-                    len => Some((len - 4) / format.block()),
+                let data = body + 4;
+                let there = from(bytes, data).len() as u64;
+                let is_forgotten = |&len: &u64| {
+                    is_forgotten(len, there.saturating_sub(len))
+                        && !CHUNKS.explain(bytes, data + len as usize)
                 };
-                return format.layout(bytes, body + 4, n_frames, None, ledger);
+                let len = len.checked_sub(4).filter(|&len| len < i64::MAX as u64 - 4);
+                let stated = Stated {
+                    len: len.filter(|len| !is_forgotten(len)),
+                    told: len,
+                    header: (data - offset) as u64,
+                    is_closed: false,
+                };
+                return format.layout(bytes, data, &stated, ledger);
             }
             _ => {}
         }
@@ -78,11 +86,13 @@ fn parse(desc: &[u8]) -> Result<Format, Reason> {
         return Err(Reason::malformed("the rate is no frequency"));
     }
     let endian = if flags & IS_LITTLE_ENDIAN == 0 { Endian::Big } else { Endian::Little };
-    // The container of a sample is what the packet says; its bits may be fewer, left-justified.
-    let n_bytes = packet_bytes.checked_div(n_channels).unwrap_or(1);
+    let of_packet = packet_bytes.checked_div(n_channels).unwrap_or(0);
     let encoding = match kind {
-        b"lpcm" if flags & IS_FLOAT != 0 => Encoding::float(n_bytes, endian),
-        b"lpcm" => Encoding::signed(n_bytes, endian),
+        b"lpcm" if flags & IS_FLOAT != 0 => {
+            let bits = if matches!(bits, 32 | 64) { bits } else { of_packet.saturating_mul(8) };
+            Encoding::float(bits / 8, endian)
+        }
+        b"lpcm" => Encoding::signed(sample_bytes(bits, of_packet), endian),
         b"alaw" => Some(Encoding::ALaw),
         b"ulaw" => Some(Encoding::MuLaw),
         kind => return Err(Reason::UnsupportedCodec(kind_name(*kind))),
@@ -92,14 +102,7 @@ fn parse(desc: &[u8]) -> Result<Format, Reason> {
             "{packet_frames} frames of {n_channels} channels of {bits} bits in {packet_bytes} bytes"
         ))
     };
-    let format = Format::new(rate as u32, n_channels, encoding.ok_or_else(odd)?)?;
-    let is_tight = packet_frames == 1
-        && u64::from(packet_bytes) == format.block()
-        && u64::from(bits) <= u64::from(n_bytes) * 8;
-    // Bits mean nothing where a table gives the samples.
-    let has_table = matches!(format.encoding, Encoding::ALaw | Encoding::MuLaw);
-    let is_right = is_tight || has_table && u64::from(packet_bytes) == format.block();
-    if is_right { Ok(format) } else { Err(odd()) }
+    Format::new(rate as u32, n_channels, encoding.ok_or_else(odd)?)
 }
 
 fn kind_name(kind: [u8; 4]) -> String {
@@ -149,14 +152,15 @@ mod tests {
     fn the_length_may_be_unknown_or_a_lie() {
         let desc = desc(48_000.0, *b"lpcm", [0, 4, 1, 2, 16]);
         let with = |len| open(&file(&[desc.clone(), chunk(*b"data", len, &[0; 23])]), 0);
-        assert_eq!(with(-1).unwrap().n_frames, 4);
-        assert_eq!(with(4).unwrap().n_frames, 0);
         assert_eq!(with(13).unwrap().n_frames, 2);
         let cut = Reason::Truncated { decoded: 4, expected: Some(24) };
         assert_eq!(with(100).unwrap_err(), cut);
-        for len in [-2, 0, 3, i64::MIN] {
-            assert!(matches!(with(len), Err(Reason::MalformedHeader(_))));
+        for len in [-1, -2, 0, 3, 4, i64::MIN, i64::MAX, 23 + 44] {
+            assert_eq!(with(len).unwrap().n_frames, 4, "{len}");
         }
+        let info = chunk(*b"info", 4, &[0; 4]);
+        let empty = open(&file(&[desc, chunk(*b"data", 4, &[0; 4]), info]), 0);
+        assert_eq!(empty.unwrap().n_frames, 0);
     }
 
     #[test]
@@ -172,13 +176,10 @@ mod tests {
             assert_eq!(with(desc(8000.0, *b"lpcm", words)).unwrap().n_frames, n_frames);
         }
         assert_eq!(with(desc(8000.0, *b"ulaw", [0, 1, 1, 1, 8])).unwrap().n_frames, 16);
-        for words in [
-            [0, 5, 1, 2, 16],
-            [0, 4, 2, 1, 16],
-            [1, 2, 1, 1, 16],
-            [0, 2, 1, 1, 24],
-            [0, 0, 0, 2, 16],
-        ] {
+        for words in [[0, 5, 1, 2, 16], [0, 4, 2, 1, 16], [0, 0, 0, 2, 16]] {
+            assert!(with(desc(8000.0, *b"lpcm", words)).is_ok());
+        }
+        for words in [[1, 2, 1, 1, 16], [0, 8, 1, 1, 64], [0, 0, 1, 1, 0]] {
             let error = with(desc(8000.0, *b"lpcm", words)).unwrap_err();
             assert!(matches!(error, Reason::MalformedHeader(_)), "{error:?}");
         }

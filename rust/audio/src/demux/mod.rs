@@ -11,6 +11,7 @@ pub(crate) mod mpeg;
 pub(crate) mod ogg;
 pub(crate) mod pcm;
 mod sphere;
+mod stated;
 mod wav;
 
 pub(crate) mod mkv;

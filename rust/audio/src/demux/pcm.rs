@@ -13,9 +13,12 @@ use crate::{
         g711::{A_LAW, MU_LAW},
     },
     decoder::plan::AudioInfo,
-    demux::{Recording, Scratch},
+    demux::{
+        Recording, Scratch,
+        stated::{Believed, Stated},
+    },
     error::{Exceeded, Reason},
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
     seek::{About, Part, Reader, SeekTable, put_number},
     sink::Sink,
     spec::MAX_CHANNELS,
@@ -129,8 +132,7 @@ impl Format {
         block(self.encoding, self.n_channels)
     }
 
-    /// Samples from byte `data` on: `n_frames` of them, or all that there are. `held`: those that
-    /// the chunk has room for, where it says so.
+    /// Samples from byte `data` on, as many as are `stated`, or all that there are if that is a lie.
     ///
     /// # Errors
     /// Fewer frames are there than are promised.
@@ -138,16 +140,24 @@ impl Format {
         self,
         bytes: &[u8],
         data: usize,
-        n_frames: Option<u64>,
-        held: Option<u64>,
+        stated: &Stated,
         ledger: &mut Ledger,
     ) -> Result<PcmLayout, Reason> {
-        let present = from(bytes, data).len() as u64 / self.block();
-        let present = held.map_or(present, |held| held.min(present));
-        let n_frames = n_frames.unwrap_or(present);
+        let there = from(bytes, data).len() as u64;
+        let present = there / self.block();
+        let n_frames = match stated.believe(there) {
+            Believed::Len(len) => len / self.block(),
+            Believed::ToEnd => present,
+        };
+        let told = stated.told.unwrap_or(there);
+        if told != there && told / self.block() != n_frames {
+            let expected = Some(told / self.block());
+            let reason = Reason::Truncated { decoded: n_frames, expected };
+            ledger.remark(Note::HeaderLength, 1, reason)?;
+        }
         if n_frames > present {
             let reason = Reason::Truncated { decoded: present, expected: Some(n_frames) };
-            ledger.note(Damage::Truncated, 1, reason)?;
+            ledger.lose(Damage::Truncated, 1, reason)?;
         }
         let end = data.saturating_add((present.min(n_frames) * self.block()) as usize);
         let Self { rate_hz, n_channels, encoding } = self;

@@ -46,6 +46,8 @@ fn skip_id3v2(bytes: &[u8]) -> Result<usize, Reason> {
         if offset > bytes.len() {
             return Err(Reason::malformed("the ID3v2 tag is longer than the file"));
         }
+        // Padding that the tag does not count, of any length.
+        offset += from(bytes, offset).iter().take_while(|&&byte| byte == 0).count();
     }
     Ok(offset)
 }

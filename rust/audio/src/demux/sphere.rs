@@ -8,6 +8,7 @@ use crate::{
     demux::{
         Container, Input, OpenResult, Scratch,
         pcm::{self, Encoding, Endian, Format, PcmLayout},
+        stated::Stated,
     },
     error::Reason,
     report::Ledger,
@@ -54,7 +55,9 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
         count if count == present * u64::from(format.n_channels) => Some(present),
         count => Some(count),
     };
-    format.layout(bytes, data, n_frames, None, ledger)
+    let len = n_frames.map(|n_frames| n_frames.saturating_mul(format.block()));
+    let stated = Stated { len, told: len, header: size as u64, is_closed: false };
+    format.layout(bytes, data, &stated, ledger)
 }
 
 /// The lines of a header, each a name, a type and a value.

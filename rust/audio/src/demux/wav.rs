@@ -6,9 +6,10 @@ use crate::{
     demux::{
         Container, Input, OpenResult, Scratch,
         pcm::{self, Encoding, Endian::Little, Format, PcmLayout},
+        stated::{Chunks, MOST_FORGOTTEN, Stated, is_forgotten, sample_bytes},
     },
     error::Reason,
-    report::Ledger,
+    report::{Ledger, Note},
 };
 
 const PCM: u16 = 1;
@@ -17,8 +18,8 @@ const A_LAW: u16 = 6;
 const MU_LAW: u16 = 7;
 const EXTENSIBLE: u16 = 0xFFFE;
 
-/// The length that `SoX` writes to a pipe, less what does not fill a frame.
-const SOX_UNKNOWN: u64 = 0x7FFF_F000;
+const CHUNKS: Chunks =
+    Chunks { size: |chunk| le_u32(chunk, 4).map(u64::from), header: 8, is_padded: true };
 
 /// RIFF WAVE, RF64 and BW64.
 pub(crate) struct Wav;
@@ -42,8 +43,8 @@ impl Container for Wav {
 
 /// Reads the chunks of the file at `offset`, up to the samples.
 ///
-/// A data chunk of length 0 that is followed by bytes, of 0xFFFFFFFF or of what `SoX` gives was
-/// written to a pipe: it goes to the end. One that promises more than there is counts as truncated.
+/// A data chunk that says 0 and is followed by what are no chunks goes to the end, and so does one that says
+/// next to nothing in a long file. [`Stated`] tells what becomes of one that promises more than there is.
 fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, Reason> {
     let mut at = offset.saturating_add(12);
     let mut format = None;
@@ -60,20 +61,31 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
             b"fmt " => format = Some(parse(from(bytes, body), len)?),
             b"ds64" => sizes = Some(Sizes { body: from(bytes, body), len }),
             b"data" => {
-                let format = format.ok_or_else(|| Reason::malformed("data comes before fmt"))?;
-                let block = format.block();
+                let (format, block) =
+                    format.ok_or_else(|| Reason::malformed("data comes before fmt"))?;
+                if format.block() != u64::from(block) {
+                    let why = format!("its frames have {} bytes, not {block}", format.block());
+                    ledger.remark(Note::HeaderFields, 1, Reason::malformed(why))?;
+                }
                 let len = match (u64::from(len), sizes.and_then(|sizes| sizes.data())) {
                     (0xFFFF_FFFF, Some(len)) if len != u64::MAX => Some(len),
                     (0xFFFF_FFFF, _) => None,
                     (len, _) => Some(len),
                 };
-                let len = match len {
-                    // A chunk that is really empty ends the file, or other chunks follow it.
-                    Some(0) if !is_chunk(from(bytes, body)) => None,
-                    Some(len) if len > SOX_UNKNOWN - block && len <= SOX_UNKNOWN => None,
-                    len => len,
+                let there = from(bytes, body).len() as u64;
+                let is_forgotten = |&len: &u64| {
+                    is_forgotten(len, there.saturating_sub(len))
+                        && !CHUNKS.explain(bytes, body + (len + (len & 1)) as usize)
                 };
-                return format.layout(bytes, body, len.map(|len| len / block), None, ledger);
+                let riff_end = le_u32(bytes, offset.saturating_add(4))
+                    .map(|len| offset as u64 + 8 + u64::from(len));
+                let stated = Stated {
+                    len: len.filter(|len| !is_forgotten(len)),
+                    told: len.filter(|&len| len > 0),
+                    header: (body - offset) as u64,
+                    is_closed: riff_end.is_some_and(|end| end.abs_diff(bytes.len() as u64) <= 1),
+                };
+                return format.layout(bytes, body, &stated, ledger);
             }
             _ => {}
         }
@@ -81,15 +93,13 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
             Some(len) => usize::try_from(len).unwrap_or(usize::MAX),
             None => len as usize,
         };
-        at = body.saturating_add(len).saturating_add(len & 1);
-        if at > bytes.len() {
-            at = bytes.len();
-        }
+        at = CHUNKS.next(bytes, body, len);
+        CHUNKS.remark(at - body, len, ledger)?;
     }
 }
 
-/// Whether the samples of a WAV file begin within these first bytes of it, eight of them included:
-/// where the chunk says that it is empty, these tell whether another one follows.
+/// Whether the samples of a WAV file begin within these first bytes of it, and so many are promised that
+/// nothing behind them has a say in their number.
 pub(crate) fn has_data(head: &[u8]) -> bool {
     if !head.starts_with(b"RIFF") || head.get(8..12) != Some(b"WAVE") {
         return false;
@@ -97,17 +107,11 @@ pub(crate) fn has_data(head: &[u8]) -> bool {
     let mut at = 12usize;
     while let (Some(id), Some(len)) = (from(head, at).first_chunk::<4>(), le_u32(head, at + 4)) {
         if id == b"data" {
-            return head.len() - at >= 16;
+            return u64::from(len) > MOST_FORGOTTEN;
         }
-        at = at.saturating_add(8).saturating_add(len as usize).saturating_add(len as usize & 1);
+        at = CHUNKS.next(head, at + 8, len as usize);
     }
     false
-}
-
-fn is_chunk(bytes: &[u8]) -> bool {
-    bytes.is_empty()
-        || bytes.first_chunk::<4>().is_some_and(|id| id.iter().all(|b| (0x20..0x7F).contains(b)))
-            && le_u32(bytes, 4).is_some_and(|len| len as usize <= bytes.len() - 8)
 }
 
 /// The `ds64` chunk, EBU Tech 3306: sizes of chunks that say 0xFFFFFFFF.
@@ -138,7 +142,8 @@ const GUID_TAILS: [&[u8; 14]; 2] = [
     b"\0\0\x21\x07\xD3\x11\x86\x44\xC8\xC1\xCA\0\0\0",
 ];
 
-fn parse(body: &[u8], len: u32) -> Result<Format, Reason> {
+/// The format, and what the header says of the bytes of a frame.
+fn parse(body: &[u8], len: u32) -> Result<(Format, u16), Reason> {
     let body = body.get(..len as usize).unwrap_or(body);
     let short = || Reason::malformed("the fmt chunk is too short");
     let mut tag = le_u16(body, 0).ok_or_else(short)?;
@@ -153,15 +158,16 @@ fn parse(body: &[u8], len: u32) -> Result<Format, Reason> {
             return Err(Reason::UnsupportedCodec("WAV of an unknown extensible type".to_owned()));
         }
     }
-    // The container of a sample is what the block says; its bits may be fewer, left-justified.
-    let n_bytes = u32::from(block.checked_div(n_channels).unwrap_or(0));
-    let encoding = match (tag, n_bytes) {
-        (PCM, 1) => Some(Encoding::U8),
-        (PCM, _) => Encoding::signed(n_bytes, Little),
-        (FLOAT, _) => Encoding::float(n_bytes, Little),
-        (A_LAW, 1) => Some(Encoding::ALaw),
-        (MU_LAW, 1) => Some(Encoding::MuLaw),
-        (A_LAW | MU_LAW, _) => None,
+    let of_block = u32::from(block.checked_div(n_channels).unwrap_or(0));
+    let n_bytes = sample_bytes(bits.into(), of_block);
+    let encoding = match tag {
+        PCM if n_bytes == 1 => Some(Encoding::U8),
+        PCM => Encoding::signed(n_bytes, Little),
+        FLOAT if bits == 64 || bits != 32 && of_block == 8 => Some(Encoding::F64(Little)),
+        FLOAT if bits == 32 || of_block == 4 => Some(Encoding::F32(Little)),
+        FLOAT => None,
+        A_LAW => Some(Encoding::ALaw),
+        MU_LAW => Some(Encoding::MuLaw),
         _ => return Err(Reason::UnsupportedCodec(format!("WAV of type {}", tag_name(tag)))),
     };
     let odd = || {
@@ -169,12 +175,13 @@ fn parse(body: &[u8], len: u32) -> Result<Format, Reason> {
             "{n_channels} channels of {bits} bits in blocks of {block} bytes"
         ))
     };
-    let format = match encoding {
-        None if n_channels > 0 => return Err(odd()),
-        encoding => Format::new(rate_hz, n_channels.into(), encoding.unwrap_or(Encoding::U8))?,
-    };
-    let is_tight = u64::from(block) == format.block() && u32::from(bits) <= n_bytes * 8;
-    if is_tight { Ok(format) } else { Err(odd()) }
+    match encoding {
+        None if n_channels > 0 => Err(odd()),
+        encoding => {
+            let encoding = encoding.unwrap_or(Encoding::U8);
+            Ok((Format::new(rate_hz, n_channels.into(), encoding)?, block))
+        }
+    }
 }
 
 fn tag_name(tag: u16) -> String {
@@ -241,7 +248,7 @@ mod tests {
     #[test]
     fn lengths_that_mean_unknown_go_to_the_end() {
         for (len, n_frames) in
-            [(0u32, 5), (u32::MAX, 5), (0x7FFF_F000, 5), (0x7FFF_EFFD, 5), (8, 2)]
+            [(0u32, 5), (u32::MAX, 5), (0x7FFF_F000, 5), (0x7FFF_EFFD, 5), (0x8000_0000, 5), (8, 2)]
         {
             let mut bytes =
                 file(&[chunk(*b"fmt ", &fmt(PCM, 2, 4, 16)), chunk(*b"data", &[1; 20])]);
@@ -275,14 +282,7 @@ mod tests {
         let with = |fmt: Vec<u8>| {
             open(&file(&[chunk(*b"fmt ", &fmt), chunk(*b"data", &[0; 64])]), 0).unwrap_err()
         };
-        for fmt in [
-            fmt(PCM, 2, 5, 16),
-            fmt(PCM, 2, 0, 16),
-            fmt(PCM, 1, 2, 24),
-            fmt(PCM, 1, 8, 64),
-            fmt(FLOAT, 1, 2, 16),
-            fmt(A_LAW, 1, 2, 16),
-        ] {
+        for fmt in [fmt(PCM, 1, 8, 64), fmt(PCM, 1, 0, 0), fmt(FLOAT, 1, 2, 16)] {
             assert!(matches!(with(fmt), Reason::MalformedHeader(_)));
         }
         assert!(matches!(with(fmt(PCM, 0, 2, 16)), Reason::Limit(_)));

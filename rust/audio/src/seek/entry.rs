@@ -7,12 +7,12 @@ use crate::{
     Codec, crc,
     decoder::plan::{AudioInfo, Plan},
     demux::Scratch,
-    report::{Counts, Damage},
-    spec::{MAX_CHANNELS, RATES_HZ},
+    report::{Counts, Damage, Ledger, Notes},
+    spec::{MAX_CHANNELS, RATES_HZ, Strict},
 };
 
 /// The first byte of an entry. Another one is another format, or means other lengths of recordings.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The kind of an entry that has no table.
 const NO_TABLE: u8 = 0;
@@ -37,6 +37,7 @@ pub struct Entry {
     pub(super) about: About,
     /// Whether it ends within a frame, which is no error and counted all the same.
     is_cut: bool,
+    notes: Notes,
     pub(super) table: Option<Arc<dyn SeekTable>>,
 }
 
@@ -53,7 +54,7 @@ impl Entry {
             return None;
         }
         let table = plan.recording.seek_table(bytes, scratch).map(Arc::from);
-        Some(Self { about, is_cut, table })
+        Some(Self { about, is_cut, notes: plan.report.notes, table })
     }
 
     /// What the recording's headers say.
@@ -79,12 +80,16 @@ impl Entry {
 
     /// The entry in bytes, without [`Self::headers`].
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { about: About { info, n_bytes }, is_cut, table } = self;
+        let Self { about: About { info, n_bytes }, is_cut, notes, table } = self;
         let codec = CODECS.iter().position(|&codec| codec == info.codec).unwrap_or(CODECS.len());
         let kind = table.as_ref().map_or(NO_TABLE, |table| table.kind());
         let mut out = vec![VERSION, kind, (codec as u8) << 1 | u8::from(*is_cut)];
         for n in [u64::from(info.rate_hz), info.n_channels.into(), info.n_frames, *n_bytes] {
             put_number(&mut out, n);
+        }
+        put_number(&mut out, notes.numbered().count() as u64);
+        for n in notes.numbered().flat_map(|(kind, count)| [kind, count]) {
+            put_number(&mut out, n.min(MAX_NUMBER));
         }
         if let Some(table) = table {
             table.write(&mut out);
@@ -115,20 +120,30 @@ impl Entry {
             n_frames: reader.number()?,
         };
         let about = About { info, n_bytes: reader.number()? };
+        let mut notes = Notes::default();
+        for _ in 0..reader.number()? {
+            notes.add_numbered(reader.number()?, reader.number()?)?;
+        }
         let table = if kind == NO_TABLE {
             None
         } else {
             let (_, read) = KINDS.iter().find(|(known, _)| *known == kind)?;
             Some(Arc::from(read(&mut reader, headers, &about)?))
         };
-        reader.is_empty().then_some(Self { about, is_cut: codec & 1 == 1, table })
+        reader.is_empty().then_some(Self { about, is_cut: codec & 1 == 1, notes, table })
     }
 
-    /// The damage that opening the recording counts.
-    pub(super) fn damage(&self) -> Counts {
-        let mut counts = Counts::default();
-        counts.add(Damage::PartialFrame, u64::from(self.is_cut));
-        counts
+    /// What opening the recording finds.
+    pub(super) fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.mark(Damage::PartialFrame, u64::from(self.is_cut));
+        ledger.note(&self.notes);
+        ledger
+    }
+
+    /// Whether what opening the recording finds is an error.
+    pub(super) fn is_refused(&self, strict: Strict) -> bool {
+        strict == Strict::Pedantic && !self.notes.is_empty()
     }
 }
 
@@ -146,10 +161,12 @@ mod tests {
         for &codec in CODECS {
             let info = AudioInfo { codec, rate_hz: 44_100, n_channels: 2, n_frames: 1_984_500 };
             let about = About { info, n_bytes: 7_938_044 };
-            let entry = Entry { about, is_cut: codec == Codec::Mp3, table: None };
+            let mut notes = Notes::default();
+            notes.add_numbered(2, u64::from(codec == Codec::Opus)).unwrap();
+            let entry = Entry { about, is_cut: codec == Codec::Mp3, notes, table: None };
             let bytes = entry.to_bytes();
             let same = Entry::from_bytes(&bytes, &[]).expect("its own bytes");
-            assert_eq!((same.about, same.is_cut), (about, entry.is_cut));
+            assert_eq!((same.about, same.is_cut, same.notes), (about, entry.is_cut, notes));
             assert!(!same.has_table() && Entry::from_bytes(&bytes, &[0]).is_none());
             assert!((0..bytes.len()).all(|n| Entry::from_bytes(&bytes[..n], &[]).is_none()));
         }

@@ -8,7 +8,7 @@ use crate::{
     decoder::plan::{AudioInfo, Outline, Plan},
     memory,
     report::DecodeReport,
-    spec::AudioSpec,
+    spec::{AudioSpec, Strict},
 };
 
 /// A recording of fewer bytes is read whole: one request for all of it costs no more than one for a part.
@@ -61,6 +61,9 @@ impl Entry {
     pub fn length(&self, spec: &AudioSpec) -> Option<AudioInfo> {
         let limits = spec.limits.of_file();
         let whole = AudioSpec { limits, strict: spec.strict, ..AudioSpec::WHOLE };
+        if self.is_refused(spec.strict) {
+            return None;
+        }
         limits.check_bytes(self.about.n_bytes).ok()?;
         let outline = Outline::new(self.about.info, self.about.n_bytes, &whole, 0);
         outline.ok().map(|outline| outline.info)
@@ -91,6 +94,9 @@ impl Decoder {
     pub fn plan_part(&mut self, entry: &Entry, spec: &AudioSpec, draw: u64) -> Option<PartPlan> {
         let about = entry.about;
         let table = entry.table.as_ref().filter(|_| about.n_bytes >= MIN_BYTES)?;
+        if entry.is_refused(spec.strict) {
+            return None;
+        }
         spec.limits.check_bytes(about.n_bytes).ok()?;
         let outline = Outline::new(about.info, about.n_bytes, spec, draw).ok()?;
         let window = &outline.frames.input;
@@ -103,8 +109,8 @@ impl Decoder {
         let plan = Plan {
             time_left: self.cancel.left(),
             // What is wrong with a part is for the whole recording to tell.
-            is_lenient: false,
-            ..outline.plan(recording, spec, entry.damage())
+            strict: Strict::Strict,
+            ..outline.plan(recording, spec, &entry.ledger())
         };
         let part = PartPlan { plan, ranges };
         (part.n_bytes() as f64 <= MAX_SHARE * about.n_bytes as f64).then_some(part)
@@ -133,7 +139,11 @@ impl Decoder {
         }
         let joined = join(parts).map_err(|reason| reason.of(plan.info.codec))?;
         match self.render_bytes(&joined, plan, out) {
-            Ok(report) => Ok((report.damage == plan.report.damage).then_some(report)),
+            Ok(report) => {
+                let opened = &plan.report;
+                let is_same = (report.damage, report.notes) == (opened.damage, opened.notes);
+                Ok(is_same.then_some(report))
+            }
             Err(error) if error.reason.is_of_row() => Ok(None),
             Err(error) => Err(error),
         }

@@ -27,7 +27,7 @@ use crate::{
     sync::lock_std,
     threads,
 };
-use gristmill_audio::{AudioInfo, AudioSpec, Codec, Crop, Decoder, is_length_at_ends};
+use gristmill_audio::{AudioInfo, AudioSpec, Codec, Crop, Decoder, Strict, is_length_at_ends};
 
 /// How far the pass over the rows is.
 #[derive(Debug, Default)]
@@ -123,9 +123,9 @@ impl Length {
 pub(super) fn lengths_key(column: &str, spec: &AudioSpec) -> u64 {
     let limits = &spec.limits;
     hash(&[
-        1,
+        3, // not 1: lengths of before were those of headers
         fnv1a(column.as_bytes()),
-        u64::from(spec.strict),
+        spec.strict as u64,
         limits.max_bytes,
         u64::from(limits.max_sample_rate),
         u64::from(limits.max_channels),
@@ -316,8 +316,9 @@ fn length_in(
         if is_length_at_ends(head) {
             let tail = bytes.get_mut(n_bytes as usize - end..).unwrap_or_default();
             shard.read_blob(&(range.end - END_BYTES..range.end), tail)?;
-            let strict = AudioSpec { strict: true, ..spec.clone() };
-            if let Some(info) = length(decoder, bytes, &strict)? {
+            // Any finding may be one of the zeros between the ends.
+            let pedantic = AudioSpec { strict: Strict::Pedantic, ..spec.clone() };
+            if let Some(info) = length(decoder, bytes, &pedantic)? {
                 return Ok(Some(info));
             }
         }

@@ -7,6 +7,7 @@ use pulp::{Simd, WithSimd};
 
 use super::{
     bits::Bits,
+    crc::is_intact,
     frame::{Header, Stereo},
     info::StreamInfo,
     subframe,
@@ -39,7 +40,7 @@ impl Feed {
         let is_rate = header.rate_hz.is_none_or(|rate| rate == self.info.rate_hz);
         let n_bits = header.bits.unwrap_or(self.info.bits);
         if header.n_channels != self.info.n_channels || !is_rate {
-            sink.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+            sink.lose(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
             return Ok(Outcome::Decoded);
         }
         if n_bits == 32 && header.stereo != Stereo::Apart {
@@ -64,7 +65,27 @@ impl Feed {
     }
 }
 
-/// All channels of a frame, compiled for each instruction set; `None` if its bits make no sense.
+/// Bytes of the frame that `data` begin with, whatever follows it. `None` if its checksum does not say so.
+pub(crate) fn frame_len(header: &Header, info: &StreamInfo, data: &[u8]) -> Option<usize> {
+    // Decoding must not cost more than the bytes that it explains.
+    if header.n_frames as usize > data.len().saturating_mul(MOST_PER_BYTE) {
+        return None;
+    }
+    let mut planes = vec![vec![0; header.n_frames as usize]; usize::from(header.n_channels)];
+    let body = data.get(header.len..)?;
+    let n_bits = header.bits.unwrap_or(info.bits);
+    let (bits, stereo) = (Bits::new(body), header.stereo);
+    let run = DecodeChannels { bits, n_bits, stereo, planes: &mut planes };
+    let n_left = pulp::Arch::new().dispatch(run)?;
+    let len = (data.len() - n_left).checked_add(2)?;
+    data.get(..len).filter(|frame| is_intact(frame)).map(<[u8]>::len)
+}
+
+/// PCM frames for each byte that are decoded only to learn how long a frame is.
+const MOST_PER_BYTE: usize = 64;
+
+/// All channels of a frame, compiled for each instruction set, and the bytes that are left; `None` if its bits
+/// make no sense.
 struct DecodeChannels<'a> {
     bits: Bits<'a>,
     n_bits: u32,
@@ -73,10 +94,10 @@ struct DecodeChannels<'a> {
 }
 
 impl WithSimd for DecodeChannels<'_> {
-    type Output = Option<()>;
+    type Output = Option<usize>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Option<()> {
+    fn with_simd<S: Simd>(self, _: S) -> Option<usize> {
         let Self { mut bits, n_bits, stereo, planes } = self;
         let shift = 32 - n_bits;
         for (i, plane) in planes.iter_mut().enumerate() {
@@ -89,7 +110,8 @@ impl WithSimd for DecodeChannels<'_> {
             subframe::decode(&mut bits, n_bits + u32::from(is_side), plane)?;
         }
         // The checksum is behind them.
-        if bits.n_bytes_left() < 2 {
+        let n_left = bits.n_bytes_left();
+        if n_left < 2 {
             return None;
         }
         match (stereo, planes) {
@@ -118,6 +140,6 @@ impl WithSimd for DecodeChannels<'_> {
             }
             _ => return None,
         }
-        Some(())
+        Some(n_left)
     }
 }

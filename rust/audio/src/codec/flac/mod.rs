@@ -11,7 +11,7 @@ mod subframe;
 
 pub(crate) use bits::Bits;
 pub(crate) use crc::is_intact;
-pub(crate) use decode::Feed;
+pub(crate) use decode::{Feed, frame_len};
 pub(crate) use frame::Header;
 pub(crate) use info::StreamInfo;
 pub(crate) use packets::InPackets;

@@ -21,26 +21,14 @@ pub(crate) const PLANES: [&[usize]; 8] = [
     &[0, 2, 1, 6, 7, 4, 5, 3],
 ];
 
-/// How the channels of several streams are mapped to those in Vorbis order, by their number: how many
-/// streams there are, how many of the first of them are stereo, and which of their channels each is.
-/// RFC 7845, section 5.1.1.2.
-pub(super) const LAYOUTS: [(usize, usize, &[usize]); 8] = [
-    (1, 0, &[0]),
-    (1, 1, &[0, 1]),
-    (2, 1, &[0, 2, 1]),
-    (2, 2, &[0, 1, 2, 3]),
-    (3, 2, &[0, 4, 1, 2, 3]),
-    (4, 2, &[0, 4, 1, 2, 3, 5]),
-    (4, 3, &[0, 4, 1, 2, 3, 5, 6]),
-    (5, 3, &[0, 6, 1, 2, 3, 4, 5, 7]),
-];
-
 /// Decodes the packets of one track in their order.
 pub(crate) struct PacketDecoder {
     /// Each with the planes of its channels.
     streams: Vec<(Stream, Vec<Vec<f32>>)>,
-    /// Where the channels of the streams go, one after the other.
-    order: Vec<usize>,
+    /// Of each plane, the stream that it comes from and the channel of that; `None` if it is silent.
+    sources: Vec<Option<(usize, usize)>>,
+    /// Whether the planes are those of the only stream.
+    is_direct: bool,
     gain: f32,
     planes: Vec<Vec<f32>>,
 }
@@ -53,19 +41,29 @@ impl PacketDecoder {
     pub(crate) fn new(head: &Head) -> Result<Self, Reason> {
         let n_channels = usize::from(head.n_channels);
         let missing = || Reason::malformed("the Opus header has no known number of channels");
-        let number = n_channels.checked_sub(1).ok_or_else(missing)?;
-        let &(n_streams, n_stereo, mapping) = LAYOUTS.get(number).ok_or_else(missing)?;
-        let wav = PLANES.get(number).ok_or_else(missing)?;
-        let streams = (0..n_streams)
+        let wav = PLANES.get(n_channels.wrapping_sub(1)).ok_or_else(missing)?;
+        let mapping = &head.mapping;
+        let streams = (0..mapping.n_streams)
             .map(|i| {
-                let n_channels = if i < n_stereo { 2 } else { 1 };
+                let n_channels = if i < mapping.n_coupled { 2 } else { 1 };
                 (Stream::new(n_channels), vec![Vec::new(); n_channels])
             })
             .collect();
-        let mut order: Vec<_> = mapping.iter().copied().zip(wav.iter().copied()).collect();
-        order.sort_unstable();
-        let order = order.into_iter().map(|(_, plane)| plane).collect();
-        Ok(Self { streams, order, gain: head.gain, planes: vec![Vec::new(); n_channels] })
+        let mut sources = vec![None; n_channels];
+        for (channel, &plane) in wav.iter().enumerate() {
+            let plane = if mapping.is_discrete { channel } else { plane };
+            let n_paired = 2 * mapping.n_coupled;
+            let source = mapping.source(channel).map(|from| match from.checked_sub(n_paired) {
+                Some(beyond) => (mapping.n_coupled + beyond, 0),
+                None => (from / 2, from % 2),
+            });
+            *sources.get_mut(plane).ok_or_else(missing)? = source;
+        }
+        let is_direct = mapping.n_streams == 1
+            && n_channels == 1 + mapping.n_coupled
+            && sources.iter().enumerate().all(|(i, &source)| source == Some((0, i)));
+        let planes = vec![Vec::new(); n_channels];
+        Ok(Self { streams, sources, is_direct, gain: head.gain, planes })
     }
 
     /// Decodes one packet; `None` if it is corrupt.
@@ -85,14 +83,19 @@ impl PacketDecoder {
             (len as usize == n_frames).then_some(())?;
             parts.push((Config::of(toc), frames));
         }
-        if let [(stream, _)] = self.streams.as_mut_slice() {
+        if let ([(stream, _)], true) = (self.streams.as_mut_slice(), self.is_direct) {
             run(stream, parts.first()?, n_frames, &mut self.planes);
         } else {
-            let mut order = self.order.iter();
             for ((stream, planes), part) in self.streams.iter_mut().zip(&parts) {
                 run(stream, part, n_frames, planes);
-                for (plane, &to) in planes.iter_mut().zip(&mut order) {
-                    std::mem::swap(plane, self.planes.get_mut(to)?);
+            }
+            for (plane, source) in self.planes.iter_mut().zip(&self.sources) {
+                plane.clear();
+                match source {
+                    Some((i, channel)) => {
+                        plane.extend_from_slice(self.streams.get(*i)?.1.get(*channel)?);
+                    }
+                    None => plane.resize(n_frames, 0.0),
                 }
             }
         }

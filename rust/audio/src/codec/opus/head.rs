@@ -2,7 +2,6 @@
 
 use std::f64::consts::LOG2_10;
 
-use super::decode::LAYOUTS;
 use crate::{
     bytes::{be_u16, from, le_u16, u8_at},
     error::{Exceeded, Reason},
@@ -18,8 +17,31 @@ pub(crate) struct Head {
     pub(crate) pre_skip: u64,
     /// What every sample is multiplied by.
     pub(super) gain: f32,
-    /// Whether a packet holds several streams, mixed by the table of mapping family 1.
+    /// Whether a packet holds several streams.
     pub(crate) is_surround: bool,
+    pub(super) mapping: Mapping,
+}
+
+/// Which channels of which streams are those of the recording, RFC 7845 section 5.1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mapping {
+    pub(super) n_streams: usize,
+    /// So many of the first streams are stereo.
+    pub(super) n_coupled: usize,
+    /// Of each channel, the decoded channel that it is, or [`SILENT`].
+    of_channel: [u8; MAX_CHANNELS as usize],
+    /// Whether channels have no meaning, and so no order but that of the stream.
+    pub(super) is_discrete: bool,
+}
+
+/// A channel that no stream has.
+const SILENT: u8 = 255;
+
+impl Mapping {
+    /// The decoded channel that a channel is; `None` if it is silent.
+    pub(super) fn source(&self, channel: usize) -> Option<usize> {
+        self.of_channel.get(channel).filter(|&&from| from != SILENT).map(|&from| usize::from(from))
+    }
 }
 
 impl Head {
@@ -81,8 +103,8 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     fn head(&self) -> Result<Head, Reason> {
-        let Self { n_channels, pre_skip, gain, family, table } = *self;
-        if family > 1 {
+        let Self { n_channels, pre_skip, gain, family, .. } = *self;
+        if family > 1 && family != DISCRETE {
             return Err(Reason::UnsupportedCodec(format!("Opus with mapping family {family}")));
         }
         if n_channels == 0 || u16::from(n_channels) > MAX_CHANNELS {
@@ -91,30 +113,47 @@ impl Fields<'_> {
         if family == 0 && n_channels > 2 {
             return Err(Reason::malformed("Opus of mapping family 0 has one or two channels"));
         }
-        let unknown = || Reason::malformed("Opus has no layout of so many channels");
-        let &(streams, coupled, order) =
-            LAYOUTS.get(usize::from(n_channels) - 1).ok_or_else(unknown)?;
-        if family == 1 {
-            let n_streams = u8_at(table, 0).ok_or_else(short)?;
-            let n_coupled = u8_at(table, 1).ok_or_else(short)?;
-            let mapping = from(table, 2).get(..usize::from(n_channels)).ok_or_else(short)?;
-            let is_standard = usize::from(n_streams) == streams
-                && usize::from(n_coupled) == coupled
-                && mapping.iter().map(|&channel| usize::from(channel)).eq(order.iter().copied());
-            if !is_standard {
-                let what = "Opus with a channel mapping of its own";
-                return Err(Reason::UnsupportedCodec(what.to_owned()));
-            }
-        }
+        let mapping = if family == 0 {
+            let of_channel = std::array::from_fn(|channel| channel as u8);
+            let n_coupled = usize::from(n_channels) - 1;
+            Mapping { n_streams: 1, n_coupled, of_channel, is_discrete: false }
+        } else {
+            self.mapping()?
+        };
         Ok(Head {
             n_channels: u16::from(n_channels),
             pre_skip: u64::from(pre_skip),
             // 8 bits of the gain in decibels are behind the point.
             gain: exp2(f64::from(gain) * LOG2_10 / (20.0 * 256.0)) as f32,
-            is_surround: streams > 1,
+            is_surround: mapping.n_streams > 1,
+            mapping,
         })
     }
+
+    /// The table of the other families. Whatever it says is decoded, if there are such streams.
+    fn mapping(&self) -> Result<Mapping, Reason> {
+        let n_streams = usize::from(u8_at(self.table, 0).ok_or_else(short)?);
+        let n_coupled = usize::from(u8_at(self.table, 1).ok_or_else(short)?);
+        let n_channels = usize::from(self.n_channels);
+        let table = from(self.table, 2).get(..n_channels).ok_or_else(short)?;
+        if n_streams > usize::from(MAX_CHANNELS) {
+            return Err(Reason::UnsupportedCodec(format!("Opus of {n_streams} streams")));
+        }
+        let n_decoded = n_streams + n_coupled;
+        let is_right = n_streams > 0
+            && n_coupled <= n_streams
+            && table.iter().all(|&from| from == SILENT || usize::from(from) < n_decoded);
+        if !is_right {
+            return Err(Reason::malformed("the channel mapping of Opus contradicts itself"));
+        }
+        let mut of_channel = [SILENT; MAX_CHANNELS as usize];
+        of_channel.iter_mut().zip(table).for_each(|(to, &from)| *to = from);
+        Ok(Mapping { n_streams, n_coupled, of_channel, is_discrete: self.family == DISCRETE })
+    }
 }
+
+/// The mapping family of channels without a meaning.
+const DISCRETE: u8 = 255;
 
 fn short() -> Reason {
     Reason::malformed("the Opus header is too short")
@@ -158,12 +197,21 @@ mod tests {
     #[test]
     fn headers_are_read() {
         let stereo = Head::read(&head(2, 0, 0, &[])).unwrap();
-        assert_eq!(stereo, Head { n_channels: 2, pre_skip: 312, gain: 1.0, is_surround: false });
+        assert_eq!((stereo.n_channels, stereo.pre_skip, stereo.is_surround), (2, 312, false));
+        assert!((stereo.gain - 1.0).abs() < f32::EPSILON);
         let louder = Head::read(&head(1, 6 * 256, 0, &[])).unwrap();
         assert!((louder.gain - 1.995_262).abs() < 1e-6);
         let surround = Head::read(&head(6, 0, 1, &[4, 2, 0, 4, 1, 2, 3, 5])).unwrap();
         assert!(surround.is_surround);
         assert!(!Head::read(&head(2, 0, 1, &[1, 1, 0, 1])).unwrap().is_surround);
+        // Two streams of one channel, one of which is left out, and one that plays twice.
+        let sources = |table: &[u8]| {
+            let mapping = Head::read(&head(2, 0, 255, table)).unwrap().mapping;
+            (mapping.n_streams, mapping.source(0), mapping.source(1))
+        };
+        assert_eq!(sources(&[2, 0, 1, 0]), (2, Some(1), Some(0)));
+        assert_eq!(sources(&[2, 0, 1, 255]), (2, Some(1), None));
+        assert_eq!(sources(&[1, 0, 0, 0]), (1, Some(0), Some(0)));
     }
 
     #[test]
@@ -191,8 +239,11 @@ mod tests {
         assert!(matches!(refused(&head(3, 0, 0, &[])), Reason::MalformedHeader(_)));
         assert!(matches!(refused(&head(0, 0, 0, &[])), Reason::Limit(_)));
         assert!(matches!(refused(&head(2, 0, 1, &[1])), Reason::MalformedHeader(_)));
-        for packet in [head(2, 0, 255, &[2, 0, 0, 1]), head(2, 0, 1, &[2, 0, 0, 1])] {
+        for packet in [head(4, 0, 2, &[4, 0, 0, 1, 2, 3]), head(1, 0, 255, &[9, 0, 0])] {
             assert!(matches!(refused(&packet), Reason::UnsupportedCodec(_)));
+        }
+        for table in [[2, 0, 0, 2], [0, 0, 0, 0], [1, 2, 0, 1]] {
+            assert!(matches!(refused(&head(2, 0, 255, &table)), Reason::MalformedHeader(_)));
         }
         let mut other = head(2, 0, 0, &[]);
         other[8] = 0x10;

@@ -14,10 +14,10 @@ use crate::{
     codec::flac::{Feed, Header, StreamInfo, info},
     demux::{
         packets::{Outcome, Tally},
-        tail::without_tags,
+        tail::{is_lost_sound, without_tags},
     },
     error::Reason,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
     sink::Sink,
 };
 use walk::{Walk, find};
@@ -56,9 +56,9 @@ fn open(
     let bytes = without_tags(bytes, behind);
     let promised = info.promised;
     let first = audio.and_then(|at| Some((at, Header::parse(from(bytes, at))?)));
-    // Where nothing is promised, the first frame begins the recording, whatever its number: a cut, or
-    // a broadcast that was joined late.
-    let is_beginning = first.is_some() && promised == 0;
+    // A frame right behind the metadata begins the recording, whatever its number: a cut, or a broadcast that
+    // was joined late.
+    let is_beginning = first.is_some();
     let first = match first {
         Some(first) => Some(first),
         None => search(bytes, behind, &info, cancel)?,
@@ -71,7 +71,7 @@ fn open(
             _ => {
                 if promised > 0 {
                     let reason = Reason::Truncated { decoded: 0, expected: Some(promised) };
-                    ledger.note(Damage::Truncated, 1, reason)?;
+                    ledger.lose(Damage::Truncated, 1, reason)?;
                 }
                 let (n_frames, timeline) = (promised, Timeline::Numbered);
                 Ok(FlacLayout { info, n_frames, timeline, base: 0, audio: behind, end: behind })
@@ -80,30 +80,48 @@ fn open(
     };
     info.agree(&header)?;
     let timeline = Timeline::new(&info, &header);
-    let base = if is_beginning { timeline.pts(&header, 0) } else { 0 };
     let mut layout =
-        FlacLayout { info, n_frames: promised, timeline, base, audio, end: bytes.len() };
+        FlacLayout { info, n_frames: promised, timeline, base: 0, audio, end: bytes.len() };
+    if is_beginning {
+        layout.base = layout.base(bytes, &header);
+    }
+    if layout.base > 0 {
+        let reason = Reason::malformed("the numbers of the frames do not begin at 0");
+        ledger.remark(Note::LateStart, 1, reason)?;
+    }
     let Some((last, rises)) =
         layout.walk(bytes).and_then(|walk| Some((walk.last(audio)?, walk.rises(audio))))
     else {
         return Err(Reason::malformed("no frame parses"));
     };
     let is_plausible = last.end / PLAUSIBLE_FRAMES_PER_BYTE <= (layout.end - audio) as u64;
-    let is_sure = is_plausible && timeline != Timeline::Counted && last.is_intact() && rises;
+    let is_sure = is_plausible
+        && timeline != Timeline::Counted
+        && last.is_intact()
+        && rises
+        && walk::is_nothing(from(bytes, last.at + last.data.len()));
     layout.n_frames = match promised {
         0 if is_sure => last.end,
         _ if is_sure && last.end == promised => promised,
         // Something is wrong: what counts is what is there.
-        _ => match layout.count(bytes, rises, cancel, ledger)? {
-            decoded if decoded < promised => {
-                let reason = Reason::Truncated { decoded, expected: Some(promised) };
-                ledger.note(Damage::Truncated, 1, reason)?;
-                promised
-            }
-            n_frames => n_frames,
-        },
+        _ => layout.settle(bytes, rises, cancel, ledger)?,
     };
     Ok(layout)
+}
+
+/// What a walk over all frames found.
+#[derive(Debug, Default)]
+struct Counted {
+    /// Where the last undamaged frame ends.
+    end: u64,
+    /// The PCM frames of undamaged frames.
+    n_frames: u64,
+    /// Whether the file ends inside a frame.
+    is_cut: bool,
+    /// Frames whose numbers begin again, and nothing is missing before them.
+    n_restarts: u64,
+    /// The bytes behind the last frame.
+    n_behind: usize,
 }
 
 impl FlacLayout {
@@ -111,7 +129,20 @@ impl FlacLayout {
         let bytes = bytes.get(..self.end)?;
         let mut walk = Walk::new(bytes, self.audio, &self.info, self.timeline)?;
         walk.base = self.base;
+        walk.due = Some(0);
         Some(walk)
+    }
+
+    /// The PCM frames that the number of the first frame counts. If the second one does not follow it, the
+    /// number of the first is a lie.
+    fn base(&self, bytes: &[u8], first: &Header) -> u64 {
+        let Some(mut walk) = self.walk(bytes) else { return 0 };
+        walk.due = None;
+        let follows = match (walk.next(), walk.next()) {
+            (Some(first), Some(second)) => first.end == second.pts,
+            _ => true,
+        };
+        if follows { self.timeline.pts(first, 0) } else { 0 }
     }
 
     /// Frames whose checksum is wrong, or that do not follow the one before them.
@@ -125,48 +156,97 @@ impl FlacLayout {
                 continue;
             }
             let is_in_place = frame.pts == expected && frame.fits(self.n_frames);
-            n_broken += u64::from(!frame.is_intact() || !is_in_place);
+            n_broken += u64::from(frame.whole(&self.info).is_none() || !is_in_place);
             expected = frame.end;
         }
         Ok(n_broken)
     }
 
-    /// Where the last undamaged frame ends. If STREAMINFO promises nothing, what follows is a frame that
-    /// was cut, which decoding does not meet. Where numbers do not rise, as in two files that are joined,
-    /// only those before the first damage are this stream's.
-    fn count(
+    /// How long the recording is, by all its frames. A count that they contradict is a lie where they end with
+    /// the file: what was cut would end inside a frame.
+    ///
+    /// Where numbers do not rise, as in two files that are joined, only those before the first damage are this
+    /// stream's. Numbers that begin again are counted on.
+    fn settle(
         &mut self,
         bytes: &[u8],
         rises: bool,
         cancel: &Cancel,
         ledger: &mut Ledger,
     ) -> Result<u64, Reason> {
-        let (mut end, mut n_frames, mut is_cut) = (0, 0, false);
-        let Some(mut walk) = self.walk(bytes) else { return Ok(0) };
-        while let Some(frame) = walk.next() {
-            cancel.check()?;
-            is_cut = !frame.is_intact();
-            if is_cut && !rises {
-                ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
-                self.end = frame.at;
-                return Ok(end);
-            }
-            if !is_cut {
-                end = frame.end;
-                n_frames += frame.end - frame.pts;
-            }
+        let promised = self.info.promised;
+        let mut counted = self.count(bytes, rises, cancel, ledger)?;
+        if counted.n_restarts > 0 && self.timeline != Timeline::Counted {
+            self.timeline = Timeline::Counted;
+            let n_restarts = counted.n_restarts;
+            counted = Counted { n_restarts, ..self.count(bytes, true, cancel, ledger)? };
         }
-        if is_cut && self.info.promised == 0 {
+        let Counted { end, n_frames, is_cut, n_behind, .. } = counted;
+        let behind = from(bytes, self.end.saturating_sub(n_behind));
+        let is_clean = !is_cut && walk::is_nothing(behind);
+        let reason = || Reason::Truncated { decoded: end, expected: Some(promised) };
+        if promised > end && !is_clean {
+            ledger.lose(Damage::Truncated, 1, reason())?;
+            return Ok(promised);
+        }
+        if counted.n_restarts > 0 {
+            ledger.remark(Note::Timestamps, counted.n_restarts, reason())?;
+        }
+        if promised > 0 && promised != end {
+            ledger.remark(Note::HeaderLength, 1, reason())?;
+        }
+        let n_audio = self.end.saturating_sub(self.audio + n_behind);
+        let a_second = n_audio as f64 * f64::from(self.info.rate_hz) / n_frames.max(1) as f64;
+        if promised == 0 && !is_clean && is_lost_sound(n_behind, a_second as usize, 1.0) {
+            ledger.lose(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
+        } else if promised == 0 && (is_cut || !is_clean) {
             ledger.mark(Damage::PartialFrame, 1);
         }
         // A number in a header alone bears nothing out.
         let is_plausible = end / PLAUSIBLE_FRAMES_PER_BYTE <= bytes.len() as u64;
         if is_plausible || end / 2 <= n_frames {
-            Ok(end)
-        } else {
-            ledger.note(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
-            Ok(n_frames)
+            return Ok(end);
         }
+        ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+        Ok(n_frames)
+    }
+
+    /// Walks over all frames.
+    fn count(
+        &mut self,
+        bytes: &[u8],
+        rises: bool,
+        cancel: &Cancel,
+        ledger: &mut Ledger,
+    ) -> Result<Counted, Reason> {
+        let mut counted = Counted::default();
+        let Some(mut walk) = self.walk(bytes) else { return Ok(counted) };
+        let mut due = 0;
+        while let Some(frame) = walk.next() {
+            cancel.check()?;
+            let whole = frame.whole(&self.info);
+            counted.is_cut = whole.is_none();
+            if counted.is_cut && !rises && counted.n_restarts == 0 {
+                ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+                self.end = frame.at;
+                return Ok(counted);
+            }
+            if let Some(data) = whole {
+                let end = frame.at + data.len();
+                counted.n_restarts += u64::from(frame.pts < due);
+                counted.end = frame.end;
+                counted.n_frames += frame.end - frame.pts;
+                counted.n_behind = self.end.saturating_sub(end);
+                // Another file that was joined to this one, whose frames have the same numbers again.
+                if from(frame.data, data.len()).windows(4).any(|mark| mark == b"fLaC") {
+                    ledger.lose(Damage::Timeline, 1, Reason::CorruptPackets { count: 1 })?;
+                    (self.end, counted.n_behind) = (end, 0);
+                    return Ok(counted);
+                }
+            }
+            due = frame.end;
+        }
+        Ok(counted)
     }
 }
 
@@ -187,7 +267,7 @@ fn search(
         if let Some(mut walk) = Walk::new(bytes, found, info, timeline) {
             walk.spare = spare;
             let Some(frame) = walk.next() else { break };
-            if frame.is_intact() {
+            if frame.whole(info).is_some() {
                 return Ok(Some((found, header)));
             }
             let Some(left) = walk.spare.checked_sub(frame.data.len()) else { break };
@@ -218,13 +298,15 @@ fn decode(
         if frame.end <= sink.next() {
             continue;
         }
-        tally.add(if !frame.is_intact() {
-            Outcome::WrongChecksum
-        } else if !frame.fits(layout.n_frames) {
+        if frame.is_misnumbered && layout.timeline != Timeline::Counted {
+            let reason = Reason::malformed("the number of a frame is a lie");
+            sink.ledger().remark(Note::Timestamps, 1, reason)?;
+        }
+        tally.add(match frame.whole(&layout.info) {
+            None => Outcome::WrongChecksum,
             // Which of its PCM frames belong where another frame begins, nothing says.
-            Outcome::Corrupt
-        } else {
-            feed.push(&frame.header, frame.pts as i64, frame.data, sink)?
+            Some(_) if !frame.fits(layout.n_frames) => Outcome::Corrupt,
+            Some(data) => feed.push(&frame.header, frame.pts as i64, data, sink)?,
         });
     }
     tally.finish(sink)
@@ -284,15 +366,12 @@ mod tests {
         let values = whole.iter().map(|x| (x * 32_768.0) as i32);
         assert!(values.eq((50..90).flat_map(|value| [value; 256])));
         assert_eq!(lenient(&bytes, 5000..5300), (whole[5000..5300].to_vec(), 0));
-        // Where a count is promised, or metadata are broken, frames are missing.
+        // A count that the frames contradict changes nothing. Where metadata are broken, frames are missing.
         let mut promised = bytes.clone();
         promised[25] = 1;
+        assert_eq!(lenient(&promised, 0..40 * 256), (whole, 0));
         let broken = with_a_wrong_length(&frames.concat());
-        for bytes in [promised, broken] {
-            assert!(
-                decoder.check(&bytes, Limits::default(), Depth::Decode).unwrap().error.is_some()
-            );
-        }
+        assert!(decoder.check(&broken, Limits::default(), Depth::Decode).unwrap().error.is_some());
     }
 
     /// A stream whose last block of metadata says that it is longer than the file.
@@ -330,7 +409,7 @@ mod tests {
         let seconds = |n: u64| n as f64 / 44_100.0;
         let (start, len) = (seconds(range.start), seconds(range.end - range.start));
         let crop = Crop::At { start, seconds: Some(len) };
-        let spec = AudioSpec { crop, strict: false, ..AudioSpec::WHOLE };
+        let spec = AudioSpec { crop, strict: false.into(), ..AudioSpec::WHOLE };
         let mut decoder = Decoder::default();
         let plan = decoder.plan(bytes, &spec, 0).unwrap();
         let mut samples = vec![0.0; plan.n_samples()];

@@ -5,6 +5,7 @@ use crate::{
     codec::flac::{
         crc::is_intact,
         frame::{Header, MAX_HEADER_LEN, Number},
+        frame_len,
         info::StreamInfo,
     },
 };
@@ -21,9 +22,19 @@ pub(super) struct Frame<'a> {
     pub(super) end: u64,
     /// All of it, and no more if nothing is damaged.
     pub(super) data: &'a [u8],
+    /// Whether its number is not the one that is due, or begins again, and no frame is missing.
+    pub(super) is_misnumbered: bool,
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
+    /// Its own bytes, without others that may lie behind it; `None` if they are not those that were written.
+    pub(super) fn whole(&self, info: &StreamInfo) -> Option<&'a [u8]> {
+        if self.is_intact() {
+            return Some(self.data);
+        }
+        self.data.get(..frame_len(&self.header, info, self.data)?)
+    }
+
     /// Whether the bytes are those that were written.
     pub(super) fn is_intact(&self) -> bool {
         is_intact(self.data)
@@ -83,9 +94,11 @@ pub(super) struct Walk<'a> {
     timeline: Timeline,
     /// A header that is like all of the stream's.
     model: Header,
-    bits: u32,
+    info: StreamInfo,
     next: Option<(usize, Header)>,
     counted: u64,
+    /// The PCM frame that is due, once a frame came before.
+    pub(super) due: Option<u64>,
     /// The PCM frames that the numbers count before the recording begins.
     pub(super) base: u64,
     /// Bytes that may still be looked through in vain for the number that comes next.
@@ -103,7 +116,8 @@ impl<'a> Walk<'a> {
         let model = Header::parse(from(bytes, audio))?;
         let next = Some((audio, model));
         let spare = spare(bytes);
-        Some(Self { bytes, timeline, model, bits: info.bits, next, counted: 0, base: 0, spare })
+        let (info, counted, due, base) = (*info, 0, None, 0);
+        Some(Self { bytes, timeline, model, info, next, counted, due, base, spare })
     }
 
     /// The PCM frames before the frame with this header.
@@ -116,7 +130,7 @@ impl<'a> Walk<'a> {
         let Some((mut low, _)) = self.next.filter(|_| self.timeline != Timeline::Counted) else {
             return;
         };
-        let mut high = self.bytes.len();
+        let (mut high, begun) = (self.bytes.len(), *self);
         // What is left is walked.
         while high - low > 16 << 10 {
             let middle = usize::midpoint(low, high);
@@ -128,6 +142,14 @@ impl<'a> Walk<'a> {
                 }
                 _ => high = middle,
             }
+        }
+        self.due = None;
+        // A number that lies leads astray. Those of two frames in a row that follow each other do not.
+        let mut ahead = *self;
+        if let Some((first, second)) = ahead.next().zip(ahead.next())
+            && first.pts + u64::from(first.header.n_frames) != second.pts
+        {
+            *self = begun;
         }
     }
 
@@ -156,37 +178,80 @@ impl<'a> Walk<'a> {
             let header = Header::parse(data).filter(|header| header.counts_like(&self.model))?;
             let pts = self.pts(&header);
             let end = pts + u64::from(header.n_frames);
-            Some(Frame { at: audio + at, header, pts, end, data })
+            let mut frame = Frame { at: audio + at, header, pts, end, data, is_misnumbered: false };
+            frame.data = frame.whole(&self.info).unwrap_or(data);
+            Some(frame)
         })
     }
 
     /// The next frame. Damage shows as a wrong checksum, or as a frame that is out of its place.
+    ///
+    /// A number that the frames on both sides contradict is a lie, and one that begins again too: checksums say
+    /// that nothing is missing between.
     pub(super) fn next(&mut self) -> Option<Frame<'a>> {
         let (at, header) = self.next?;
+        let n_frames = u64::from(header.n_frames);
+        self.next = self.find_next(at, &header);
+        let data_end = self.next.map_or(self.bytes.len(), |(at, _)| at);
+        let data = self.bytes.get(at..data_end)?;
+        let stated = self.pts(&header);
+        self.counted += n_frames;
+        let next_pts = self.next.map(|(_, next)| self.pts(&next));
+        let is_lie = |due: u64| {
+            stated != due
+                && match next_pts {
+                    Some(next) => next == due + n_frames,
+                    None => self.info.promised == due + n_frames,
+                }
+        };
+        let lie_of = self.due.filter(|&due| is_lie(due));
+        let is_misnumbered = lie_of.is_some() || self.due.is_some_and(|due| stated < due);
+        let pts = lie_of.unwrap_or(stated);
+        let end = pts + n_frames;
+        self.due = Some(end);
+        // A number before this frame's says nothing of where it ends.
+        let end = next_pts.filter(|&next| next > pts).map_or(end, |next| end.min(next));
+        Some(Frame { at, header, pts, end, data, is_misnumbered })
+    }
+
+    /// The header behind the frame at `at`: the one whose number is due, or whichever begins where the frame
+    /// ends by its checksum.
+    fn find_next(&mut self, at: usize, header: &Header) -> Option<(usize, Header)> {
         let expected = header.next_number();
         // A frame takes at least a byte for each channel, and a checksum. It takes little more
         // than its samples as they are; twice that much is never seen.
         let least = at + header.len + usize::from(header.n_channels) + 2;
         let n_samples = header.n_frames as usize * usize::from(header.n_channels);
-        let most = (n_samples * (self.bits as usize + 1) / 4).max(64 << 10);
+        let most = (n_samples * (self.info.bits as usize + 1) / 4).max(64 << 10);
         let range = least..least.saturating_add(most.min(self.spare)).min(self.bytes.len());
-        self.next =
-            find(self.bytes, range.clone(), |header| header.number == expected).or_else(|| {
-                self.spare = self.spare.saturating_sub(range.len());
-                // Damage: whatever frame comes next.
-                let rest = at + 1..self.bytes.len();
-                find(self.bytes, rest, |next| {
-                    next.is_like(&self.model) && is_after(next.number, header.number)
-                })
-            });
-        let data_end = self.next.map_or(self.bytes.len(), |(at, _)| at);
-        let pts = self.pts(&header);
-        self.counted += u64::from(header.n_frames);
-        let end = pts + u64::from(header.n_frames);
-        let next_pts = self.next.map(|(_, next)| self.pts(&next));
-        let end = next_pts.map_or(end, |next_pts| end.min(next_pts));
-        Some(Frame { at, header, pts, end, data: self.bytes.get(at..data_end)? })
+        let mut from = least;
+        while let Some(found) = find(self.bytes, from..range.end, |next| {
+            next.number == expected || next.is_like(&self.model)
+        }) {
+            let (end, next) = found;
+            if next.number == expected {
+                return Some(found);
+            }
+            let frame = self.bytes.get(at..end)?;
+            let Some(spare) = self.spare.checked_sub(frame.len()) else { break };
+            self.spare = spare;
+            if is_intact(frame) {
+                return Some(found);
+            }
+            from = end + 1;
+        }
+        self.spare = self.spare.saturating_sub(range.len());
+        // Damage: whatever frame comes next.
+        let rest = at + 1..self.bytes.len();
+        find(self.bytes, rest, |next| {
+            next.is_like(&self.model) && is_after(next.number, header.number)
+        })
     }
+}
+
+/// Whether bytes behind the last frame are no more than padding.
+pub(super) fn is_nothing(behind: &[u8]) -> bool {
+    behind.iter().all(|&byte| byte == 0)
 }
 
 fn is_after(number: Number, other: Number) -> bool {

@@ -31,16 +31,29 @@ const SECOND_NS: i128 = 1_000_000_000;
 /// The longest gap that the last time alone can tell of, without a length to compare it with.
 const LONGEST_LAST_NS: i128 = 5 * SECOND_NS;
 
+/// The most packets that a gap between blocks takes for lost. Longer ones are pauses.
+const MOST_LOST: i128 = 10;
+
 /// What times are rounded by, beside the timescale of the segment.
 const ROUNDING_NS: i128 = 3_000_000;
 
+/// What times show between blocks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Gaps {
+    /// Frames before each gap, and how many are lost in it.
+    pub(super) places: Vec<(u64, u64)>,
+    /// Whether all are as long as a few packets, as where packets are lost. Clocks that drift or step and
+    /// recorders that pause leave others.
+    pub(super) are_packets: bool,
+}
+
 impl Clock {
-    /// Frames before each gap, and how many are lost in it. `n_frames` are there.
+    /// The gaps between blocks. `n_frames` are there.
     ///
     /// A gap is as long as the least lateness of all blocks behind it says, so that a false time makes
     /// none. One that goes beyond the claimed length is none. The last time has none behind it that
     /// could confirm a gap, so the claimed length must have room for that.
-    pub(super) fn gaps(&self, blocks: &[Timed], n_frames: u64) -> Result<Vec<(u64, u64)>, Reason> {
+    pub(super) fn gaps(&self, blocks: &[Timed], n_frames: u64) -> Result<Gaps, Reason> {
         let rate_hz = i128::from(self.rate_hz.max(1));
         let ns = |frames: u64| i128::from(frames) * SECOND_NS / rate_hz;
         let scale_ns = i128::from(self.scale_ns);
@@ -75,7 +88,7 @@ impl Clock {
             }
             least.push(if is_last && late > room_ns { i128::MAX } else { found_ns });
         }
-        let mut lost_ns = 0;
+        let (mut lost_ns, mut are_packets) = (0, true);
         for (block, &late) in blocks.iter().zip(least.iter().rev()) {
             let slack = 2 * scale_ns + ns(block.own) / 2 + ROUNDING_NS;
             let own = i128::from(block.own.max(1));
@@ -83,12 +96,14 @@ impl Clock {
                 continue;
             }
             // Blocks have one length as a rule, and times are rounded: whole blocks are missing.
-            let lost = (late - lost_ns) * rate_hz / SECOND_NS;
-            let lost = (lost + own / 2) / own * own;
+            let raw = (late - lost_ns) * rate_hz / SECOND_NS;
+            let lost = (raw + own / 2) / own * own;
+            let is_near = ns((raw - lost).unsigned_abs() as u64) <= ROUNDING_NS.max(2 * scale_ns);
+            are_packets &= is_near && lost <= MOST_LOST * own;
             lost_ns += lost * SECOND_NS / rate_hz;
             memory::push(&mut gaps, (block.before, u64::try_from(lost).unwrap_or(u64::MAX)))?;
         }
-        Ok(gaps)
+        Ok(Gaps { places: gaps, are_packets })
     }
 }
 
@@ -105,7 +120,7 @@ mod tests {
             .collect();
         let duration_ns = duration_ms.map(|ms| ms * 1_000_000);
         let clock = Clock { scale_ns: 1_000_000, rate_hz: 1000, duration_ns, trimmed_ns: 0 };
-        clock.gaps(&blocks, 20 * times.len() as u64).unwrap()
+        clock.gaps(&blocks, 20 * times.len() as u64).unwrap().places
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod track;
 
 use block::Block;
 use ebml::{Element, float, int, uint};
-use gaps::{Clock, Timed};
+use gaps::{Clock, Gaps, Timed};
 
 pub(crate) use part::packets;
 pub(crate) use track::TrackEntry;
@@ -24,7 +24,7 @@ use crate::{
     },
     error::Reason,
     memory,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
     seek::Point,
 };
 
@@ -97,12 +97,15 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<O
     let mut walk = Walk::new(List::new(listed, bytes), ledger);
     let is_cut = walk.run(bytes)?;
     let Some(stream) = walk.stream else {
-        return Err(if is_cut {
-            Reason::Truncated { decoded: 0, expected: None }
-        } else {
-            Reason::malformed("there is no audio track")
+        return Err(match walk.refused {
+            Some(reason) => reason,
+            None if is_cut => Reason::Truncated { decoded: 0, expected: None },
+            None => Reason::malformed("there is no audio track"),
         });
     };
+    if let Some(reason) = walk.refused {
+        walk.ledger.remark(Note::SkippedTracks, 1, reason)?;
+    }
     let (mut list, ledger, places) = (walk.list, walk.ledger, walk.places);
     let rate_hz = stream.track.rate_hz;
     let frames = |ns: u64| {
@@ -124,32 +127,40 @@ fn open(bytes: &[u8], listed: &mut Vec<Packet>, ledger: &mut Ledger) -> Result<O
         duration_ns,
         trimmed_ns: u64::try_from(delay_ns).unwrap_or(u64::MAX).saturating_add(walk.discard_ns),
     };
-    let gaps = clock.gaps(&walk.blocks, list.n_frames())?;
+    let Gaps { places: gaps, are_packets } = clock.gaps(&walk.blocks, list.n_frames())?;
     if let Some((count, byte)) = walk.junk {
-        // Where packets are missing, it is what is left of them.
-        let reason = if gaps.is_empty() {
-            Reason::Junk { count, byte }
+        if gaps.is_empty() && !walk.is_torn {
+            ledger.remark(Note::Junk, count, Reason::Junk { count, byte })?;
         } else {
-            Reason::CorruptPackets { count }
-        };
-        ledger.note(Damage::Junk, count, reason)?;
+            // Where packets are missing, it is what is left of them.
+            ledger.lose(Damage::Junk, count, Reason::CorruptPackets { count })?;
+        }
     }
-    if !gaps.is_empty() {
-        let count = gaps.len() as u64;
-        ledger.note(Damage::LostPackets, count, Reason::LostPackets { count })?;
-        list.spread(&gaps);
+    let count = gaps.len() as u64;
+    if are_packets || walk.junk.is_some() {
+        if count > 0 {
+            ledger.lose(Damage::LostPackets, count, Reason::LostPackets { count })?;
+            list.spread(&gaps);
+        }
+    } else {
+        ledger.remark(Note::Timestamps, count, Reason::LostPackets { count })?;
     }
     list.check(None, ledger)?;
     if is_cut {
         let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
-        ledger.note(Damage::Truncated, 1, reason)?;
+        ledger.lose(Damage::Truncated, 1, reason)?;
     }
     // Half a second covers what the other tracks of a film last longer.
     let slack = if is_cut { 0 } else { u64::from(rate_hz / 2) };
     let promised = frames(duration_ns.unwrap_or(0));
     let n_coded = list.n_frames();
     if walk.n_tracks == 1 && promised > n_coded.saturating_add(slack) {
-        list.check(Some(promised), ledger)?;
+        if is_cut || walk.junk.is_some() {
+            list.check(Some(promised), ledger)?;
+        } else {
+            let reason = Reason::Truncated { decoded: n_coded, expected: Some(promised) };
+            ledger.remark(Note::HeaderLength, 1, reason)?;
+        }
     }
     let n_coded = list.n_frames();
     let Track { codec, rate_hz, n_channels, mut coding, .. } = stream.track;
@@ -198,6 +209,12 @@ struct Walk<'a, 'l> {
     discard_ns: u64,
     /// Whether the block that was met last is one of the track.
     is_own: bool,
+    /// What its group said of padding before the block came.
+    group_discard_ns: u64,
+    /// Why audio tracks before the one that is read are not.
+    refused: Option<Reason>,
+    /// Whether what is no element goes on to the end, and is more than zeros behind the segment.
+    is_torn: bool,
     /// In how many places something else than an element lies, and where the first of it begins.
     junk: Option<(u64, u64)>,
 }
@@ -218,6 +235,9 @@ impl<'a, 'l> Walk<'a, 'l> {
             at: 0,
             discard_ns: 0,
             is_own: false,
+            group_discard_ns: 0,
+            refused: None,
+            is_torn: false,
             junk: None,
         }
     }
@@ -230,9 +250,15 @@ impl<'a, 'l> Walk<'a, 'l> {
             let Some(element) = Element::read(bytes, at) else {
                 // Fewer bytes than a header has, or something else behind the segment.
                 let is_behind = segment_end.is_some_and(|end| at >= end);
+                let is_open = segment_end == Some(usize::MAX);
+                if is_open && bytes.iter().skip(at).all(|&byte| byte == 0) {
+                    self.meet_junk(at);
+                    break; // zeros behind a segment of unknown length
+                }
                 if !is_behind && bytes.len() - at >= 12 {
                     self.meet_junk(at);
                     at = self.resync(bytes, at + 1);
+                    self.is_torn |= at >= bytes.len();
                     continue;
                 }
                 return Ok(!is_behind);
@@ -260,7 +286,7 @@ impl<'a, 'l> Walk<'a, 'l> {
             self.at = at;
             match self.element(bytes, &element) {
                 Err(reason) if reason.is_damage() => {
-                    self.ledger.note(Damage::CorruptPackets, 1, reason)?;
+                    self.ledger.lose(Damage::CorruptPackets, 1, reason)?;
                 }
                 result => result?,
             }
@@ -316,7 +342,7 @@ impl<'a, 'l> Walk<'a, 'l> {
                 self.n_tracks += 1;
             }
             id::CLUSTER => self.leave_entry()?,
-            id::BLOCK_GROUP => self.is_own = false,
+            id::BLOCK_GROUP => (self.is_own, self.group_discard_ns) = (false, 0),
             id::ENCODINGS => {
                 if let Some(entry) = &mut self.entry {
                     entry.is_encoded = true;
@@ -333,10 +359,19 @@ impl<'a, 'l> Walk<'a, 'l> {
             && entry.kind == 2
             && self.stream.is_none()
         {
-            let track = entry.track()?;
-            let counter = track.coding.counter(&track)?;
             let delay_ns = entry.delay_ns;
-            self.stream = Some(Stream { number: entry.number, track, delay_ns, counter });
+            let opened = entry.track().and_then(|track| {
+                let counter = track.coding.counter(&track)?;
+                Ok(Stream { number: entry.number, track, delay_ns, counter })
+            });
+            match opened {
+                Ok(stream) => self.stream = Some(stream),
+                // Another track may be one that can be decoded.
+                Err(reason @ Reason::UnsupportedCodec(_)) => {
+                    self.refused = self.refused.take().or(Some(reason));
+                }
+                Err(reason) => return Err(reason),
+            }
         }
         Ok(())
     }
@@ -348,10 +383,19 @@ impl<'a, 'l> Walk<'a, 'l> {
             id::TIMESTAMP_SCALE => self.scale_ns = number().max(1),
             id::DURATION => self.duration = float(data),
             id::CLUSTER_TIME => self.cluster_time = number() as i64,
-            id::SIMPLE_BLOCK | id::BLOCK => return self.block(bytes, element),
-            // That of another track's block is not ours.
-            id::DISCARD_PADDING if self.is_own => {
-                self.discard_ns = int(data).unwrap_or(0).max(0) as u64;
+            id::SIMPLE_BLOCK => {
+                self.group_discard_ns = 0;
+                return self.block(bytes, element);
+            }
+            id::BLOCK => return self.block(bytes, element),
+            // It may come before the block of its group. That of another track's block is not ours.
+            id::DISCARD_PADDING => {
+                let padding_ns = int(data).unwrap_or(0).max(0) as u64;
+                if self.is_own {
+                    self.discard_ns = padding_ns;
+                } else {
+                    self.group_discard_ns = padding_ns;
+                }
             }
             _ => {}
         }
@@ -378,7 +422,11 @@ impl<'a, 'l> Walk<'a, 'l> {
         let Some(stream) = self.stream.as_mut().filter(|s| s.number == block.track) else {
             return Ok(());
         };
-        (self.is_own, self.discard_ns) = (true, 0);
+        // The padding of the block before: that of the last block is left to the end.
+        let rate_hz = u128::from(stream.track.rate_hz);
+        let padding = (u128::from(self.discard_ns) * rate_hz + 500_000_000) / 1_000_000_000;
+        self.list.trim_last(u32::try_from(padding).unwrap_or(u32::MAX));
+        (self.is_own, self.discard_ns) = (true, std::mem::take(&mut self.group_discard_ns));
         let time = self.cluster_time.saturating_add(i64::from(block.time));
         let before = self.list.n_frames();
         let mut at = element.body + block.payload;

@@ -23,7 +23,7 @@ use crate::{
         packets::{self, Framing, List, Listed, Packet, TrackLayout},
     },
     error::Reason,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
 };
 
 /// MP4, M4A and `QuickTime`.
@@ -92,8 +92,11 @@ fn open(
         _ if is_cut => return Err(Reason::Truncated { decoded: 0, expected: None }),
         _ => return Err(Reason::malformed("there is no moov box")),
     };
-    let track = Track::find(moov)?;
-    let mut entry = SampleEntry::read(track.stbl)?.track()?;
+    let (track, mut entry, n_skipped) = Track::find(moov)?;
+    if n_skipped > 0 {
+        let reason = "MP4 whose first audio track cannot be decoded".to_owned();
+        ledger.remark(Note::SkippedTracks, n_skipped, Reason::UnsupportedCodec(reason))?;
+    }
     let mut edit = track.edits;
     if let Some(delay) = entry.delay {
         edit = edit.or(Some(Edit::from_start(track.times_of(delay))));
@@ -135,16 +138,25 @@ fn open(
     list.check(None, ledger)?;
     if is_torn && is_fragmented {
         // What follows may have been fragments; whatever follows tables is not needed.
-        ledger.note(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
+        ledger.lose(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
     }
     if is_gappy {
-        ledger.note(Damage::LostPackets, 1, Reason::LostPackets { count: 1 })?;
+        ledger.lose(Damage::LostPackets, 1, Reason::LostPackets { count: 1 })?;
     }
     if is_cut && is_fragmented {
         let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
-        ledger.note(Damage::Truncated, 1, reason)?;
+        ledger.lose(Damage::Truncated, 1, reason)?;
     }
-    list.check(timeline.missing(track.duration), ledger)?;
+    match timeline.missing(track.duration) {
+        // A file that was cut between fragments has nothing else that tells.
+        promised if is_fragmented => list.check(promised, ledger)?,
+        // Tables say where each packet lies, and all are there.
+        Some(promised) => {
+            let reason = Reason::Truncated { decoded: list.n_frames(), expected: Some(promised) };
+            ledger.remark(Note::HeaderLength, 1, reason)?;
+        }
+        None => {}
+    }
     timeline.n_coded = list.n_frames();
     let gapless = find_gapless(moov);
     let (delay, n_frames) = timeline.playable(edit.as_ref(), gapless.as_ref());
@@ -155,7 +167,8 @@ fn open(
 }
 
 impl<'a> Track<'a> {
-    fn find(moov: &'a [u8]) -> Result<Self, Reason> {
+    /// The first audio track that can be decoded, and how many come before it that cannot.
+    fn find(moov: &'a [u8]) -> Result<(Self, packets::Track, u64), Reason> {
         let movie_timescale = find(moov, *b"mvhd").and_then(header_timescale);
         let movie_timescale = movie_timescale.map_or(0, |(timescale, _)| timescale);
         let is_audio = |trak: &&[u8]| {
@@ -163,8 +176,21 @@ impl<'a> Track<'a> {
             handler.and_then(|body| body.get(8..12)) == Some(b"soun")
         };
         let trak = Boxes::new(moov).filter(|item| &item.kind == b"trak").map(|item| item.body);
-        let trak = trak.into_iter().find(is_audio);
-        let trak = trak.ok_or_else(|| Reason::malformed("there is no audio track"))?;
+        let mut refusal = None;
+        for (n_skipped, trak) in (0..).zip(trak.filter(is_audio)) {
+            let found = Self::read(trak, movie_timescale).and_then(|track| {
+                let entry = SampleEntry::read(track.stbl)?.track()?;
+                Ok((track, entry, n_skipped))
+            });
+            match found {
+                Err(reason @ Reason::UnsupportedCodec(_)) => refusal = refusal.or(Some(reason)),
+                found => return found.map_err(|reason| refusal.unwrap_or(reason)),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| Reason::malformed("there is no audio track")))
+    }
+
+    fn read(trak: &'a [u8], movie_timescale: u32) -> Result<Self, Reason> {
         let missing = |what| move || Reason::malformed(format!("there is no {what} box"));
         let tkhd = find(trak, *b"tkhd").unwrap_or_default();
         let id = be_u32(tkhd, if u8_at(tkhd, 0) == Some(1) { 20 } else { 12 }).unwrap_or(0);
@@ -175,7 +201,7 @@ impl<'a> Track<'a> {
         }
         let stbl = find_path(trak, &[*b"mdia", *b"minf", *b"stbl"]).ok_or_else(missing("stbl"))?;
         let edits = match find_path(trak, &[*b"edts", *b"elst"]) {
-            Some(elst) => Edit::read(elst, movie_timescale)?,
+            Some(elst) => Edit::read(elst, movie_timescale, timescale)?,
             None => None,
         };
         Ok(Self { id, timescale, duration, stbl, edits })

@@ -21,9 +21,14 @@ impl Edit {
         Self { start, duration: 0, movie_timescale: 0 }
     }
 
-    /// The edit of an `elst` box. Empty edits delay the track against others and are passed over.
-    /// What consists of several parts is refused: it is not one stretch of the media.
-    pub(super) fn read(elst: &[u8], movie_timescale: u32) -> Result<Option<Self>, Reason> {
+    /// The edit of an `elst` box, whose media count in `timescale`. Empty edits delay the track against others
+    /// and are passed over. Parts that follow each other are one; others are refused: they are not one stretch
+    /// of the media.
+    pub(super) fn read(
+        elst: &[u8],
+        movie_timescale: u32,
+        timescale: u32,
+    ) -> Result<Option<Self>, Reason> {
         let is_wide = u8_at(elst, 0) == Some(1);
         let count = be_u32(elst, 4).unwrap_or(0) as usize;
         let mut found: Option<Self> = None;
@@ -36,7 +41,16 @@ impl Edit {
             };
             let Some((duration, start)) = fields else { break };
             let Ok(start) = u64::try_from(start) else { continue };
-            if found.is_some() {
+            if let Some(first) = &mut found {
+                // The nearest tick of the movie is all that an edit can say.
+                let ratio = f64::from(timescale) / f64::from(movie_timescale.max(1));
+                let end = first.start as f64 + first.duration as f64 * ratio;
+                if first.duration > 0 && (end - start as f64).abs() <= ratio.max(1.0) {
+                    let is_to_end = duration == 0;
+                    first.duration =
+                        if is_to_end { 0 } else { first.duration.saturating_add(duration) };
+                    continue;
+                }
                 let name = "MP4 whose edit list has several parts".to_owned();
                 return Err(Reason::UnsupportedCodec(name));
             }
@@ -181,12 +195,12 @@ mod tests {
             [&[0; 4][..], &(entries.len() as u32).to_be_bytes(), &entries.concat()].concat()
         };
         let elst = list(&[entry(50, -1), entry(900, 1024)]);
-        assert_eq!(Edit::read(&elst, 1000), Ok(Some(edit(1024, 900, 1000))));
-        assert_eq!(Edit::read(&list(&[]), 1000), Ok(None));
+        assert_eq!(Edit::read(&elst, 1000, 48_000), Ok(Some(edit(1024, 900, 1000))));
+        assert_eq!(Edit::read(&list(&[]), 1000, 48_000), Ok(None));
         let two = list(&[entry(50, 0), entry(900, 1024)]);
-        assert!(matches!(Edit::read(&two, 1000), Err(Reason::UnsupportedCodec(_))));
+        assert!(matches!(Edit::read(&two, 1000, 48_000), Err(Reason::UnsupportedCodec(_))));
         let mut lying = elst;
         lying[4..8].copy_from_slice(&[0xFF; 4]);
-        assert!(Edit::read(&lying, 1000).is_ok());
+        assert!(Edit::read(&lying, 1000, 48_000).is_ok());
     }
 }

@@ -10,11 +10,12 @@ use super::{
 };
 use crate::{
     Codec,
+    bytes::from,
     codec::mp3::header::{Header, Headers, Layer, NoHeader},
     demux::tail::is_lost_sound,
     error::Reason,
     memory,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
 };
 
 /// How far in the first frame may lie behind junk.
@@ -43,11 +44,31 @@ pub(crate) fn codec(bytes: &[u8], offset: usize) -> Codec {
 
 /// Where the first believable frame begins, at `offset` or a little later.
 pub(crate) fn find_first(bytes: &[u8], offset: usize) -> Option<usize> {
-    if is_run(bytes, offset, 2) {
+    if is_run(bytes, offset, 2) || is_tag_before_zeros(bytes, offset) {
+        return Some(offset);
+    }
+    // Zeros of any length are padding.
+    let offset = offset + n_zeros(bytes, offset);
+    if is_run(bytes, offset, 3) || is_tag_before_zeros(bytes, offset) {
         return Some(offset);
     }
     // Behind junk, chance agreement of two headers is not enough.
     (offset + 1..bytes.len().min(offset + MAX_JUNK)).find(|&at| is_run(bytes, at, 3))
+}
+
+/// How many zeros there are from `at` on.
+fn n_zeros(bytes: &[u8], at: usize) -> usize {
+    let rest = from(bytes, at);
+    rest.iter().position(|&byte| byte != 0).unwrap_or(rest.len())
+}
+
+/// Whether a frame that counts the others is at `offset`, with zeros between it and them.
+fn is_tag_before_zeros(bytes: &[u8], offset: usize) -> bool {
+    let Ok(header) = Header::read(bytes, offset) else { return false };
+    let frame = bytes.get(offset..offset + header.len).filter(|_| header.layer == Layer::Three);
+    let end = offset + header.len;
+    frame.is_some_and(|frame| Tag::read(frame, &header).is_some())
+        && is_run(bytes, end + n_zeros(bytes, end), 3)
 }
 
 /// What MPEG audio there is that is not decoded here.
@@ -88,9 +109,11 @@ pub(crate) fn open(
     let Found { mut gaps, mixed, is_cut, changed, n_behind } =
         walk(bytes, &headers, at, first.is_mono, index);
     index.check()?;
-    let n_changes = u64::from(mixed) + u64::from(changed);
+    let is_played = mixed && first.layer == Layer::Three && is_mixed_in_runs(bytes, index);
+    ledger.remark(Note::HeaderFields, u64::from(is_played), Reason::ParamsChanged)?;
+    let n_changes = u64::from(mixed && !is_played) + u64::from(changed);
     if n_changes > 0 {
-        ledger.note(Damage::ParamsChanged, n_changes, Reason::ParamsChanged)?;
+        ledger.lose(Damage::ParamsChanged, n_changes, Reason::ParamsChanged)?;
     }
     let frame_len = first.n_frames();
     // Where all frames that were promised are there, or fewer, no more of them are lost.
@@ -100,36 +123,67 @@ pub(crate) fn open(
     if n_whole > 0 && !is_explained && is_lost_sound(n_behind, index.mean_len(), frames_per_s) {
         memory::push(&mut gaps, Gap { at: index.n_frames(), n_bytes: n_behind })?;
     }
+    // Zeros behind the tag are padding.
+    let first_gap = gaps.first().filter(|gap| gap.at == 0 && tag.is_some());
+    if first_gap.is_some_and(|gap| {
+        bytes.get(at..at + gap.n_bytes).is_some_and(|gap| gap.iter().all(|&byte| byte == 0))
+    }) {
+        gaps.remove(0);
+        ledger.remark(Note::Junk, 1, Reason::Junk { count: 1, byte: at as u64 })?;
+    }
     if !gaps.is_empty() {
         let count = gaps.len() as u64;
-        ledger.note(Damage::Junk, count, Reason::CorruptPackets { count })?;
+        ledger.lose(Damage::Junk, count, Reason::CorruptPackets { count })?;
         index.fill(&gaps)?;
     }
     let is_counted = tag.as_ref().is_some_and(|tag| tag.n_mpeg_frames.is_some());
     let tag = tag.unwrap_or_default();
     let found = index.n_frames() as u64;
-    // Some old writers count the frame that holds the tag; LAME does not.
-    let slack = u64::from(tag.trim.is_none());
-    let mut n_mpeg_frames = found;
-    if let Some(n) = tag.n_mpeg_frames.filter(|&n| n > found + slack) {
-        let expected = Some(n * frame_len);
-        let reason = Reason::Truncated { decoded: found * frame_len, expected };
-        ledger.note(Damage::Truncated, 1, reason)?;
-        n_mpeg_frames = n;
+    // Some writers count the frame that holds the tag. It is no lost one unless the file ends inside it.
+    let slack = u64::from(!is_cut);
+    let (delay, padding) = tag.trim.unwrap_or((0, 0));
+    let (mut n_pcm, promised) = (found * frame_len, tag.n_mpeg_frames);
+    let counted = promised.map(|n| n.saturating_mul(frame_len));
+    let truncated = || Reason::Truncated { decoded: found * frame_len, expected: counted };
+    if let Some(n) = promised.filter(|&n| n > found + slack) {
+        ledger.lose(Damage::Truncated, 1, truncated())?;
+        n_pcm = n.saturating_mul(frame_len);
     } else if is_cut && !is_counted {
         ledger.mark(Damage::PartialFrame, 1);
     }
-    let (delay, padding) = tag.trim.unwrap_or((0, 0));
+    if promised.is_some_and(|n| n != found && n <= found + slack) {
+        ledger.remark(Note::HeaderLength, 1, truncated())?;
+    }
+    // The padding ends where the count says that the frames do.
+    let n_over = promised.filter(|&n| n == found + 1 && slack == 1).map_or(0, |_| frame_len);
+    let n_padding = padding.saturating_sub(n_over);
     Ok(MpegLayout {
         codec: first.codec(),
         rate_hz: first.rate_hz,
-        n_channels: first.n_channels(),
-        n_frames: (n_mpeg_frames * frame_len).saturating_sub(delay + padding),
+        n_channels: if is_played { 2 } else { first.n_channels() },
+        n_frames: n_pcm.saturating_sub(delay + n_padding),
         delay,
         frame_len,
         reservoir_len: first.reservoir_len(),
     })
 }
+
+/// Whether mono and stereo follow each other as encoders switch, and not where a header is damaged.
+fn is_mixed_in_runs(bytes: &[u8], index: &Index) -> bool {
+    let (mut n_run, mut before, mut is_long) = (0, None, true);
+    for frame in index.part(0, index.n_frames()).iter(bytes) {
+        let is_mono = Header::read(bytes, frame.offset).is_ok_and(|header| header.is_mono);
+        if before.replace(is_mono).is_some_and(|before| before != is_mono) {
+            is_long &= n_run >= SHORTEST_RUN;
+            n_run = 0;
+        }
+        n_run += 1;
+    }
+    is_long && n_run >= SHORTEST_RUN
+}
+
+/// Frames of as many channels in a row that are no chance.
+const SHORTEST_RUN: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -253,7 +307,11 @@ mod tests {
     fn a_change_of_channels_is_reported() {
         let mut mono = frame();
         mono[3] = 0xC0;
-        let bytes = [frame().repeat(5), mono.repeat(5)].concat();
+        let bytes = [mono.repeat(5), frame().repeat(5)].concat();
+        let switched = layout(&bytes).unwrap();
+        assert_eq!((switched.n_channels, switched.n_frames), (2, 11_520));
+        // A header that says so alone is damage.
+        let bytes = [frame().repeat(5), mono, frame().repeat(5)].concat();
         assert_eq!(layout(&bytes).unwrap_err(), Reason::ParamsChanged);
     }
 

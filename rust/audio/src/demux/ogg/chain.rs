@@ -95,12 +95,19 @@ pub(crate) fn open(
         let (group, codec) = find_group(bytes, at)?;
         let first_page = pages.len();
         let mut walk = Walk::new(bytes, group, None);
-        let stream = match (codec, ledger.is_lenient()) {
-            (Codec::Opus, false) => opus::open(&mut walk, pages).map(Stream::Opus),
-            (Codec::Opus, true) => opus::salvage(&mut walk, ledger).map(Stream::Opus),
-            (_, false) => stream::open(&mut walk, pages).map(Stream::Vorbis),
-            (_, true) => stream::salvage(&mut walk, ledger).map(Stream::Vorbis),
+        let begun = walk.clone();
+        let mut stream = match codec {
+            Codec::Opus => opus::open(&mut walk, pages, ledger).map(Stream::Opus),
+            _ => stream::open(&mut walk, pages, ledger).map(Stream::Vorbis),
         };
+        if ledger.is_lenient() && stream.as_ref().is_err_and(Reason::is_damage) {
+            pages.truncate(first_page);
+            walk = begun;
+            stream = match codec {
+                Codec::Opus => opus::salvage(&mut walk, ledger).map(Stream::Opus),
+                _ => stream::salvage(&mut walk, ledger).map(Stream::Vorbis),
+            };
+        }
         let stream = stream.map_err(|reason| match reason {
             // Frames are counted from the start of the file.
             Reason::Truncated { decoded, expected } => Reason::Truncated {
@@ -112,13 +119,13 @@ pub(crate) fn open(
         let stream = match stream {
             // What comes before it is there all the same.
             Err(reason) if !links.is_empty() && reason.is_damage() => {
-                ledger.note(Damage::Truncated, 1, reason)?;
+                ledger.lose(Damage::Truncated, 1, reason)?;
                 break;
             }
             stream => stream?,
         };
         if links.first().is_some_and(|link| link.stream.params() != stream.params()) {
-            ledger.note(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
+            ledger.lose(Damage::ParamsChanged, 1, Reason::ParamsChanged)?;
             break;
         }
         let (first, pages) = (n_frames, first_page..pages.len());

@@ -40,7 +40,7 @@ fn salvage_cached(
     let mut salvage = Salvage { decoder, measure: Measure::new(layout) };
     let mut walk = Walk::new(bytes, group, None);
     walk.headers(3)?;
-    let (intact, counts) = (Intact::behind(&walk), !layout.is_salvaged);
+    let (intact, counts) = (Intact::behind(&walk), (!layout.is_salvaged, layout.is_counted));
     salvage::decode(intact, &mut salvage, layout.origin, counts, place, cancel)
 }
 
@@ -91,7 +91,7 @@ impl PageDecoder<'_> {
         let at = entry.map_or(self.layout.audio, |page| page.offset);
         let mut walk = Walk::new(bytes, group, Some(at));
         let mut skip = match entry {
-            Some(page) => self.enter(bytes, page.offset, place.next())?,
+            Some(page) => self.enter(bytes, page, place.next())?,
             None => 0,
         };
         let mut joiner = Joiner::default();
@@ -112,7 +112,8 @@ impl PageDecoder<'_> {
                 }
             }
             self.page_end(&page)?;
-            if page.is_last() {
+            // A mark of the end may be false.
+            if page.is_last() && !(self.layout.is_counted && walk.goes_on()) {
                 break;
             }
         }
@@ -120,17 +121,17 @@ impl PageDecoder<'_> {
     }
 
     /// Finds out how many of the packets that begin on the entry page are not needed, and where
-    /// the first one that is decoded leaves off. The page's granule is where its last packet ends.
-    fn enter(&mut self, bytes: &[u8], at: usize, wanted: u64) -> Result<usize, Reason> {
+    /// the first one that is decoded leaves off. It is listed where its last packet ends.
+    fn enter(&mut self, bytes: &[u8], entry: PageRef, wanted: u64) -> Result<usize, Reason> {
         let lost = || Reason::malformed("an Ogg page cannot be entered");
-        let page = Page::read(bytes, at).map_err(|_| lost())?;
+        let page = Page::read(bytes, entry.offset).map_err(|_| lost())?;
         let modes = self.layout.modes.ok_or_else(lost)?;
         let pieces = page.pieces().skip(usize::from(page.is_continued()));
         let lens: Vec<_> = pieces
             .filter(|&(_, ends)| ends)
             .map(|(packet, _)| modes.block_len(packet, &self.layout.ident))
             .collect();
-        let mut position = page.granule.ok_or_else(lost)? as i64;
+        let mut position = entry.end as i64;
         let mut after = None;
         for (i, len) in lens.iter().enumerate().rev() {
             let Some(len) = *len else { continue };
@@ -159,7 +160,9 @@ impl PageDecoder<'_> {
 
     /// Checks that as many frames came as the page says. The last page may promise fewer.
     fn page_end(&mut self, page: &Page<'_>) -> Result<(), Reason> {
-        let Some(granule) = page.granule else { return Ok(()) };
+        let Some(granule) = page.granule.filter(|_| !self.layout.is_counted) else {
+            return Ok(());
+        };
         let is_right = self.position == granule as i64
             || page.is_last() && self.position > granule as i64
             || self.n_corrupt > 0;

@@ -4,6 +4,7 @@
 //! STREAMINFO, each other header packet one metadata block.
 
 use super::{
+    count::is_late,
     page::{NoPage, Page, Pieces},
     walk::{Group, Walk},
 };
@@ -17,7 +18,7 @@ use crate::{
     },
     error::Reason,
     memory,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
     sink::Sink,
 };
 
@@ -76,10 +77,9 @@ pub(crate) fn open_flac(
     let info = StreamInfo::parse(from(head.data, 17)).filter(|_| is_head);
     let mut info =
         info.ok_or_else(|| Reason::malformed("the first Ogg packet is no FLAC header"))?;
-    let mut pages = Vec::new();
     let mut timeline = None;
-    let (mut base, mut end) = (0, 0);
-    let mut n_lost = 0;
+    let mut found = Found::default();
+    let (mut base, mut n_before) = (0, 0);
     let no_page = loop {
         cancel.check()?;
         let packet = match packets.next() {
@@ -92,7 +92,7 @@ pub(crate) fn open_flac(
         }
         let header = Header::parse(packet.data).filter(|_| packet.is_intact);
         let Some(header) = header else {
-            n_lost += 1;
+            found.n_bad += 1;
             continue;
         };
         let timeline = if let Some(timeline) = timeline {
@@ -100,36 +100,92 @@ pub(crate) fn open_flac(
         } else {
             info.agree(&header)?;
             let timeline = *timeline.insert(Timeline::new(&info, &header));
-            // Where nothing is promised and nothing lost, the first frame begins the recording: a cut,
-            // or a broadcast that was joined late.
-            let is_beginning = info.promised == 0 && n_lost + packet.n_lost == 0;
+            // Where nothing is lost, the first frame begins the recording: a cut, or a broadcast that
+            // was joined late.
+            n_before = u64::from(packet.n_lost == 1 && is_late(packet.n_ahead));
+            let is_beginning = found.n_bad + packet.n_lost == n_before;
             base = if is_beginning { timeline.pts(&header, 0) } else { 0 };
+            if base > 0 || n_before > 0 {
+                let reason = Reason::malformed("the beginning of the stream is missing");
+                ledger.remark(Note::LateStart, 1, reason)?;
+            }
             timeline
         };
-        let pts = timeline.pts(&header, end).saturating_sub(base);
-        n_lost += u64::from(pts != end);
-        end = pts + u64::from(header.n_frames);
-        if pages.last().is_none_or(|&(page, _)| page != packet.page) {
-            memory::push(&mut pages, (packet.page, pts))?;
-        }
+        let pts = timeline.pts(&header, found.end).saturating_sub(base);
+        found.add(packet.page, pts, u64::from(header.n_frames))?;
     };
-    n_lost += packets.walk.n_lost;
+    let n_pages = packets.walk.n_lost - n_before;
+    if n_pages == 0 && found.n_bad == 0 && found.n_back > 0 {
+        // No page is missing, and so no frame: their numbers are wrong.
+        let reason = Reason::malformed("the numbers of the frames begin again");
+        ledger.remark(Note::Timestamps, found.n_back, reason)?;
+        timeline = Some(Timeline::Counted);
+        found = Found { end: found.n_frames, pages: found.counted, ..Found::default() };
+    }
+    let Found { end, pages, n_bad, n_ahead, n_back, .. } = found;
+    let mut n_lost = n_bad + n_ahead + n_back;
+    if n_lost == 0 {
+        // Frames that follow each other say that no page is missing.
+        let reason = Reason::CorruptPackets { count: n_pages };
+        ledger.remark(Note::PageNumbers, n_pages, reason)?;
+    } else {
+        n_lost += n_pages;
+    }
     let expected = Some(info.promised).filter(|&promised| promised > 0);
     let is_cut = matches!(no_page, NoPage::Cut(_));
-    packets.walk.junk.note(ledger)?;
+    packets.walk.junk.remark(ledger)?;
     if n_lost > 0 && !is_cut {
-        ledger.note(Damage::LostPages, n_lost, Reason::CorruptPackets { count: n_lost })?;
+        ledger.lose(Damage::LostPages, n_lost, Reason::CorruptPackets { count: n_lost })?;
     }
-    let has_no_end = !packets.ended && expected != Some(end);
-    if is_cut || has_no_end || expected.is_some_and(|promised| promised > end) {
-        ledger.note(Damage::Truncated, 1, Reason::Truncated { decoded: end, expected })?;
+    let truncated = Reason::Truncated { decoded: end, expected };
+    let is_short = expected.is_some_and(|promised| promised > end);
+    let is_lost = is_cut || is_short && !packets.ended;
+    if is_lost {
+        ledger.lose(Damage::Truncated, 1, truncated)?;
+    } else {
+        // Behind the mark of the end nothing is missing, and a count that is met needs no mark.
+        let is_odd = expected.is_some_and(|promised| promised != end);
+        ledger.remark(Note::HeaderLength, u64::from(is_odd), truncated.clone())?;
+        ledger.remark(Note::EndMark, packets.n_marks + u64::from(!packets.ended), truncated)?;
     }
     if !is_cut && packets.walk.is_chained() {
         return Err(Reason::UnsupportedCodec("a chain of several Ogg streams".to_owned()));
     }
-    let n_frames = if ledger.is_lenient() { end.max(info.promised) } else { end };
+    let n_frames = if is_lost { end.max(info.promised) } else { end };
     let timeline = timeline.unwrap_or(Timeline::Counted);
     Ok(FlacLayout { info, n_frames, timeline, base, serial, pages })
+}
+
+/// What the frames of all pages say of time.
+#[derive(Default)]
+struct Found {
+    /// The PCM frame behind the last one, by the numbers.
+    end: u64,
+    /// PCM frames of all.
+    n_frames: u64,
+    /// Pages and the PCM frames before them, by the numbers and counted.
+    pages: Vec<(usize, u64)>,
+    counted: Vec<(usize, u64)>,
+    /// Packets that are no frames.
+    n_bad: u64,
+    /// Numbers that jump ahead, and those that go back.
+    n_ahead: u64,
+    n_back: u64,
+}
+
+impl Found {
+    /// Adds a frame that begins on `page` and is numbered as PCM frame `pts`.
+    fn add(&mut self, page: usize, pts: u64, n_frames: u64) -> Result<(), Reason> {
+        self.n_ahead += u64::from(pts > self.end);
+        self.n_back += u64::from(pts < self.end);
+        if self.pages.last().is_none_or(|&(last, _)| last != page) {
+            memory::push(&mut self.pages, (page, pts))?;
+            memory::push(&mut self.counted, (page, self.n_frames))?;
+        }
+        self.end = pts + n_frames;
+        self.n_frames += n_frames;
+        Ok(())
+    }
 }
 
 /// Decodes from PCM frame `start` until the sink is full.
@@ -185,6 +241,8 @@ struct Packets<'a> {
     /// Whether a page is intact, as far as the caller cares.
     check: fn(&Page<'_>) -> bool,
     ended: bool,
+    /// Marks of the end before it.
+    n_marks: u64,
     carry: Vec<u8>,
 }
 
@@ -195,6 +253,8 @@ struct Packet<'a> {
     is_intact: bool,
     /// Pages that are missing before it ends.
     n_lost: u64,
+    /// How many are missing where some were missed last.
+    n_ahead: u32,
 }
 
 impl<'a> Packets<'a> {
@@ -207,6 +267,7 @@ impl<'a> Packets<'a> {
             is_page_intact: true,
             check: |_| true,
             ended: false,
+            n_marks: 0,
             carry: Vec::new(),
         }
     }
@@ -234,8 +295,8 @@ impl<'a> Packets<'a> {
             }
             is_intact = self.is_page_intact && (is_intact || !continues);
             if ends && begun.is_none() {
-                let n_lost = self.walk.n_lost;
-                return Ok(Packet { data: piece, page: self.page, is_intact, n_lost });
+                let Walk { n_lost, n_ahead, .. } = self.walk;
+                return Ok(Packet { data: piece, page: self.page, is_intact, n_lost, n_ahead });
             }
             let page = *begun.get_or_insert(self.page);
             if self.carry.len() <= MAX_PACKET {
@@ -244,8 +305,8 @@ impl<'a> Packets<'a> {
                 is_intact = false; // no frame is as long
             }
             if ends {
-                let n_lost = self.walk.n_lost;
-                return Ok(Packet { data: &self.carry, page, is_intact, n_lost });
+                let Walk { n_lost, n_ahead, .. } = self.walk;
+                return Ok(Packet { data: &self.carry, page, is_intact, n_lost, n_ahead });
             }
         }
     }
@@ -256,7 +317,9 @@ impl<'a> Packets<'a> {
             return Err(NoPage::End);
         }
         let page = self.walk.next()?;
-        self.ended = page.is_last();
+        // A mark of the end may be false.
+        self.ended = page.is_last() && !self.walk.goes_on();
+        self.n_marks += u64::from(page.is_last() && !self.ended);
         self.page = page.offset;
         self.continues = page.is_continued();
         self.is_page_intact = (self.check)(&page);
@@ -339,7 +402,8 @@ mod tests {
         let mut sink = Sink::new(&mut out, 256, Mix::Take, 512, 256);
         decode_flac(&start(0), &layout, 512, &mut sink, &Cancel::default()).unwrap();
         assert!(out.iter().all(|x| x.to_bits() == (72.0f32 / 32_768.0).to_bits()));
-        assert_eq!(open(&start(74 * 256)).unwrap_err(), Reason::CorruptPackets { count: 1 });
+        // A count of all that was there once takes nothing away.
+        assert_eq!(open(&start(74 * 256)).unwrap().n_frames, 1024);
     }
 
     #[test]
@@ -347,10 +411,15 @@ mod tests {
         let n_frames = |pages: &[Vec<u8>]| open(&pages.concat()).map(|layout| layout.n_frames);
         assert_eq!(n_frames(&stream(1536)), Ok(1536));
         assert_eq!(n_frames(&stream(1000)), Ok(1536));
+        // The mark of the end says that no more was written, and where no count and no number of a
+        // page says otherwise, nothing is missing without it.
+        assert_eq!(n_frames(&stream(2000)), Ok(1536));
+        assert_eq!(n_frames(&stream(0)[..4]), Ok(1024));
         let expected = Some(2000);
-        assert_eq!(n_frames(&stream(2000)), Err(Reason::Truncated { decoded: 1536, expected }));
+        let cut = Reason::Truncated { decoded: 1024, expected };
+        assert_eq!(n_frames(&stream(2000)[..4]), Err(cut));
         let missing = Reason::Truncated { decoded: 1024, expected: None };
-        assert_eq!(n_frames(&stream(0)[..4]), Err(missing));
+        assert_eq!(n_frames(&[&stream(0)[..4], &[vec![0x4F, 0x67, 0x67]]].concat()), Err(missing));
         let mut hole = stream(0);
         hole.remove(3);
         assert_eq!(n_frames(&hole), Err(Reason::CorruptPackets { count: 2 }));

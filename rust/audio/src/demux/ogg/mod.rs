@@ -1,6 +1,7 @@
 //! Vorbis, Opus and FLAC in Ogg: own page walk and own timeline; only packets go to the decoders.
 
 mod chain;
+mod count;
 mod decode;
 mod flac;
 mod opus;

@@ -4,6 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use super::{
     chain::Place,
+    count::{Style, count, is_trim},
     packets::Joiner,
     page::{NoPage, Page, PageRef},
     salvage::{self, Intact, Packets, survey},
@@ -33,6 +34,8 @@ pub(super) struct OpusLayout {
     pub(super) has_silk: bool,
     /// Whether this is what is left of a damaged stream.
     pub(super) is_salvaged: bool,
+    /// Whether pages contradict the packets, which alone tell the time then.
+    pub(super) is_counted: bool,
 }
 
 /// The header, behind which audio begins.
@@ -57,7 +60,13 @@ pub(super) fn salvage(walk: &mut Walk<'_>, ledger: &mut Ledger) -> Result<OpusLa
     let start = origin + head.pre_skip;
     let played = start.min(found.end)..found.end;
     let has_silk = found.has_silk;
-    Ok(OpusLayout { head, packet, audio, origin, played, has_silk, is_salvaged: true })
+    let (is_salvaged, is_counted) = (true, false);
+    Ok(OpusLayout { head, packet, audio, origin, played, has_silk, is_salvaged, is_counted })
+}
+
+/// Whether a packet is a header, which may come again among the others.
+fn is_header(packet: &[u8]) -> bool {
+    packet.starts_with(b"OpusHead") || packet.starts_with(b"OpusTags")
 }
 
 /// Tells the lengths of packets without decoding them.
@@ -67,6 +76,9 @@ impl Packets for Lengths {
     fn reset(&mut self) {}
 
     fn measure(&mut self, packet: &[u8]) -> Option<u64> {
+        if is_header(packet) {
+            return Some(0);
+        }
         packet_len(packet).map(u64::from)
     }
 
@@ -94,14 +106,53 @@ impl Packets for Salvage<'_> {
     }
 
     fn decode(&mut self, packet: &[u8], granule: i64, place: &mut Place<'_, '_>) -> Option<u64> {
+        if is_header(packet) {
+            return Some(0);
+        }
         place.push(granule, self.decoder.decode(packet)?);
         self.measure(packet)
     }
 }
 
-/// Walks all pages of the stream; its audio pages are listed in `pages`.
-pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<OpusLayout, Reason> {
+/// Walks all pages of the stream; its audio pages are listed in `pages`. Where they contradict the
+/// packets, the packets are right, if all of them are there.
+pub(super) fn open(
+    walk: &mut Walk<'_>,
+    pages: &mut Vec<PageRef>,
+    ledger: &mut Ledger,
+) -> Result<OpusLayout, Reason> {
     let (head, packet) = begin(walk)?;
+    let (audio, n_listed) = (walk.at, pages.len());
+    let mut again = walk.clone();
+    let reason = match open_with(walk, pages, head.clone(), Arc::clone(&packet)) {
+        Err(reason) if reason.is_damage() => reason,
+        opened => return opened,
+    };
+    pages.truncate(n_listed);
+    let style = Style { by_start: true, has_silk };
+    let Some(found) = count(&mut again, &mut Lengths, style, pages)? else { return Err(reason) };
+    found.remark(&reason, ledger)?;
+    *walk = again;
+    let played = head.pre_skip.min(found.end)..found.end;
+    Ok(OpusLayout {
+        head,
+        packet,
+        audio,
+        origin: 0,
+        played,
+        has_silk: found.has_silk,
+        is_salvaged: false,
+        is_counted: true,
+    })
+}
+
+/// The same, as pages tell it.
+fn open_with(
+    walk: &mut Walk<'_>,
+    pages: &mut Vec<PageRef>,
+    head: Head,
+    packet: Arc<[u8]>,
+) -> Result<OpusLayout, Reason> {
     let audio = walk.at;
     let first_page = pages.len();
     let mut time = Time::default();
@@ -124,9 +175,14 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Opus
     if walk.n_lost + time.n_corrupt > 0 {
         return Err(Reason::CorruptPackets { count: walk.n_lost + time.n_corrupt });
     }
-    walk.junk.note(&mut Ledger::default())?;
+    if let Some(junk) = walk.junk.reason() {
+        return Err(junk);
+    }
     let start = time.start(&head);
     let decoded = time.end().saturating_sub(start);
+    if ended && walk.goes_on() {
+        return Err(Reason::CorruptPackets { count: 1 });
+    }
     if !ended {
         return Err(Reason::Truncated { decoded, expected: None });
     }
@@ -135,6 +191,9 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Opus
         let expected = Some(end.saturating_sub(start));
         return Err(Reason::Truncated { decoded, expected });
     }
+    if !is_trim(time.end() - end, time.before_last, time.n_frames) {
+        return Err(Reason::malformed("the last Ogg page ends before it begins"));
+    }
     let origin = time.origin.unwrap_or(0);
     // Pages were listed before it was known when time begins.
     for page in pages.get_mut(first_page..).unwrap_or_default() {
@@ -142,7 +201,8 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Opus
     }
     let played = start.min(end)..end;
     let has_silk = time.has_silk;
-    Ok(OpusLayout { head, packet, audio, origin, played, has_silk, is_salvaged: false })
+    let (is_salvaged, is_counted) = (false, false);
+    Ok(OpusLayout { head, packet, audio, origin, played, has_silk, is_salvaged, is_counted })
 }
 
 /// Adds up the lengths of packets and holds them against the granules of pages.
@@ -156,6 +216,8 @@ pub(super) struct Time {
     origin: Option<u64>,
     /// The granule of the last page, if it has one.
     pub(super) last: Option<u64>,
+    /// Frames before the page that was added last.
+    before_last: u64,
     pub(super) has_silk: bool,
     pub(super) n_corrupt: u64,
 }
@@ -169,6 +231,7 @@ impl Time {
 
     pub(super) fn add(&mut self, page: &Page<'_>) -> Result<PageRef, Reason> {
         let mut begins = None;
+        self.before_last = self.n_frames;
         for (i, (piece, ends)) in page.pieces().enumerate() {
             if !(i == 0 && page.is_continued()) {
                 begins = begins.or(Some(self.n_frames));
@@ -251,7 +314,8 @@ impl OpusLayout {
             let mut walk = Walk::new(bytes, group, None);
             walk.headers(2)?;
             let mut salvage = Salvage { head: &self.head, decoder };
-            let (intact, counts) = (Intact::behind(&walk), !self.is_salvaged);
+            let intact = Intact::behind(&walk);
+            let counts = (!self.is_salvaged, self.is_counted);
             let origin = self.origin as i64;
             return salvage::decode(intact, &mut salvage, origin, counts, place, cancel);
         }
@@ -269,6 +333,9 @@ impl OpusLayout {
             }
             for (i, piece) in page.pieces().enumerate() {
                 let Some(packet) = joiner.add(&page, i, piece)? else { continue };
+                if is_header(packet) {
+                    continue;
+                }
                 let end = position + packet_len(packet).map_or(0, u64::from);
                 if end > needed {
                     match decoder.decode(packet) {
@@ -281,7 +348,8 @@ impl OpusLayout {
                     break 'pages;
                 }
             }
-            if page.is_last() {
+            // A mark of the end may be false.
+            if page.is_last() && !(self.is_counted && walk.goes_on()) {
                 break;
             }
         }

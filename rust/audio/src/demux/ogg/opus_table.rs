@@ -40,6 +40,9 @@ impl OpusTable {
     /// The table of a stream that is the only one of its file.
     pub(super) fn new(bytes: &[u8], link: &Link, pages: &[PageRef]) -> Option<Self> {
         let Stream::Opus(layout) = &link.stream else { return None };
+        if layout.is_counted {
+            return None;
+        }
         let OpusLayout { origin, has_silk, .. } = *layout;
         let last = Page::read(bytes, pages.last()?.offset).ok()?;
         let end = Point { unit: layout.played.end, byte: last.end() as u64 };
@@ -107,6 +110,7 @@ impl SeekTable for OpusTable {
             played,
             has_silk: self.has_silk,
             is_salvaged: false,
+            is_counted: false,
         };
         let (is_first, is_last) = (from == self.points.start(), to == self.points.end());
         let part = OpusPart { info: about.info, layout, start, is_first, is_last, from, to };

@@ -167,7 +167,7 @@ pub(super) fn survey(
         if n_pages == 0 {
             return Err(reason);
         }
-        ledger.note(Damage::Truncated, 1, reason)?;
+        ledger.lose(Damage::Truncated, 1, reason)?;
         if let Some(cut) = intact.cut
             && cut > found.end
             && cut - found.end <= FURTHEST
@@ -185,12 +185,13 @@ fn fresh<'a>(page: &Page<'a>) -> impl Iterator<Item = (&'a [u8], bool)> {
 
 /// Decodes from the first page on until the place is full or the stream ends.
 ///
-/// `origin`: where time begins if the first page is there. What is wrong is counted if `counts`.
+/// `origin`: where time begins if the first page is there. What is wrong with pages is counted if `counts`.
+/// If `is_counted`, all packets are there, and they and not the pages tell the time.
 pub(super) fn decode(
     mut intact: Intact<'_>,
     codec: &mut impl Packets,
     origin: i64,
-    counts: bool,
+    (counts, is_counted): (bool, bool),
     place: &mut Place<'_, '_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
@@ -201,7 +202,7 @@ pub(super) fn decode(
     while let Some((page, follows)) = intact.next() {
         cancel.check()?;
         let is_end = intact.ends_with(&page);
-        if !follows || position.is_none() {
+        if !is_counted && (!follows || position.is_none()) {
             position = start_of(&page, codec);
             codec.reset();
             carries = false;
@@ -222,11 +223,14 @@ pub(super) fn decode(
                 }
             }
             let Some(granule) = position else { continue };
-            let n_frames = codec.decode(if continues { &carry } else { piece }, granule, place);
+            let packet = if continues { &carry } else { piece };
+            let len = if is_counted { codec.measure(packet) } else { None };
+            let n_frames = codec.decode(packet, granule, place);
             n_corrupt += u64::from(n_frames.is_none());
-            position = n_frames.map(|n_frames| granule + n_frames as i64);
+            position = len.or(n_frames).map(|n_frames| granule + n_frames as i64);
         }
-        if let (Some(found), Some(said), false) = (position, page.granule, is_end)
+        if !is_counted
+            && let (Some(found), Some(said), false) = (position, page.granule, is_end)
             && found != said as i64
         {
             n_wrong += 1;
@@ -239,7 +243,7 @@ pub(super) fn decode(
     let ledger = place.ledger();
     ledger.mark(Damage::CorruptPackets, n_corrupt);
     ledger.mark(Damage::Timeline, n_wrong);
-    if counts {
+    if counts && !is_counted {
         intact.note(ledger);
     }
     Ok(())

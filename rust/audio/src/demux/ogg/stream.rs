@@ -4,6 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use super::{
     chain::Place,
+    count::{Style, count, is_trim},
     page::{NoPage, Page, PageRef},
     salvage::{Intact, Packets, survey},
     walk::Walk,
@@ -31,30 +32,47 @@ pub(super) struct VorbisLayout {
     pub(super) played: Range<u64>,
     /// Whether this is what is left of a damaged stream.
     pub(super) is_salvaged: bool,
+    /// Whether pages contradict the packets, which alone tell the time then.
+    pub(super) is_counted: bool,
 }
 
-/// Walks all pages of the stream; its audio pages are listed in `pages`.
-pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<VorbisLayout, Reason> {
-    let mut layout = begin(walk)?;
-    let VorbisLayout { ident, modes, .. } = layout;
-    let audio = Walk::new(walk.bytes, walk.group, Some(layout.audio));
-    let mut time = Time::default();
-    // Packets end behind the last granule.
-    let mut is_open = false;
-    let mut n_packets = 0u64;
+/// Walks all pages of the stream; its audio pages are listed in `pages`. Where they contradict the
+/// packets, the packets are right, if all of them are there.
+pub(super) fn open(
+    walk: &mut Walk<'_>,
+    pages: &mut Vec<PageRef>,
+    ledger: &mut Ledger,
+) -> Result<VorbisLayout, Reason> {
+    let layout = begin(walk)?;
+    let n_listed = pages.len();
+    let mut again = walk.clone();
+    let reason = match open_with(walk, pages, layout.clone()) {
+        Err(reason) if reason.is_damage() => reason,
+        opened => return opened,
+    };
+    pages.truncate(n_listed);
+    let style = Style { by_start: false, has_silk: |_| false };
+    let mut measure = Measure::new(&layout);
+    let Some(found) = count(&mut again, &mut measure, style, pages)? else { return Err(reason) };
+    found.remark(&reason, ledger)?;
+    *walk = again;
+    let played = 0..found.end;
+    Ok(VorbisLayout { origin: found.origin, played, is_counted: true, ..layout })
+}
+
+/// The same, as pages tell it.
+fn open_with(
+    walk: &mut Walk<'_>,
+    pages: &mut Vec<PageRef>,
+    mut layout: VorbisLayout,
+) -> Result<VorbisLayout, Reason> {
+    let mut time = Time::new(&layout);
     let mut is_monotonic = true;
     let mut end = 0;
     let ended = loop {
         match walk.next() {
             Ok(page) => {
-                // Between the first granule and the last nothing more is asked of the packets, and
-                // in a long file the first byte of each is a wait for the memory.
-                if !time.has_granule {
-                    time.add(&page, modes, &ident);
-                }
-                let n_ended = page.n_packets();
-                n_packets += n_ended as u64;
-                is_open = page.granule.is_none() && (is_open || n_ended > 0);
+                time.add(&page);
                 is_monotonic &= page.granule.is_none_or(|granule| granule >= end);
                 memory::push(pages, page_ref(&page, &mut end))?;
                 if page.is_last() {
@@ -70,19 +88,25 @@ pub(super) fn open(walk: &mut Walk<'_>, pages: &mut Vec<PageRef>) -> Result<Vorb
     if walk.n_lost > 0 {
         return Err(Reason::CorruptPackets { count: walk.n_lost });
     }
-    walk.junk.note(&mut Ledger::default())?;
+    if let Some(junk) = walk.junk.reason() {
+        return Err(junk);
+    }
+    if ended && walk.goes_on() {
+        return Err(Reason::CorruptPackets { count: 1 });
+    }
     if !ended {
         return Err(Reason::Truncated { decoded: end, expected: None });
     }
-    let n_after = if is_open { n_after(audio, modes, &ident) } else { Some(0) };
-    let n_after =
-        n_after.ok_or_else(|| Reason::malformed("the last Ogg page does not say where it ends"))?;
-    let end = end.saturating_add(n_after);
-    // Each packet gives at most half of two long blocks.
-    let [_, long] = ident.block_lens;
+    if time.n_after > 0 && layout.modes.is_none() {
+        return Err(Reason::malformed("the last Ogg page does not say where it ends"));
+    }
+    let end = end.saturating_add(time.n_after);
     let origin = time.origin.unwrap_or(0);
     let start = origin.max(0) as u64;
-    if !is_monotonic || end.saturating_sub(start) > n_packets * u64::from(long / 2) {
+    // Each packet gives at most half of two long blocks.
+    let [_, long] = layout.ident.block_lens;
+    let is_possible = end.saturating_sub(start) <= time.n_packets * u64::from(long / 2);
+    if !is_monotonic || !is_possible || time.n_false > 0 {
         return Err(Reason::malformed("the page granules are impossible"));
     }
     (layout.origin, layout.played) = (origin, start.min(end)..end);
@@ -95,18 +119,6 @@ pub(super) fn page_ref(page: &Page<'_>, end: &mut u64) -> PageRef {
     let fresh = page.n_packets() > usize::from(page.is_continued());
     let is_entry = page.granule.is_some() && fresh && !page.is_last();
     PageRef { offset: page.offset, end: *end, is_entry }
-}
-
-/// Frames behind the last granule, of pages at the end that have none; `None` if that is unknown.
-fn n_after(mut walk: Walk<'_>, modes: Option<Modes>, ident: &Ident) -> Option<u64> {
-    let mut time = Time::default();
-    while let Ok(page) = walk.next() {
-        time.add(&page, modes, ident);
-        if page.is_last() {
-            break;
-        }
-    }
-    (!time.unknown).then_some(time.n_frames as u64)
 }
 
 /// What the headers say, with nothing to be played yet.
@@ -124,6 +136,7 @@ fn begin(walk: &mut Walk<'_>) -> Result<VorbisLayout, Reason> {
         origin: 0,
         played: 0..0,
         is_salvaged: false,
+        is_counted: false,
     })
 }
 
@@ -203,39 +216,58 @@ impl VorbisLayout {
     }
 }
 
-/// Adds up the lengths that packets promise. Against the first granule they tell where time begins;
-/// behind the last one, where it ends.
-#[derive(Default)]
+/// Adds up the lengths that packets promise, and holds them against the granules. Against the first one
+/// they tell where time begins; behind the last one, where it ends.
 struct Time {
-    /// Frames since the last granule.
-    n_frames: i64,
-    previous: Option<u32>,
-    piece: Option<u32>,
-    unknown: bool,
-    has_granule: bool,
+    measure: Measure,
+    is_known: bool,
+    /// Frames that the packet has which goes on to the next page.
+    open: u64,
+    /// Frames of all packets that have ended, and those of them before the last granule.
+    n_frames: u64,
+    n_stamped: u64,
+    n_packets: u64,
     /// The granule of the first decoded frame.
     origin: Option<i64>,
+    /// Granules that the packets do not bear out.
+    n_false: u64,
+    /// Frames behind the last granule.
+    n_after: u64,
 }
 
 impl Time {
-    fn add(&mut self, page: &Page<'_>, modes: Option<Modes>, ident: &Ident) {
+    fn new(layout: &VorbisLayout) -> Self {
+        let (measure, is_known) = (Measure::new(layout), layout.modes.is_some());
+        let (open, n_frames, n_stamped, n_packets, n_false, n_after) = (0, 0, 0, 0, 0, 0);
+        let origin = None;
+        Self { measure, is_known, open, n_frames, n_stamped, n_packets, origin, n_false, n_after }
+    }
+
+    fn add(&mut self, page: &Page<'_>) {
         for (i, (piece, ends)) in page.pieces().enumerate() {
             if !(i == 0 && page.is_continued()) {
-                self.piece = modes.and_then(|modes| modes.block_len(piece, ident));
-                self.unknown |= modes.is_none();
+                self.open = self.measure.measure(piece).unwrap_or(u64::from(!self.is_known));
             }
-            if let (true, Some(len)) = (ends, self.piece) {
-                self.n_frames +=
-                    self.previous.map_or(0, |previous| i64::from((previous + len) / 4));
-                self.previous = Some(len);
+            if ends {
+                self.n_packets += 1;
+                self.n_frames = self.n_frames.saturating_add(std::mem::take(&mut self.open));
             }
         }
+        self.n_after = self.n_frames - self.n_stamped;
         let Some(granule) = page.granule else { return };
-        // The end of a stream of one page is cut, not its start.
-        if !self.has_granule && !page.is_last() && !self.unknown {
-            self.origin = Some(granule as i64 - self.n_frames);
+        let n_stamped = std::mem::replace(&mut self.n_stamped, self.n_frames);
+        self.n_after = 0;
+        if !self.is_known {
+            return;
         }
-        self.has_granule = true;
-        self.n_frames = 0;
+        // The end of a stream of one page is cut, not its start.
+        let is_only = self.origin.is_none() && page.is_last();
+        let offset = (granule as i64).saturating_sub(self.n_frames as i64);
+        let origin = *self.origin.get_or_insert(if is_only { offset.max(0) } else { offset });
+        let n_trimmed = origin.saturating_sub(offset);
+        let is_right = n_trimmed == 0
+            || page.is_last()
+                && u64::try_from(n_trimmed).is_ok_and(|n| is_trim(n, n_stamped, self.n_frames));
+        self.n_false += u64::from(!is_right);
     }
 }

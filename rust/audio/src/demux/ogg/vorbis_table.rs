@@ -43,6 +43,9 @@ impl VorbisTable {
     /// The table of a stream that is the only one of its file.
     pub(super) fn new(bytes: &[u8], link: &Link, pages: &[PageRef]) -> Option<Self> {
         let Stream::Vorbis(layout) = &link.stream else { return None };
+        if layout.is_counted {
+            return None;
+        }
         let stream::VorbisLayout { ident, modes, origin, .. } = *layout;
         let played = &layout.played;
         let last = pages.last().filter(|page| page.end == played.end)?;
@@ -110,6 +113,7 @@ impl SeekTable for VorbisTable {
             origin: self.origin,
             played,
             is_salvaged: false,
+            is_counted: false,
         };
         let is_first = from == self.points.start();
         let part = VorbisPart { info: about.info, layout, start, is_first, from, to };

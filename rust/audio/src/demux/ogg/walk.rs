@@ -4,7 +4,7 @@ use super::page::{NoPage, Page, find_capture};
 use crate::{
     error::Reason,
     memory,
-    report::{Damage, Ledger},
+    report::{Damage, Ledger, Note},
 };
 
 /// Logical streams that begin together, and the one among them that is decoded.
@@ -19,6 +19,7 @@ pub(super) struct Group {
 }
 
 /// The pages of one logical stream; those of others between them are passed over.
+#[derive(Clone)]
 pub(super) struct Walk<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) group: Group,
@@ -28,6 +29,8 @@ pub(super) struct Walk<'a> {
     pub(super) sequence: Option<u32>,
     /// Pages that are missing or unreadable.
     pub(super) n_lost: u64,
+    /// By how much the number of a page was ahead where it did not follow.
+    pub(super) n_ahead: u32,
     pub(super) junk: Junk,
 }
 
@@ -61,11 +64,14 @@ impl Junk {
         self.count
     }
 
-    /// An error, or a count, if there was some.
-    pub(super) fn note(&self, ledger: &mut Ledger) -> Result<(), Reason> {
-        let Some(first) = self.first else { return Ok(()) };
-        let reason = Reason::Junk { count: self.count, byte: first as u64 };
-        ledger.note(Damage::Junk, self.count, reason)
+    /// What that is called where it is an error, if there was some.
+    pub(super) fn reason(&self) -> Option<Reason> {
+        self.first.map(|first| Reason::Junk { count: self.count, byte: first as u64 })
+    }
+
+    /// A note, if there was some.
+    pub(super) fn remark(&self, ledger: &mut Ledger) -> Result<(), Reason> {
+        self.reason().map_or(Ok(()), |reason| ledger.remark(Note::Junk, self.count, reason))
     }
 }
 
@@ -73,7 +79,16 @@ impl<'a> Walk<'a> {
     /// A walk from the page at `at` on, or from the first one.
     pub(super) fn new(bytes: &'a [u8], group: Group, at: Option<usize>) -> Self {
         let at = at.unwrap_or(group.at);
-        Self { bytes, group, at, last: at, sequence: None, n_lost: 0, junk: Junk::default() }
+        Self {
+            bytes,
+            group,
+            at,
+            last: at,
+            sequence: None,
+            n_lost: 0,
+            n_ahead: 0,
+            junk: Junk::default(),
+        }
     }
 
     /// The next page of the stream. Junk is skipped and counted.
@@ -90,7 +105,10 @@ impl<'a> Walk<'a> {
                     }
                     let expected = self.sequence.map(|n| n.wrapping_add(1));
                     let is_next = expected.is_none_or(|n| n == page.sequence);
-                    self.n_lost += u64::from(!is_next);
+                    if let (false, Some(expected)) = (is_next, expected) {
+                        self.n_lost += 1;
+                        self.n_ahead = page.sequence.wrapping_sub(expected);
+                    }
                     self.junk.settle(is_next);
                     self.sequence = Some(page.sequence);
                     return Ok(page);
@@ -134,6 +152,24 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Whether more of the stream follows the page that was read last, which is marked as its end.
+    pub(super) fn goes_on(&self) -> bool {
+        let Some(sequence) = self.sequence else { return false };
+        let mut at = self.at;
+        loop {
+            match Page::read(self.bytes, at) {
+                Ok(page) if page.is_first() => return false,
+                Ok(page) if page.continues(self.group.serial, sequence) => return true,
+                Ok(page) => at = page.end(),
+                Err(NoPage::Junk) => match find_capture(self.bytes, at) {
+                    Some(next) => at = next,
+                    None => return false,
+                },
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// Whether another stream begins behind the end.
     pub(super) fn is_chained(&self) -> bool {
         Page::read(self.bytes, self.at).is_ok_and(|page| page.is_first())
@@ -150,7 +186,7 @@ impl<'a> Walk<'a> {
             match Page::read(self.bytes, self.at) {
                 Ok(page) if page.is_first() => {
                     if let Some(byte) = torn_at {
-                        ledger.note(Damage::Junk, 1, Reason::Junk { count: 1, byte })?;
+                        ledger.remark(Note::Junk, 1, Reason::Junk { count: 1, byte })?;
                     }
                     return Ok(Some(page.offset));
                 }
@@ -165,7 +201,7 @@ impl<'a> Walk<'a> {
                 // A group that breaks off in its first page; other streams may end as they like.
                 Err(NoPage::Cut(_)) if self.bytes.get(self.at + 5).is_none_or(|f| f & 2 != 0) => {
                     let reason = Reason::Truncated { decoded, expected: None };
-                    ledger.note(Damage::Truncated, 1, reason)?;
+                    ledger.lose(Damage::Truncated, 1, reason)?;
                     return Ok(None);
                 }
                 Err(NoPage::End | NoPage::Cut(_)) => return Ok(None),

@@ -40,6 +40,8 @@ pub(crate) struct PacketSink<'a, 'b> {
     pub(crate) pts: i64,
     /// The frames that it has.
     pub(crate) n_frames: u32,
+    /// Those of them that are still to be played.
+    pub(crate) n_left: usize,
     pub(crate) n_channels: u16,
 }
 
@@ -60,11 +62,14 @@ impl PacketSink<'_, '_> {
     pub(crate) fn push_part<S: Sample, P: AsRef<[S]>>(&mut self, planes: &[P]) {
         let mut slices = [&[][..]; MAX_CHANNELS as usize];
         for (slice, plane) in slices.iter_mut().zip(planes) {
-            *slice = plane.as_ref();
+            let plane = plane.as_ref();
+            *slice = plane.get(..self.n_left).unwrap_or(plane);
         }
         let slices = slices.get(..planes.len()).unwrap_or_default();
         self.sink.push(self.pts, slices);
-        self.pts += slices.first().map_or(0, |plane| plane.len()) as i64;
+        let n_pushed = slices.first().map_or(0, |plane| plane.len());
+        self.n_left -= n_pushed.min(self.n_left);
+        self.pts += n_pushed as i64;
     }
 }
 
@@ -88,7 +93,7 @@ impl Tally {
     pub(crate) fn finish(self, sink: &mut Sink<'_>) -> Result<(), Reason> {
         if self.n_wrong > 0 {
             let count = self.n_wrong + self.n_corrupt;
-            sink.note(Damage::Checksums, self.n_wrong, Reason::CorruptPackets { count })?;
+            sink.lose(Damage::Checksums, self.n_wrong, Reason::CorruptPackets { count })?;
         }
         sink.note_corrupt(self.n_corrupt)
     }

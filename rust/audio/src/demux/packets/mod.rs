@@ -26,6 +26,8 @@ pub(crate) struct Packet {
     offset: usize,
     len: u32,
     n_frames: u32,
+    /// Frames at its end that are not played.
+    n_trimmed: u32,
     /// Frames before it.
     start: u64,
 }
@@ -86,7 +88,19 @@ impl<'a> List<'a> {
             return Err(Reason::malformed("packets overlap"));
         };
         self.spare = spare;
-        memory::push(self.packets, Packet { offset, len: len as u32, n_frames, start })
+        memory::push(
+            self.packets,
+            Packet { offset, len: len as u32, n_frames, n_trimmed: 0, start },
+        )
+    }
+
+    /// Has the last packet play so many frames fewer.
+    pub(crate) fn trim_last(&mut self, n_frames: u32) {
+        let Some(packet) = self.packets.last_mut() else { return };
+        let n_trimmed = n_frames.min(packet.n_frames);
+        packet.n_frames -= n_trimmed;
+        packet.n_trimmed += n_trimmed;
+        self.n_frames = self.n_frames.saturating_sub(u64::from(n_trimmed));
     }
 
     /// Leaves a place for frames whose packets are lost.
@@ -157,7 +171,7 @@ impl<'a> List<'a> {
                     match len.filter(|n| i >= n_equal || track.may_be(*n)) {
                         Some(n_frames) => packet.n_frames = n_frames,
                         // It keeps the length of the others.
-                        None => ledger.note(Damage::CorruptPackets, 1, corrupt())?,
+                        None => ledger.lose(Damage::CorruptPackets, 1, corrupt())?,
                     }
                     self.n_frames += u64::from(packet.n_frames);
                 }
@@ -167,7 +181,7 @@ impl<'a> List<'a> {
                 let n_frames = last.data(bytes).and_then(|data| coding.packet_len(data));
                 let n_frames = n_frames.unwrap_or(track.frame_len);
                 if n_frames > track.frame_len {
-                    ledger.note(Damage::CorruptPackets, 1, corrupt())?;
+                    ledger.lose(Damage::CorruptPackets, 1, corrupt())?;
                 }
                 let n_frames = n_frames.min(track.frame_len);
                 last.n_frames = n_frames;
@@ -188,7 +202,7 @@ impl<'a> List<'a> {
         if self.n_missing == 0 && promised.is_none() {
             return Ok(());
         }
-        ledger.note(Damage::Truncated, 1, self.truncated(promised))?;
+        ledger.lose(Damage::Truncated, 1, self.truncated(promised))?;
         self.n_frames = self.n_frames.max(promised.unwrap_or(0));
         Ok(())
     }

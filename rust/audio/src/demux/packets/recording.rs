@@ -118,8 +118,8 @@ pub(super) fn decode(
             decoder.lose();
         }
         let pts = packet.start as i64 - layout.delay as i64;
-        let n_frames = packet.n_frames;
-        let mut out = PacketSink { sink: &mut *sink, cancel, pts, n_frames, n_channels };
+        let (n_left, n_frames) = (packet.n_frames as usize, packet.n_frames + packet.n_trimmed);
+        let mut out = PacketSink { sink: &mut *sink, cancel, pts, n_frames, n_left, n_channels };
         let outcome = decoder.decode(packet.data(bytes).unwrap_or_default(), &mut out)?;
         if i >= entry.n_unheard {
             tally.add(outcome);

@@ -56,7 +56,8 @@ impl PacketTable {
         let (first, last) = (packets.first()?, packets.last()?);
         let frame_len = first.n_frames;
         let is_even = |(i, packet): (usize, &Packet)| {
-            packet.start == i as u64 * u64::from(frame_len)
+            packet.n_trimmed == 0
+                && packet.start == i as u64 * u64::from(frame_len)
                 && (packet.n_frames == frame_len || i + 1 == packets.len())
         };
         if last.n_frames > frame_len || !packets.iter().enumerate().all(is_even) {

@@ -27,12 +27,12 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// `None` if this is no whole frame of so many channels.
+    /// `None` if this is no whole frame of so many channels, or fewer.
     pub(super) fn of(frame: &'a [u8], n_channels: usize) -> Option<Self> {
         let header = Header::read(frame, 0).ok()?;
         let is_fit = header.layer == Layer::Three
             && header.len == frame.len()
-            && usize::from(header.n_channels()) == n_channels;
+            && usize::from(header.n_channels()) <= n_channels;
         let start = if header.has_crc { 6 } else { 4 };
         let (side_info, main_data) =
             frame.get(start..)?.split_at_checked(header.side_info_len()).filter(|_| is_fit)?;

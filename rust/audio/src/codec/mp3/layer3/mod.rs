@@ -70,7 +70,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for frames of so many channels, 1 or 2.
+    /// A decoder for frames of so many channels, 1 or 2. Of two channels, frames of one give both.
     pub(crate) fn new(n_channels: u16) -> Self {
         Self {
             arch: pulp::Arch::new(),
@@ -153,7 +153,10 @@ impl WithSimd for DecodeFrame<'_, '_> {
             if n_until > N_BEFORE {
                 continue;
             }
-            if *n_channels == 2 {
+            if *n_channels == 2 && header.is_mono {
+                let [left, right] = both;
+                *right = *left;
+            } else if *n_channels == 2 {
                 frame.join(both);
             }
             let channels = memory.iter_mut().zip(both).zip(pcm.iter_mut());
