@@ -89,9 +89,11 @@ def test_a_cut_is_seen(container: str, part: float) -> None:
 
 
 @pytest.mark.parametrize("container", ["WAV", "AIFF", "CAF", "NIST"])
-def test_no_frames_are_no_error(container: str) -> None:
+def test_no_frames_are_a_bad_row(container: str) -> None:
     data = encode(np.zeros((0, 2), np.float32), container, "PCM_16")
-    assert gm.decode(data, channels="keep").shape == (2, 0)
+    with pytest.raises(gm.DecodeError) as caught:
+        gm.decode(data)
+    assert caught.value.reason == "empty"
 
 
 def place(data: bytes, chunk: bytes, width: int) -> slice:

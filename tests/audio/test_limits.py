@@ -88,7 +88,24 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("name", FORGED)
+# Of these another field, or whole frames up to the end, say that nothing is missing.
+CONTRADICTED = {"WAV", "AIFF", "FLAC"}
+
+
+@pytest.mark.parametrize("name", sorted(CONTRADICTED))
+def test_a_forged_length_that_the_file_contradicts_is_a_note(name: str) -> None:
+    data = made(name)
+    forged = FORGED[name].forged(data, 0xF000_0000)
+    for strict in (True, False):
+        audio, report = gm.decode_with_report(forged, strict=strict)
+        assert audio.tobytes() == gm.decode(data).tobytes()
+        assert (dict(report.damage), dict(report.notes)) == ({}, {"header_length": 1})
+    with pytest.raises(gm.DecodeError) as pedantic:
+        gm.decode(forged, strict="pedantic")
+    assert pedantic.value.reason == "truncated"
+
+
+@pytest.mark.parametrize("name", sorted(set(FORGED) - CONTRADICTED))
 def test_a_forged_length_costs_an_error_and_no_memory(name: str) -> None:
     data = made(name)
     forged = FORGED[name].forged(data, 0xF000_0000 // (1_152 if name == "MP3" else 1))
