@@ -16,7 +16,8 @@ const MAX_RATIO: u64 = 1024;
 pub fn resample_lengths(data: &[u8]) -> Verdict {
     let mut fields = Fields(data);
     let (from_hz, to_hz) = rates(&mut fields);
-    let n_frames = u64::from(fields.u16()) % 3000;
+    // Without a frame it is no recording.
+    let n_frames = 1 + u64::from(fields.u16()) % 3000;
     let choice = fields.u8();
     let is_constant = choice.is_multiple_of(2);
     // Zero crossings over cutoff, and how far the sums of phases may lie from 1.
