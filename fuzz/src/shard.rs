@@ -216,6 +216,13 @@ fn value(column: &ArrayRef, row: usize) -> Option<Vec<u8>> {
     if column.is_null(row) {
         return None;
     }
+    if let Some(dictionary) = column.as_any_dictionary_opt() {
+        let key = *dictionary.normalized_keys().get(row)?;
+        return value(dictionary.values(), key);
+    }
+    if let Some(array) = column.as_binary_view_opt() {
+        return Some(array.value(row).to_vec());
+    }
     match column.as_binary_opt::<i64>() {
         Some(array) => Some(array.value(row).to_vec()),
         None => column.as_binary_opt::<i32>().map(|array| array.value(row).to_vec()),

@@ -103,8 +103,8 @@ def test_what_is_no_iterator_is_refused(numbered: list[Path]) -> None:
 
 def test_the_documented_line_makes_the_log_appear(numbered: list[Path]) -> None:
     page = (ROOT / "docs" / "diagnosis.md").read_text()
-    (block,) = re.findall(r"## In a log\n\n```python\n(.*?)```", page, re.DOTALL)
-    lines = block.replace("gm.ArrowIterDataset(..., ", "ds = gm.ArrowIterDataset(sys.argv[1:], ")
+    (block,) = re.findall(r"## Logging\n\n```python\n(.*?)```", page, re.DOTALL)
+    lines = block.replace("gm.ArrowIterDataset(paths, ", "ds = gm.ArrowIterDataset(sys.argv[1:], ")
     code = f"""
 import logging, time
 import gristmill as gm

@@ -80,7 +80,8 @@ print("ended")
 
 
 def assert_in_a_new_process(code: str, *paths: object) -> None:
-    head = "import copy, cloudpickle, probes\nfrom test_grain import source\npaths = sys.argv[1:]\n"
+    imports = "import copy, cloudpickle, gristmill, probes\nfrom test_grain import source\n"
+    head = imports + "paths = sys.argv[1:]\n"
     assert probes.run(head + code, *paths) == "ended\n"
 
 

@@ -51,6 +51,9 @@ ENTRIES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "probe": (gm.probe, {"data": GOOD}),
     "Scan": (gm.Scan, {"paths": PATH}),
     "scan": (gm.scan, {"paths": PATH}),
+    "scan_parts": (gm.scan_parts, {"paths": PATH, "n": 2, "quarantine": f"{PATH}.jsonl"}),
+    "index_parts": (gm.index_parts, {"paths": PATH, "n": 2}),
+    "merge_parts": (gm.merge_parts, {"results": []}),
     "merge_scans": (gm.merge_scans, {"quarantine": PATH}),
     "read_quarantine": (gm.read_quarantine, {"path": PATH}),
     "QuarantineFile": (gm.QuarantineFile, {"path": PATH}),
@@ -310,7 +313,8 @@ FLAGS = [
 @pytest.mark.parametrize(("name", "option"), FLAGS)
 @pytest.mark.parametrize("value", [1, 0, "yes", "False", None, []])
 def test_what_is_no_flag(name: str, option: str, value: object) -> None:
-    assert f"{option} is True or False" in wrong(name, option, value)
+    kinds = 'True, False or "pedantic"' if option == "strict" else "True or False"
+    assert f"{option} is {kinds}" in wrong(name, option, value)
 
 
 @pytest.mark.parametrize(

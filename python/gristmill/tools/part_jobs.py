@@ -32,6 +32,12 @@ class ScanPart:
         part: `(i, n)`: the i-th of n parts, counted from 1.
         paths: The shards of the whole scan.
         quarantine: The file of the whole scan; this part's files are beside it.
+        column: The audio column; `None` if there is only one.
+        fast: Whether the audio is checked without decoding it.
+        limits: What a recording may cost.
+        read: How shards are read.
+        root: The folder of rows that hold paths.
+        storage_options: Of stores behind URLs.
     """
 
     part: tuple[int, int]
@@ -78,6 +84,10 @@ class IndexPart:
     Attributes:
         part: `(i, n)`: the i-th of n parts, counted from 1.
         paths: The shards of all parts.
+        audio: Whether audio indexes are made too.
+        column: The audio column; `None` if there is only one.
+        read: How shards are read.
+        storage_options: Of stores behind URLs.
     """
 
     part: tuple[int, int]
@@ -207,10 +217,18 @@ def merge_parts(results: Iterable[_Result]) -> _Result:
     Raises:
         ValueError: A part is missing or comes twice, or there are none.
     """
+    write = "gm.merge_parts(part() for part in parts)"
+    kinds = "ScanSummary or IndexReport of each part"
+    given: Any = results
+    if not isinstance(given, Iterable):
+        raise checks.wrong("results", kinds, given, write)
     total: Any = None
     seen: set[int] = set()
     count = 0
     for result in results:
+        one: Any = result
+        if not isinstance(one, (ScanSummary, IndexReport)):
+            raise checks.wrong("results", kinds, one, write)
         number, count_here = result.part
         if total is not None and count_here != count:
             raise ValueError(
