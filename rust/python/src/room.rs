@@ -102,7 +102,7 @@ fn has_stack() -> bool {
         static IS_LARGE: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Touches each page.
+    /// Touches each page, by the probes that the compiler puts before a large frame.
     #[inline(never)]
     fn grow() {
         let mut pages = MaybeUninit::<[u8; STACK_BYTES]>::uninit();
