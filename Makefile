@@ -66,6 +66,7 @@ test: $(VENV)/.stamp-wheel $(VENV)/.stamp-test ## What each change must pass: al
 test-all: $(RELEASE)/.stamp-release ## The gate before a release: full rounds, other processors, Grain's own tests, benches; on the wheel for others
 	$(CARGO_TEST)
 	$(SHUTTLE_TEST) shuttle
+	cargo clippy --locked --profile quick --package gristmill-core --lib --tests --features shuttle -- -D warnings
 	cargo test --locked --profile quick --package gristmill-benches --benches
 	$(RELEASE)/bin/python -m pytest $(PYTEST_OPTIONS) -m "gate or not gate" --hypothesis-profile=full $(ARGS)
 

@@ -25,9 +25,6 @@ fi
 if cargo clippy --version >/dev/null 2>&1; then
     cargo clippy --locked --profile quick --workspace --all-targets --features gristmill-benches/counts \
         -- -D warnings
-    # The model checker's locks stand in for others, and its tests for the other tests.
-    cargo clippy --locked --profile quick --package gristmill-core --lib --tests --features shuttle \
-        -- -D warnings
 else
     echo "skipped: clippy is not part of this toolchain (rustup component add clippy)"
 fi

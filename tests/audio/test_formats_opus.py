@@ -23,6 +23,7 @@ from ogg_files import (
     whole,
     with_head,
 )
+from rounds import rounds
 from signals import field, synthetic
 
 RATE = 48_000
@@ -356,7 +357,7 @@ def test_crops_equal_slices_within_the_stated_tolerance(
     )
     expected = whole(data)
     rng = np.random.default_rng(1)
-    for _ in range(60):
+    for _ in range(rounds(60, 20)):
         n = int(rng.integers(100, RATE))
         start = int(rng.integers(0, expected.shape[1] - n))
         ours = gm.decode(data, channels="keep", start=start / RATE, seconds=n / RATE)

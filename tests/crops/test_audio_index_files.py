@@ -17,6 +17,7 @@ import pytest
 import gristmill as gm
 import probes
 from audio_index_runs import Run, long, noise, run, settled, write
+from rounds import rounds
 
 AUDIO = gm.Audio(crop=gm.RandomCrop(2))
 NAMES = ("WAV", "FLAC", "MP3", "Ogg Vorbis", "Ogg Opus", "AAC in MP4")
@@ -229,7 +230,7 @@ print(len(list(ds)))
 """
 
 
-def test_eight_processes_learn_one_index_at_once(tmp_path: Path, own: Path) -> None:
+def test_processes_learn_one_index_at_once(tmp_path: Path, own: Path) -> None:
     shard = write(tmp_path / "rows.arrow", [noise(4.1 + k / 50) for k in range(60)])
     learners = [
         subprocess.Popen(
@@ -238,13 +239,13 @@ def test_eight_processes_learn_one_index_at_once(tmp_path: Path, own: Path) -> N
             stdout=subprocess.PIPE,
             text=True,
         )
-        for k in range(8)
+        for k in range(rounds(8, 4))
     ]
     for learner in learners:
         assert learner.stdin is not None
         learner.stdin.write("go\n")
         learner.stdin.flush()
-    assert [learner.communicate()[0] for learner in learners] == ["60\n"] * 8
+    assert [learner.communicate()[0] for learner in learners] == ["60\n"] * len(learners)
     together = file_of(own).read_bytes()
     assert len(list(own.iterdir())) == 2, "the sidecar and the index, and no temporary file"
     # Each of them knows all rows by now, and the file does not depend on who wrote it last.
@@ -261,7 +262,7 @@ def test_processes_that_are_killed_leave_a_file_that_is_whole(tmp_path: Path, ow
         subprocess.Popen(
             [sys.executable, "-c", LEARN, shard, own, str(k)], stdout=subprocess.PIPE, text=True
         )
-        for k in range(8)
+        for k in range(rounds(8, 4))
     ]
     for learner in learners:
         assert learner.stdout is not None

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.signal
 
 import gristmill as gm
 from signals import synthetic
@@ -62,6 +61,8 @@ def htk(audio: np.ndarray, rate: int, **more: Any) -> np.ndarray:
 
 def perch(audio: np.ndarray, rate: int, n_mels: int = 128, fmax: float = 16_000) -> np.ndarray:
     """From the formulae, in float64: SciPy's STFT, and TensorFlow's matrix by its definition."""
+    import scipy.signal  # takes seconds, which only this test has to wait
+
     win, hop = round(0.02 * rate), round(0.01 * rate)
     n_fft = 2 ** int(np.ceil(np.log2(win)))
     _, _, spectra = scipy.signal.stft(

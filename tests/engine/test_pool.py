@@ -13,6 +13,7 @@ import pytest
 import gristmill as gm
 import probes
 from probes import n_descriptors, n_threads, settles
+from rounds import rounds
 from signals import RATE
 
 CPUS = len(os.sched_getaffinity(0))
@@ -73,7 +74,7 @@ def test_two_iterators_get_on_side_by_side(same_rate: list[Path], kind: str) -> 
             next(it)  # both are open
         before = decoded(pair)
         slow, _ = before
-        while slow[0] < before[0][0] + 240:
+        while slow[0] < before[0][0] + rounds(240, 90):
             slow, _ = decoded(pair)
         first, second = (after - then for after, then in zip(decoded(pair), before, strict=True))
         assert 0.5 <= first[1] / second[1] <= 2.0, (first, second)

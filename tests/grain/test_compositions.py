@@ -81,6 +81,8 @@ PIPELINES: dict[str, Callable[[list[Path]], LazyDataset]] = {
 # keeps for its own: one restore of a fresh copy is right, a second one loses elements. It is so
 # with Grain's own sources too.
 ONE_RESTORE_ONLY = {"interleave, window, batch"}
+# The others are made of these, and run in `make test-all`.
+OF_EACH_KIND = {"batches", "rows, window", "mix, batch", "interleave, batch, prefetch"}
 
 every_pipeline = pytest.mark.parametrize("pipeline", PIPELINES)
 
@@ -89,7 +91,13 @@ def counts(elements: Any) -> list[int]:
     return sorted(np.concatenate([np.atleast_1d(e["count"]) for e in elements]).tolist())
 
 
-@pytest.mark.parametrize("pipeline", sorted(PIPELINES.keys() - ONE_RESTORE_ONLY))
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        name if name in OF_EACH_KIND else pytest.param(name, marks=pytest.mark.gate)
+        for name in sorted(PIPELINES.keys() - ONE_RESTORE_ONLY)
+    ],
+)
 def test_output_after_a_checkpoint_is_equal(numbered: list[Path], pipeline: str) -> None:
     grain.experimental.assert_equal_output_after_checkpoint(PIPELINES[pipeline](numbered))
 
@@ -122,8 +130,17 @@ def test_every_row_comes(numbered: list[Path], pipeline: str) -> None:
     assert counts(PIPELINES[pipeline](numbered)) == sorted([*range(-3, 37)] * epochs)
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
-@pytest.mark.parametrize("pipeline", ["rows", "batches", "interleave, batch"])
+@pytest.mark.parametrize(
+    ("pipeline", "n_workers"),
+    [
+        ("batches", 2),
+        ("interleave, batch", 1),
+        *(
+            pytest.param(pipeline, n, marks=pytest.mark.gate)
+            for pipeline, n in (("rows", 1), ("rows", 2), ("batches", 1), ("interleave, batch", 2))
+        ),
+    ],
+)
 def test_worker_processes(numbered: list[Path], pipeline: str, n_workers: int) -> None:
     # Interleave in the workers needs at least as many shards as workers, of which one is empty.
     ds = PIPELINES[pipeline](numbered)
@@ -140,7 +157,7 @@ def test_more_workers_than_batches(numbered: list[Path]) -> None:
     assert counts(elements) == counts(ds)
 
 
-@pytest.mark.parametrize("n_taken", [0, 1, 3])
+@pytest.mark.parametrize("n_taken", [pytest.param(0, marks=pytest.mark.gate), 3])
 def test_checkpoint_of_worker_processes(numbered: list[Path], n_taken: int) -> None:
     ds = source(numbered, batch_size=5).mp_prefetch(grain.MultiprocessingOptions(num_workers=2))
     it = iter(ds)

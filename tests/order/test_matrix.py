@@ -104,9 +104,9 @@ def parsed_flags() -> None:
 
 # (order, host, hosts, workers, batch size)
 WORKERS = [
-    ("global", 0, 1, 3, 1),
+    pytest.param("global", 0, 1, 3, 1, marks=pytest.mark.gate),
     ("windowed", 1, 2, 2, 7),
-    ("none", 2, 3, 1, 64),
+    pytest.param("none", 2, 3, 1, 64, marks=pytest.mark.gate),
 ]
 
 

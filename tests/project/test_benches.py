@@ -49,6 +49,7 @@ def test_each_bench_in_its_smallest_form(tmp_path: Path) -> None:
     assert {name for name in names if f"benches/{name} " in done.stdout} == names
 
 
+@pytest.mark.gate
 def test_tests_alone_have_no_benches() -> None:
     done = run("--collect-only", "-q")
     assert done.returncode == 0, done.stdout

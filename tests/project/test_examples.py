@@ -32,7 +32,7 @@ def test_train_jax_resumes(tmp_path):
     assert in_parts == steps
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.gate)])
 def test_single_shard_grain(tmp_path, workers):
     output = run("single_shard_grain.py", "--workers", workers, cwd=tmp_path)
     # 24 rows twice over, in batches of 8.
@@ -49,7 +49,7 @@ def test_pack_folder(tmp_path):
     assert again.partition("(8, 32000)")[2] == output.partition("(8, 32000)")[2]
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.gate), 1])
 def test_random_access(tmp_path, workers):
     output = run("random_access.py", "--workers", workers, cwd=tmp_path).splitlines()
     assert output[0] == "24 rows, the last of (160000,)"

@@ -248,7 +248,7 @@ def test_closing_while_others_wait(same_rate: list[Path]) -> None:
 
 
 def test_ctrl_c_is_answered(tmp_path: Path) -> None:
-    recording = encode(synthetic(20, 8_000, 1, 1), 8_000, "wav16")
+    recording = encode(synthetic(6, 8_000, 1, 1), 8_000, "wav16")
     path = shards.write_audio(tmp_path / "long.arrow", [recording] * 4)
     audio = gm.Audio(sample_rate=192_000, resampler="best")
     source = gm.ArrowDataSource(path, columns=["audio"], audio=audio)

@@ -121,7 +121,7 @@ def test_hosts_and_restores(numbered: list[Path], choice: str, shuffle: gm.Shuff
             dataset(numbered, **options)
         return
     whole = order(dataset(numbered, **options))
-    for hosts in (1, 2, 3, 4, 8):
+    for hosts in (1, 2, 3, 4, 8)[:: rounds(1, 2)]:
         parts = []
         for host in range(hosts):
             shard_options = grain.sharding.ShardOptions(host, hosts)
@@ -134,7 +134,7 @@ def test_hosts_and_restores(numbered: list[Path], choice: str, shuffle: gm.Shuff
         next(it)
         states.append(json.loads(json.dumps(it.get_state())))
     assert all(len(json.dumps(state)) < 500 for state in states)
-    for position, state in enumerate(states):
+    for position, state in list(enumerate(states))[:: rounds(1, 3)]:
         again = iter(dataset(numbered, **options))
         again.set_state(state)
         assert [row for element in again for row in ids(element)] == whole[position:]

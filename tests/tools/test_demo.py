@@ -56,9 +56,14 @@ def test_a_missing_extra_is_one_sentence(monkeypatch):
     [("rows", 7), ("steps", 3), ("batch-size", 0), ("seed", -1), ("seed", 2**32)],
 )
 def test_numbers_out_of_range_are_refused_before_anything_is_made(option, value, tmp_path):
-    done = gristmill("demo", "--data", tmp_path / "data", f"--{option}", value)
-    assert done.returncode == 2
-    assert f"'--{option}'" in done.stderr
+    from click.testing import CliRunner
+
+    from gristmill.cli.commands import main
+
+    command = ["demo", "--data", str(tmp_path / "data"), f"--{option}", str(value)]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 2
+    assert f"'--{option}'" in done.output
     assert not (tmp_path / "data").exists()
 
 

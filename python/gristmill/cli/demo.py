@@ -51,7 +51,7 @@ _NEEDED = ("jax", "optax", "pyarrow", "soundfile")
 def demo(console: Console, threads: int | None, *, tiny: bool, **options: Any) -> None:
     """Makes shards, trains a small classifier on them, stops it and resumes.
 
-    The shards are like those of Hugging Face datasets: bird-like calls in four classes, 5 to 120
+    The shards are like those of Hugging Face datasets: bird-like calls in four classes, 5 to 40
     seconds long, as Ogg Vorbis, MP3, FLAC and WAV. They are kept and found again by the next run.
     """
     if tiny:

@@ -30,7 +30,7 @@ class Recipe:
     seed: int = 0
     codecs: tuple[str, ...] = ("vorbis", "vorbis", "vorbis", "mp3", "mp3", "flac", "wav")
     rates_hz: tuple[int, ...] = (22_050, 32_000, 44_100, 48_000)
-    duration_s: tuple[float, float] = (5.0, 120.0)
+    duration_s: tuple[float, float] = (5.0, 40.0)
     stereo: float = 0.25
 
 
