@@ -84,7 +84,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _sound(k: int) -> bytes:
-    return encode(synthetic(2, RATE, 1, k), RATE, "flac16")
+    return encode(synthetic((2, 2, 6, 10)[k], RATE, 1, k), RATE, "flac16")
 
 
 def _write(path: Path, rows: range) -> None:
