@@ -19,7 +19,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 
 # Zig links against the symbols of an old glibc, so that the wheel runs on machines older than this
 # one; maturin refuses to build what would not. The unwinder must be the system's, and not zig's own:
-# docs/decisions/tools.md says why.
+# docs/decisions/dependencies.md says why.
 ifeq ($(shell uname -s),Linux)
 QUICK := --compatibility linux --auditwheel skip
 PORTABLE := --zig --compatibility manylinux_2_28

@@ -1,6 +1,6 @@
 """The resampler's kernel, evaluated directly in f64: slow, and written apart from the fast one.
 
-The constants are those of `docs/decisions/resampling-filters.md`.
+The constants are those of `docs/decisions/resampling.md`.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _resample(stats: Stats, share: float) -> Verdict:
     advice: tuple[Advice, ...] = ()
     if resampler == "best":
         text += ' resampler="hq" takes as little as half of its time.'
-        why = "a shorter filter; docs/decisions/resampling-filters.md says what it passes"
+        why = "a shorter filter; docs/decisions/resampling.md says what it passes"
         advice = (Advice("resampler", resampler, "hq", why),)
     text += f" {more}"
     figures = figures_of(stats, resample_share=share)

@@ -151,7 +151,7 @@ const KNOWN_TO_DIFFER: [&str; 4] = [
     "l2-nonstandard-test32-size.bit",
     "l3-nonstandard-compl-sideinfo-blocktype.bit",
     "l3-sin1k0db.bit",
-    // Its reference takes the highest position of intensity stereo for none: docs/decisions/mp3.md.
+    // Its reference takes the highest position of intensity stereo for none: docs/decisions/codecs.md.
     "l3-test46.bit",
 ];
 

@@ -2,7 +2,7 @@
 //!
 //! Every number comes out of additions, multiplications, divisions and square roots, which IEEE
 //! 754 defines to the bit, so that all machines hold the same tables; `sin` of the system would
-//! not do. Where the constants come from is told in `docs/decisions/resampling-filters.md`.
+//! not do. Where the constants come from is told in `docs/decisions/resampling.md`.
 
 use std::f64::consts::PI;
 

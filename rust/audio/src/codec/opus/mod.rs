@@ -22,7 +22,7 @@ pub(crate) const RATE_HZ: u32 = 48_000;
 /// what it would hold had it started at the beginning: one second.
 ///
 /// RFC 7845 asks for 80 ms, which leaves errors of some percent of full scale.
-/// `docs/decisions/opus-crops.md` has the figures.
+/// `docs/decisions/opus.md` has the figures.
 const PRE_ROLL: u64 = 48_000;
 
 /// The same where SILK takes part, whose long-term prediction forgets more slowly: 10 s.
