@@ -6,10 +6,10 @@
 //! there as far as the file can tell.
 
 use super::{
-    codec::Codec,
     error::{DecodeError, Reason},
     spec::Strict,
 };
+use crate::names::Codec;
 
 /// The kinds of losses.
 #[non_exhaustive]

@@ -22,56 +22,6 @@ use crate::{
     error::Reason,
 };
 
-/// What the bytes claim to be.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// RIFF WAVE with PCM samples.
-    Wav,
-    /// AIFF and AIFF-C with PCM samples.
-    Aiff,
-    /// Core Audio Format with PCM samples.
-    Caf,
-    /// Free Lossless Audio Codec, RFC 9639.
-    Flac,
-    /// Vorbis I in Ogg.
-    Vorbis,
-    /// Opus, in Ogg, MP4 or Matroska.
-    Opus,
-    /// MPEG-1/2/2.5 audio, layer III.
-    Mp3,
-    /// MPEG-1/2 audio, layer II.
-    Mp2,
-    /// MPEG-1/2 audio, layer I.
-    Mp1,
-    /// AAC-LC, in MP4, ADTS or Matroska.
-    Aac,
-    /// Apple Lossless Audio Codec.
-    Alac,
-    /// NIST SPHERE with PCM samples.
-    Sphere,
-}
-
-impl Codec {
-    /// The name that users know it by.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Wav => "WAV",
-            Self::Aiff => "AIFF",
-            Self::Caf => "CAF",
-            Self::Flac => "FLAC",
-            Self::Vorbis => "Ogg Vorbis",
-            Self::Opus => "Opus",
-            Self::Mp3 => "MP3",
-            Self::Mp2 => "MPEG layer II",
-            Self::Mp1 => "MPEG layer I",
-            Self::Aac => "AAC",
-            Self::Alac => "ALAC",
-            Self::Sphere => "NIST SPHERE",
-        }
-    }
-}
-
 /// The codecs that MP4 and Matroska may carry.
 pub(crate) const CODECS: [&dyn Carriage; 7] = [
     &aac::InPackets,

@@ -1,13 +1,14 @@
 //! Interleaved PCM in packets, as Matroska has it.
 
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
+    codec::{Carriage, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         packets::{Decode, Outcome, PacketSink, Track},
     },
     error::Reason,
-    spec::MAX_CHANNELS,
+    limits::MAX_CHANNELS,
+    names::Codec,
 };
 
 /// PCM frames that are converted at a time: a packet may be as long as the file.

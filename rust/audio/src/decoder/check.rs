@@ -2,7 +2,8 @@
 
 use crate::{
     AudioSpec, DecodeError, Decoder, Entry, Limits, Reason, Strict,
-    decoder::plan::{AudioInfo, Plan},
+    decoder::plan::Plan,
+    info::AudioInfo,
     report::{Damage, DecodeReport},
     sink::Sink,
 };

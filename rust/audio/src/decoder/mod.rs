@@ -1,6 +1,7 @@
 //! Plans and renders rows, with what is worth keeping between them.
 
 mod check;
+mod convert;
 pub(crate) mod plan;
 mod planner;
 pub(crate) mod render;
@@ -16,6 +17,7 @@ use crate::{
     cancel::Cancel,
     contained,
     demux::{Scratch, probe::find_container},
+    info::AudioInfo,
     limits::Limits,
     report::{DecodeReport, Ledger},
     resample::{self, Tables},
@@ -23,7 +25,7 @@ use crate::{
 };
 
 pub use check::{Checked, Depth};
-pub use plan::{AudioInfo, Plan};
+pub use plan::Plan;
 pub use warm_up::warm_up;
 
 /// Reads the headers of a recording.

@@ -2,8 +2,9 @@
 
 use crate::{
     Decoder, Reason,
-    decoder::plan::{AudioInfo, Frames, Outline, Plan},
+    decoder::plan::{Frames, Outline, Plan},
     demux::{Container, Input, Recording},
+    info::AudioInfo,
     report::{DecodeReport, Ledger},
     sink::Mix,
     spec::AudioSpec,
@@ -42,7 +43,7 @@ impl Outline {
         let info = spec.limits.check(info, n_bytes)?;
         let (mix, n_channels) = Mix::choose(spec.channels, info.n_channels)?;
         let frames = Frames::new(&info, spec, draw)?;
-        spec.limits.check_decoded(&frames, n_channels)?;
+        spec.limits.check_decoded(frames.n_out, frames.n_window(), n_channels)?;
         Ok(Self { info, mix, n_channels, frames })
     }
 

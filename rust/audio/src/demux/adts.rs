@@ -4,14 +4,13 @@ use crate::{
     bits::BitReader,
     bytes::from,
     codec::{
-        Codec, Coding,
+        Coding,
         aac::{
             config::{Config, RATES_HZ},
             packets::Coded,
             raw::FRAME_LEN,
         },
     },
-    decoder::plan::AudioInfo,
     demux::{
         Container, Input, OpenResult, Scratch,
         packets::{Framing, List, Listed, Packet, TrackLayout},
@@ -19,6 +18,8 @@ use crate::{
         tail::{is_lost_sound, is_tag, tag_size, unexplained},
     },
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     report::{Damage, Ledger, Note},
 };
 

@@ -2,7 +2,6 @@
 
 use crate::{
     bytes::{be_u16, be_u32, be_u64, from},
-    codec::Codec,
     demux::{
         Container, Input, OpenResult, Scratch,
         pcm::{
@@ -13,6 +12,7 @@ use crate::{
         stated::{Chunks, Stated, is_forgotten},
     },
     error::{Exceeded, Reason},
+    names::Codec,
     report::Ledger,
 };
 

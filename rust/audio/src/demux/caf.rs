@@ -3,13 +3,13 @@
 
 use crate::{
     bytes::{be_u32, be_u64, from},
-    codec::Codec,
     demux::{
         Container, Input, OpenResult, Scratch,
         pcm::{self, Encoding, Endian, Format, PcmLayout},
         stated::{Chunks, Stated, is_forgotten, sample_bytes},
     },
     error::Reason,
+    names::Codec,
     report::Ledger,
 };
 

@@ -23,13 +23,8 @@ mod tail;
 use std::{fmt, ops::Range};
 
 use crate::{
-    cancel::Cancel,
-    codec::{Codec, vorbis},
-    decoder::plan::AudioInfo,
-    error::Reason,
-    report::Ledger,
-    seek::SeekTable,
-    sink::Sink,
+    cancel::Cancel, codec::vorbis, error::Reason, info::AudioInfo, names::Codec, report::Ledger,
+    seek::SeekTable, sink::Sink,
 };
 
 use packets::Packet;

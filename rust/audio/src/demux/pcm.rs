@@ -8,20 +8,18 @@ use std::ops::Range;
 use crate::{
     bytes::from,
     cancel::Cancel,
-    codec::{
-        Codec,
-        g711::{A_LAW, MU_LAW},
-    },
-    decoder::plan::AudioInfo,
+    codec::g711::{A_LAW, MU_LAW},
     demux::{
         Recording, Scratch,
         stated::{Believed, Stated},
     },
     error::{Exceeded, Reason},
+    info::AudioInfo,
+    limits::MAX_CHANNELS,
+    names::Codec,
     report::{Damage, Ledger, Note},
     seek::{About, Part, Reader, SeekTable, put_number},
     sink::Sink,
-    spec::MAX_CHANNELS,
 };
 
 /// How one sample is stored. Integers have full scale at 2^(bits - 1), as in libsndfile.

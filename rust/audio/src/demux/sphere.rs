@@ -4,13 +4,13 @@ use std::str;
 
 use crate::{
     bytes::from,
-    codec::Codec,
     demux::{
         Container, Input, OpenResult, Scratch,
         pcm::{self, Encoding, Endian, Format, PcmLayout},
         stated::Stated,
     },
     error::Reason,
+    names::Codec,
     report::Ledger,
 };
 

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use super::{About, Reader, SeekTable, put_number, table::KINDS, wire::MAX_NUMBER};
 use crate::{
-    Codec, crc,
-    decoder::plan::{AudioInfo, Plan},
+    crc,
+    decoder::plan::Plan,
     demux::Scratch,
+    info::AudioInfo,
+    limits::{MAX_CHANNELS, RATES_HZ},
+    names::Codec,
     report::{Counts, Damage, Ledger, Notes},
-    spec::{MAX_CHANNELS, RATES_HZ, Strict},
+    spec::Strict,
 };
 
 /// The first byte of an entry. Another one is another format, or means other lengths of recordings.
@@ -16,19 +19,6 @@ const VERSION: u8 = 2;
 
 /// The kind of an entry that has no table.
 const NO_TABLE: u8 = 0;
-
-/// Codecs by the numbers that entries have for them, and a compile error where one has none.
-macro_rules! numbered {
-    ($($codec:ident),*) => {
-        const CODECS: &[Codec] = &[$(Codec::$codec),*];
-        const _: fn(Codec) = |codec| match codec {
-            $(Codec::$codec => (),)*
-        };
-    };
-}
-
-// These numbers never change: a new codec stands at the end.
-numbered!(Wav, Aiff, Caf, Flac, Vorbis, Opus, Mp3, Mp2, Mp1, Aac, Alac, Sphere);
 
 /// What a walk over one whole and undamaged recording found: what its headers say, and where its frames
 /// lie. Clones share their memory.
@@ -81,9 +71,8 @@ impl Entry {
     /// The entry in bytes, without [`Self::headers`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let Self { about: About { info, n_bytes }, is_cut, notes, table } = self;
-        let codec = CODECS.iter().position(|&codec| codec == info.codec).unwrap_or(CODECS.len());
         let kind = table.as_ref().map_or(NO_TABLE, |table| table.kind());
-        let mut out = vec![VERSION, kind, (codec as u8) << 1 | u8::from(*is_cut)];
+        let mut out = vec![VERSION, kind, info.codec.number() << 1 | u8::from(*is_cut)];
         for n in [u64::from(info.rate_hz), info.n_channels.into(), info.n_frames, *n_bytes] {
             put_number(&mut out, n);
         }
@@ -114,7 +103,7 @@ impl Entry {
         let n_channels = u16::try_from(reader.number()?).ok()?;
         let is_possible = RATES_HZ.contains(&rate_hz) && (1..=MAX_CHANNELS).contains(&n_channels);
         let info = AudioInfo {
-            codec: *CODECS.get(usize::from(codec >> 1)).filter(|_| is_possible)?,
+            codec: Codec::of_number(codec >> 1).filter(|_| is_possible)?,
             rate_hz,
             n_channels,
             n_frames: reader.number()?,
@@ -158,7 +147,7 @@ mod tests {
 
     #[test]
     fn every_codec_has_a_number() {
-        for &codec in CODECS {
+        for &codec in Codec::ALL {
             let info = AudioInfo { codec, rate_hz: 44_100, n_channels: 2, n_frames: 1_984_500 };
             let about = About { info, n_bytes: 7_938_044 };
             let mut notes = Notes::default();

@@ -5,7 +5,8 @@ use std::{borrow::Cow, ops::Range};
 use super::{Entry, Part};
 use crate::{
     DecodeError, Decoder, Reason,
-    decoder::plan::{AudioInfo, Outline, Plan},
+    decoder::plan::{Outline, Plan},
+    info::AudioInfo,
     memory,
     report::DecodeReport,
     spec::{AudioSpec, Strict},

@@ -4,9 +4,9 @@ use std::{fmt, ops::Range};
 
 use super::wire::Reader;
 use crate::{
-    decoder::plan::AudioInfo,
     demux::{Recording, flac, mpeg, ogg, packets, pcm},
     error::Reason,
+    info::AudioInfo,
 };
 
 /// What an entry says of every recording.

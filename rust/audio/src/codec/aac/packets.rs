@@ -18,14 +18,15 @@ use super::{
     sbr::refuse_sbr,
 };
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
+    codec::{Carriage, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         mp4::SampleEntry,
         packets::{Decode, Outcome, Packet, PacketSink, Track},
     },
     error::Reason,
-    spec::MAX_CHANNELS,
+    limits::MAX_CHANNELS,
+    names::Codec,
 };
 
 /// How containers carry AAC.

@@ -4,13 +4,14 @@ use super::{Config, Decoder};
 use crate::{
     bits::BitReader,
     bytes::from,
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
+    codec::{Carriage, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         mp4::SampleEntry,
         packets::{Decode, Outcome, PacketSink, Track},
     },
     error::Reason,
+    names::Codec,
 };
 
 /// How containers carry ALAC.

@@ -13,7 +13,7 @@ use super::{
     subframe,
 };
 use crate::{
-    demux::packets::Outcome, error::Reason, report::Damage, sink::Sink, spec::MAX_CHANNELS,
+    demux::packets::Outcome, error::Reason, limits::MAX_CHANNELS, report::Damage, sink::Sink,
 };
 
 /// Decodes frames one by one; they need nothing of each other.

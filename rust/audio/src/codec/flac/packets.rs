@@ -3,13 +3,14 @@
 use super::{Feed, Header, StreamInfo, is_intact};
 use crate::{
     bytes::from,
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
+    codec::{Carriage, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         mp4::SampleEntry,
         packets::{Decode, Outcome, PacketSink, Track},
     },
     error::Reason,
+    names::Codec,
 };
 
 /// How containers carry FLAC.

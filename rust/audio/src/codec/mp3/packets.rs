@@ -2,12 +2,13 @@
 
 use super::{Decoder, packet_shape};
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
+    codec::{Carriage, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         packets::{Decode, Outcome, PacketSink, Track},
     },
     error::Reason,
+    names::Codec,
 };
 
 /// How containers carry MPEG audio.

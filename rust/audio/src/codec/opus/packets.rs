@@ -2,13 +2,14 @@
 
 use super::{FRAME_LEN, Head, PacketDecoder, RATE_HZ, has_silk, packet_len, pre_roll};
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
+    codec::{Carriage, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
     demux::{
         mkv::TrackEntry,
         mp4::SampleEntry,
         packets::{Decode, Outcome, Packet, PacketSink, Track},
     },
     error::Reason,
+    names::Codec,
 };
 
 /// How containers carry Opus.

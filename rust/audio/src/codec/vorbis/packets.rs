@@ -3,12 +3,13 @@
 use super::{Cache, Decoder, Ident, Modes};
 use crate::{
     bytes::{from, u8_at},
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp},
+    codec::{Carriage, Coding, Counter, DecoderResult, Shape, WarmUp},
     demux::{
         mkv::TrackEntry,
         packets::{Decode, Outcome, PacketSink, Track, limited},
     },
     error::Reason,
+    names::Codec,
 };
 
 /// How containers carry Vorbis.

@@ -8,7 +8,7 @@ use super::{
     codebook::{Book, Budget},
     setup::{Fields, broken},
 };
-use crate::{error::Reason, spec::MAX_CHANNELS};
+use crate::{error::Reason, limits::MAX_CHANNELS};
 
 /// How values of a partition's vectors are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::ops::Range;
 use super::{FlacLayout, decode, open, table::FlacTable};
 use crate::{
     cancel::Cancel,
-    codec::Codec,
-    decoder::plan::AudioInfo,
     demux::{Container, Input, OpenResult, Recording, Scratch, seek_target},
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     report::Ledger,
     seek::SeekTable,
     sink::Sink,

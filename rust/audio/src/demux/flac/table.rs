@@ -9,13 +9,11 @@ use super::{
 use crate::{
     bytes::from,
     cancel::Cancel,
-    codec::{
-        Codec,
-        flac::{Header, StreamInfo},
-    },
-    decoder::plan::AudioInfo,
+    codec::flac::{Header, StreamInfo},
     demux::{Recording, Scratch},
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
     sink::Sink,
 };

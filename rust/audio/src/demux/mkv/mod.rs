@@ -17,13 +17,14 @@ pub(crate) use part::packets;
 pub(crate) use track::TrackEntry;
 
 use crate::{
-    codec::{Codec, Counter},
+    codec::Counter,
     demux::{
         Container, Input, OpenResult, Scratch,
         packets::{Framing, List, Listed, Packet, Track, TrackLayout},
     },
     error::Reason,
     memory,
+    names::Codec,
     report::{Damage, Ledger, Note},
     seek::Point,
 };

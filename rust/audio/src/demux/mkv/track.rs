@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use crate::{
-    codec::{CODECS, Codec, Coding},
+    codec::{CODECS, Coding},
     demux::packets::{Track, limited},
     error::{Exceeded, Reason},
+    names::Codec,
 };
 
 /// What a track entry says, as far as it was read.

@@ -17,12 +17,13 @@ pub(crate) use sample_entry::SampleEntry;
 
 use crate::{
     bytes::{be_u32, be_u64, from, u8_at},
-    codec::{Codec, opus},
+    codec::opus,
     demux::{
         Container, Input, OpenResult, Scratch,
         packets::{self, Framing, List, Listed, Packet, TrackLayout},
     },
     error::Reason,
+    names::Codec,
     report::{Damage, Ledger, Note},
 };
 

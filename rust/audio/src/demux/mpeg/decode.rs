@@ -18,10 +18,10 @@ use super::{
     scan::MpegLayout,
 };
 use crate::{
-    Codec,
     cancel::Cancel,
     codec::mp3::{header::Header, layer3},
     error::Reason,
+    names::Codec,
     sink::Sink,
 };
 

@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     cancel::Cancel,
-    codec::Codec,
-    decoder::plan::AudioInfo,
     demux::{Container, Input, OpenResult, Recording, Scratch},
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     report::Ledger,
     seek::SeekTable,
     sink::Sink,

@@ -9,12 +9,12 @@ use super::{
     walk::{Found, Gap, is_run, walk},
 };
 use crate::{
-    Codec,
     bytes::from,
     codec::mp3::header::{Header, Headers, Layer, NoHeader},
     demux::tail::is_lost_sound,
     error::Reason,
     memory,
+    names::Codec,
     report::{Damage, Ledger, Note},
 };
 

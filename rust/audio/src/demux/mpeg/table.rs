@@ -10,13 +10,11 @@ use super::{
 };
 use crate::{
     cancel::Cancel,
-    codec::{
-        Codec,
-        mp3::header::{Header, Headers},
-    },
-    decoder::plan::AudioInfo,
+    codec::mp3::header::{Header, Headers},
     demux::{Recording, Scratch},
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
     sink::Sink,
 };

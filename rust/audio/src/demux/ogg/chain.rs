@@ -7,13 +7,13 @@ use super::{
     walk::{Group, Walk},
 };
 use crate::{
-    Codec,
     cancel::Cancel,
     codec::vorbis,
     error::Reason,
+    limits::MAX_CHANNELS,
+    names::Codec,
     report::{Damage, Ledger},
     sink::Sink,
-    spec::MAX_CHANNELS,
 };
 
 /// What the walk over all pages found.

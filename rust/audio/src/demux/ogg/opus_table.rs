@@ -10,14 +10,12 @@ use super::{
 };
 use crate::{
     cancel::Cancel,
-    codec::{
-        Codec,
-        opus::{Head, RATE_HZ, pre_roll},
-    },
-    decoder::plan::AudioInfo,
+    codec::opus::{Head, RATE_HZ, pre_roll},
     demux::{Recording, Scratch, seek_target},
     error::Reason,
+    info::AudioInfo,
     memory,
+    names::Codec,
     seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
     sink::Sink,
 };

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{
     cancel::Cancel,
-    codec::Codec,
-    decoder::plan::AudioInfo,
     demux::{Container, Input, OpenResult, Recording, Scratch, seek_target},
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     report::Ledger,
     seek::SeekTable,
     sink::Sink,

@@ -12,9 +12,9 @@ use super::{
 use crate::{
     codec::vorbis::{Ident, Modes},
     error::{Exceeded, Reason},
+    limits::MAX_CHANNELS,
     memory,
     report::Ledger,
-    spec::MAX_CHANNELS,
 };
 
 /// What the walk over the pages of a stream found.

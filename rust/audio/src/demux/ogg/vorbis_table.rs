@@ -11,14 +11,12 @@ use super::{
 };
 use crate::{
     cancel::Cancel,
-    codec::{
-        Codec,
-        vorbis::{Ident, Modes},
-    },
-    decoder::plan::AudioInfo,
+    codec::vorbis::{Ident, Modes},
     demux::{Recording, Scratch, seek_target},
     error::Reason,
+    info::AudioInfo,
     memory,
+    names::Codec,
     seek::{About, Part, Point, Points, Reader, SeekTable, put_signed, unexpected},
     sink::Sink,
 };

@@ -3,9 +3,9 @@
 use crate::{
     cancel::Cancel,
     error::Reason,
+    limits::MAX_CHANNELS,
     report::Damage,
     sink::{Sample, Sink},
-    spec::MAX_CHANNELS,
 };
 
 /// Decodes the packets of one track in their order.

@@ -9,11 +9,12 @@ use super::{
 };
 use crate::{
     cancel::Cancel,
-    codec::{Codec, Coding, Shape, WarmUp, vorbis},
-    decoder::plan::AudioInfo,
+    codec::{Coding, Shape, WarmUp, vorbis},
     demux::{Recording, Scratch},
     error::Reason,
+    info::AudioInfo,
     memory,
+    names::Codec,
     seek::{Point, SeekTable},
     sink::Sink,
 };

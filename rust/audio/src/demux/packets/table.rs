@@ -10,10 +10,11 @@ use super::{
 use crate::{
     bytes::be_u32,
     cancel::Cancel,
-    codec::{Codec, Coding, ToldBy, WarmUp, aac, alac, opus},
-    decoder::plan::AudioInfo,
+    codec::{Coding, ToldBy, WarmUp, aac, alac, opus},
     demux::{Recording, Scratch, adts, mkv},
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
     sink::Sink,
 };

@@ -1,9 +1,10 @@
 //! The track that a container says it has.
 
 use crate::{
-    codec::{Codec, Coding},
+    codec::Coding,
     error::{Exceeded, Reason},
-    spec::MAX_CHANNELS,
+    limits::MAX_CHANNELS,
+    names::Codec,
 };
 
 /// How a track is coded.

@@ -1,6 +1,11 @@
 //! Windows of a recording, and crops around events in it: where they begin, in frames.
 
-use crate::{error::Reason, spec::frames_of};
+use crate::error::Reason;
+
+/// Seconds as frames at this rate, rounded to the nearest, at least one.
+pub(crate) fn frames_of(seconds: f64, rate_hz: u32) -> u64 {
+    ((seconds * f64::from(rate_hz)).round() as u64).max(1)
+}
 
 /// What becomes of the end of a recording that windows do not divide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
