@@ -1,9 +1,8 @@
-//! From headers and wishes to the frames that must be decoded.
+//! Decides which frames of a recording are decoded, and what comes out.
 
 use std::{ops::Range, time::Duration};
 
 use crate::{
-    demux::Recording,
     error::{Exceeded, Reason},
     info::AudioInfo,
     report::DecodeReport,
@@ -11,6 +10,7 @@ use crate::{
     sample_type::SampleType,
     sink::Mix,
     spec::{AudioSpec, Crop, Pad, Strict},
+    stream::Recording,
     windows::frames_of,
 };
 
@@ -28,7 +28,7 @@ pub struct Plan {
     pub(crate) sample_type: SampleType,
     /// Which findings are errors.
     pub(crate) strict: Strict,
-    /// Whether damage was passed over already.
+    /// Whether opening the recording counted damage already, instead of ending in an error.
     pub(crate) is_salvaged: bool,
     /// What planning found; rendering adds to it.
     pub(crate) report: DecodeReport,
@@ -112,7 +112,7 @@ impl Frames {
 }
 
 impl Plan {
-    /// Whether damage is passed over.
+    /// Whether damage is counted instead of ending in an error.
     pub(crate) fn is_lenient(&self) -> bool {
         self.strict == Strict::Lenient
     }

@@ -3,11 +3,12 @@
 use crate::{
     Decoder, Reason,
     decoder::plan::{Frames, Outline, Plan},
-    demux::{Container, Input, Recording},
+    demux::container::{Container, Input},
     info::AudioInfo,
     report::{DecodeReport, Ledger},
     sink::Mix,
     spec::AudioSpec,
+    stream::Recording,
 };
 
 impl Decoder {
@@ -26,7 +27,7 @@ impl Decoder {
             return Err(Reason::NoFrames);
         }
         let outline = Outline::new(recording.info(), bytes.len() as u64, spec, draw)?;
-        recording.seek(bytes, &outline.frames.input, &self.scratch)?;
+        recording.seek(bytes, &outline.frames.input, &mut self.scratch)?;
         let plan = outline.plan(recording, spec, &ledger);
         Ok(Plan { is_salvaged: ledger.is_lenient(), ..plan })
     }

@@ -3,7 +3,7 @@
 use crate::{
     bytes::{be_u16, be_u32, be_u64, from},
     demux::{
-        Container, Input, OpenResult, Scratch,
+        container::{Container, Input, OpenResult},
         pcm::{
             self, Encoding,
             Endian::{Big, Little},
@@ -14,6 +14,7 @@ use crate::{
     error::{Exceeded, Reason},
     names::Codec,
     report::Ledger,
+    stream::Scratch,
 };
 
 const CHUNKS: Chunks =

@@ -5,13 +5,14 @@ use std::str;
 use crate::{
     bytes::from,
     demux::{
-        Container, Input, OpenResult, Scratch,
+        container::{Container, Input, OpenResult},
         pcm::{self, Encoding, Endian, Format, PcmLayout},
         stated::Stated,
     },
     error::Reason,
     names::Codec,
     report::Ledger,
+    stream::Scratch,
 };
 
 const MAGIC: &[u8] = b"NIST_1A\n";

@@ -6,7 +6,7 @@
 use super::{
     bits::Bits,
     codebook::{Book, Budget},
-    setup::{Fields, broken},
+    fields::{Fields, broken},
 };
 use crate::{error::Reason, limits::MAX_CHANNELS};
 

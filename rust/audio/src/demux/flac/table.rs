@@ -10,12 +10,13 @@ use crate::{
     bytes::from,
     cancel::Cancel,
     codec::flac::{Header, StreamInfo},
-    demux::{Recording, Scratch},
     error::Reason,
     info::AudioInfo,
     names::Codec,
-    seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
     sink::Sink,
+    stream::{
+        About, Part, Point, Points, Reader, Recording, Scratch, SeekTable, put_number, unexpected,
+    },
 };
 
 /// The kind of the table in entries.

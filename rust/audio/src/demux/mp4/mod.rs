@@ -5,26 +5,27 @@
 //! directly, and go to the decoder from where they lie.
 
 mod boxes;
+mod codecs;
 mod fragments;
 mod sample_entry;
 mod tables;
 mod timeline;
 
 use boxes::{Boxes, find, find_path};
+use sample_entry::SampleEntry;
 use timeline::{Edit, Gapless, Timeline};
-
-pub(crate) use sample_entry::SampleEntry;
 
 use crate::{
     bytes::{be_u32, be_u64, from, u8_at},
     codec::opus,
     demux::{
-        Container, Input, OpenResult, Scratch,
-        packets::{self, Framing, List, Listed, Packet, TrackLayout},
+        container::{Container, Input, OpenResult},
+        packets::{Framing, Listed, TrackLayout},
     },
     error::Reason,
     names::Codec,
     report::{Damage, Ledger, Note},
+    stream::{self, List, Packet, Scratch},
 };
 
 /// MP4, M4A and `QuickTime`.
@@ -161,7 +162,7 @@ fn open(
     timeline.n_coded = list.n_frames();
     let gapless = find_gapless(moov);
     let (delay, n_frames) = timeline.playable(edit.as_ref(), gapless.as_ref());
-    let packets::Track { codec, rate_hz, n_channels, mut coding, .. } = entry;
+    let stream::Track { codec, rate_hz, n_channels, mut coding, .. } = entry;
     coding.settle(bytes, listed, rate_hz)?;
     let sizes = if is_fragmented { None } else { tables::sizes_at(bytes, track.stbl) };
     Ok((TrackLayout { codec, rate_hz, n_channels, n_frames, delay, coding }, sizes))
@@ -169,7 +170,7 @@ fn open(
 
 impl<'a> Track<'a> {
     /// The first audio track that can be decoded, and how many come before it that cannot.
-    fn find(moov: &'a [u8]) -> Result<(Self, packets::Track, u64), Reason> {
+    fn find(moov: &'a [u8]) -> Result<(Self, stream::Track, u64), Reason> {
         let movie_timescale = find(moov, *b"mvhd").and_then(header_timescale);
         let movie_timescale = movie_timescale.map_or(0, |(timescale, _)| timescale);
         let is_audio = |trak: &&[u8]| {
@@ -180,7 +181,7 @@ impl<'a> Track<'a> {
         let mut refusal = None;
         for (n_skipped, trak) in (0..).zip(trak.filter(is_audio)) {
             let found = Self::read(trak, movie_timescale).and_then(|track| {
-                let entry = SampleEntry::read(track.stbl)?.track()?;
+                let entry = codecs::track(&SampleEntry::read(track.stbl)?)?;
                 Ok((track, entry, n_skipped))
             });
             match found {
