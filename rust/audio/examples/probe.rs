@@ -19,7 +19,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let info = checked.info;
         let (name, seconds) = (info.codec.name(), info.duration_s());
-        println!("{path}: {name}, {} Hz, {} channels, {seconds:.3} s", info.rate_hz, info.n_channels);
+        println!(
+            "{path}: {name}, {} Hz, {} channels, {seconds:.3} s",
+            info.rate_hz, info.n_channels
+        );
         if let Some(error) = checked.error {
             println!("  error: {error}");
         }

@@ -1,6 +1,12 @@
 //! The rooms of this crate know only those below them, so that each can be read alone.
 
-use std::{fs, path::Path};
+// The lints let test functions unwrap; the functions that they share are tests as well.
+#![allow(clippy::expect_used)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// From the ground up.
 const ROOMS: [&str; 5] = ["stream", "codec", "demux", "seek", "decoder"];
@@ -14,7 +20,7 @@ fn code(path: &Path) -> Vec<String> {
 }
 
 /// The source files of a room, which is a folder or a file.
-fn files(path: &Path) -> Vec<std::path::PathBuf> {
+fn files(path: &Path) -> Vec<PathBuf> {
     if !path.is_dir() {
         return vec![path.with_extension("rs")];
     }
