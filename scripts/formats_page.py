@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/formats.md`, and of the README of `rust/audio`, from what the tests assert.
+"""Writes the tables of `docs/formats.md` and of `rust/audio/README.md` from what the tests assert.
 
 python scripts/formats_page.py           # rewrites the pages
 python scripts/formats_page.py --check   # fails if that would change one
