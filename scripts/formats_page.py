@@ -1,14 +1,13 @@
-"""Writes the tables of `docs/formats.md` from what the tests assert.
+"""Writes the tables of `docs/formats.md` and of `rust/audio/README.md` from what the tests assert.
 
-python scripts/formats_page.py           # rewrites the page
-python scripts/formats_page.py --check   # fails if that would change it
+python scripts/formats_page.py           # rewrites the pages
+python scripts/formats_page.py --check   # fails if that would change one
 """
 
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "formats.md"
 sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("audio", "support")]
 
 import formats_table  # noqa: E402  (beside the tests that assert what it says)
@@ -73,24 +72,32 @@ TABLES = {
 }
 
 
-def generated(page: str) -> str:
+PAGES = {
+    ROOT / "docs" / "formats.md": tuple(TABLES),
+    ROOT / "rust" / "audio" / "README.md": ("formats",),
+}
+
+
+def generated(path: Path) -> str:
     """The page with its tables made anew, each between two comments."""
-    for name, make in TABLES.items():
+    page = path.read_text(encoding="utf-8")
+    for name in PAGES[path]:
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         before, _, rest = page.partition(begin)
         _, found, after = rest.partition(end)
         if not found:
-            raise ValueError(f"{PAGE} has no place for {name}")
-        page = f"{before}{begin}\n{make()}\n{end}{after}"
+            raise ValueError(f"{path} has no place for {name}")
+        page = f"{before}{begin}\n{TABLES[name]()}\n{end}{after}"
     return page
 
 
 def main() -> int:
-    """Rewrites the page, or says whether it would change."""
-    page = PAGE.read_text(encoding="utf-8")
+    """Rewrites the pages, or says whether one would change."""
+    pages = {path: generated(path) for path in PAGES}
     if "--check" in sys.argv[1:]:
-        return int(generated(page) != page)
-    PAGE.write_text(generated(page), encoding="utf-8")
+        return int(any(path.read_text(encoding="utf-8") != page for path, page in pages.items()))
+    for path, page in pages.items():
+        path.write_text(page, encoding="utf-8")
     return 0
 
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::codec::Codec;
+use crate::names::Codec;
 
 /// One row's audio cannot be decoded: what it claimed to be, and why not.
 #[derive(Clone, Debug, PartialEq)]
@@ -232,6 +232,34 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Reason {
+    /// The reason in a word, as `gristmill.DecodeError.reason` has it. Programs compare
+    /// it, so it never changes.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::File { key, .. } => key,
+            Self::Empty | Self::NoFrames => "empty",
+            Self::UnknownFormat => "unknown_format",
+            Self::UnsupportedCodec(_) => "unsupported_codec",
+            Self::MalformedHeader(_) => "malformed_header",
+            Self::Truncated { .. } => "truncated",
+            Self::CorruptPackets { .. } => "corrupt_packets",
+            Self::LostPackets { .. } => "lost_packets",
+            Self::Junk { .. } => "junk",
+            Self::ParamsChanged => "params_changed",
+            Self::NonFinite => "non_finite",
+            Self::Limit(_) => "limit",
+            Self::TooFewChannels { .. } => "too_few_channels",
+            Self::DecoderPanic(_) => "decoder_panic",
+            Self::Event(_) => "event",
+            Self::Missing { .. } => "missing",
+            Self::NoSubstitute { .. } => "no_substitute",
+            Self::WrongSlot { .. } => "wrong_slot",
+            Self::OutOfMemory { .. } => "out_of_memory",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     /// Whether it is about the row's bytes, and not about how decoding was called.
     pub fn is_of_row(&self) -> bool {
         !matches!(self, Self::Cancelled | Self::OutOfMemory { .. } | Self::WrongSlot { .. })

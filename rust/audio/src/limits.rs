@@ -5,11 +5,16 @@
 
 use std::time::Duration;
 
-use super::{
-    decoder::plan::{AudioInfo, Frames},
+use crate::{
     error::{Exceeded, Reason, Remedy},
-    spec::{MAX_CHANNELS, RATES_HZ},
+    info::AudioInfo,
 };
+
+/// The lowest and highest rate, in Hz, of files and of targets.
+pub const RATES_HZ: std::ops::RangeInclusive<u32> = 1..=768_000;
+
+/// The most channels that a file may have and that may be asked for.
+pub const MAX_CHANNELS: u16 = 8;
 
 /// The limits. Each is checked before anything is allocated or decoded, but for the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,10 +122,15 @@ impl Limits {
         Ok(())
     }
 
-    /// Refuses a part that would take too much memory.
-    pub(super) fn check_decoded(&self, frames: &Frames, n_channels: u16) -> Result<(), Reason> {
-        let bytes = |n_frames: u64| n_frames.saturating_mul(4 * u64::from(n_channels));
-        let (result, window) = (bytes(frames.n_out as u64), bytes(frames.n_window() as u64));
+    /// Refuses a crop that would take too much memory: `n_out` frames, resampled from `n_window`.
+    pub(super) fn check_decoded(
+        &self,
+        n_out: usize,
+        n_window: usize,
+        n_channels: u16,
+    ) -> Result<(), Reason> {
+        let bytes = |n_frames: usize| (n_frames as u64).saturating_mul(4 * u64::from(n_channels));
+        let (result, window) = (bytes(n_out), bytes(n_window));
         let (found, most) = (result.saturating_add(window), self.max_decoded_bytes);
         if found > most {
             let what = format!("decoding takes {found} bytes for samples, {most} are allowed");
@@ -206,7 +216,7 @@ impl Exceeded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Codec;
+    use crate::names::Codec;
 
     fn exceeded(info: AudioInfo, limits: Limits, n_bytes: u64) -> Option<&'static str> {
         match limits.check(info, n_bytes) {

@@ -1,4 +1,4 @@
-//! What came of a recording, and what was wrong with it.
+//! How much of a recording was decoded, and what was wrong with it.
 //!
 //! A finding is a loss or a note. A loss ([`Damage`]) is sound that is missing or wrong, and the file
 //! proves it: a checksum, a gap in numbers that count packets, a packet that does not decode, an end inside
@@ -6,10 +6,10 @@
 //! there as far as the file can tell.
 
 use super::{
-    codec::Codec,
     error::{DecodeError, Reason},
     spec::Strict,
 };
+use crate::names::Codec;
 
 /// The kinds of losses.
 #[non_exhaustive]
@@ -188,7 +188,7 @@ impl Notes {
     }
 }
 
-/// What came of one recording, or of the part of it that was asked for.
+/// How much of one recording, or of the crop of it, was decoded, and what was wrong with it.
 ///
 /// Frames are those of the recording, at its own rate, on all channels at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -237,7 +237,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// One that goes on after damage.
+    /// One that counts damage instead of returning it as an error.
     pub(super) const LENIENT: Self =
         Self { counts: Counts([0; N_KINDS]), notes: Notes([0; N_NOTES]), strict: Strict::Lenient };
 
@@ -251,7 +251,7 @@ impl Ledger {
         Self::new(self.strict)
     }
 
-    /// Whether damage is counted and passed over.
+    /// Whether damage is counted instead of ending in an error.
     pub(super) fn is_lenient(&self) -> bool {
         self.strict == Strict::Lenient
     }

@@ -139,7 +139,7 @@ impl<'a> Sink<'a> {
         Self { ledger: Ledger::new(strict), ..self }
     }
 
-    /// Whether damage is passed over.
+    /// Whether damage is counted instead of ending in an error.
     pub(super) fn is_lenient(&self) -> bool {
         self.ledger.is_lenient()
     }

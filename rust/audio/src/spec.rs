@@ -1,8 +1,10 @@
 //! What the caller wants of a recording.
 
-use super::{
-    Limits, Resampler, SampleType,
-    part::{EventCrop, Windows},
+use crate::{
+    limits::{Limits, MAX_CHANNELS, RATES_HZ},
+    resample::Resampler,
+    sample_type::SampleType,
+    windows::{EventCrop, Windows, frames_of},
 };
 
 /// The wanted rate, channels, crop and padding: the same for every row of a pipeline.
@@ -43,12 +45,6 @@ impl From<bool> for Strict {
         if is_strict { Self::Strict } else { Self::Lenient }
     }
 }
-
-/// The lowest and highest rate, in Hz, of files and of targets.
-pub const RATES_HZ: std::ops::RangeInclusive<u32> = 1..=768_000;
-
-/// The most channels that a file may have and that may be asked for.
-pub const MAX_CHANNELS: u16 = 8;
 
 /// The longest crop in seconds: one day.
 pub const MAX_SECONDS: f64 = 86_400.0;
@@ -119,11 +115,6 @@ impl AudioSpec {
         let n_frames = frames_of(self.crop.seconds()?, self.rate_hz?);
         Some((n_channels, usize::try_from(n_frames).ok()?))
     }
-}
-
-/// Seconds as frames at this rate, rounded to the nearest, at least one.
-pub(crate) fn frames_of(seconds: f64, rate_hz: u32) -> u64 {
-    ((seconds * f64::from(rate_hz)).round() as u64).max(1)
 }
 
 impl Crop {

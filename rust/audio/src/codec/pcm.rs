@@ -1,34 +1,19 @@
 //! Interleaved PCM in packets, as Matroska has it.
 
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
-    demux::{
-        mkv::TrackEntry,
-        packets::{Decode, Outcome, PacketSink, Track},
-    },
     error::Reason,
-    spec::MAX_CHANNELS,
+    limits::MAX_CHANNELS,
+    stream::{
+        Coding, Counter, Decode, DecoderResult, Kept, Outcome, PacketSink, Shape, Track, WarmUp,
+    },
 };
 
 /// PCM frames that are converted at a time: a packet may be as long as the file.
 const PIECE: usize = 4096;
 
-/// How containers carry PCM.
-pub(crate) struct PcmInPackets;
-
-impl Carriage for PcmInPackets {
-    fn in_matroska(&self, entry: &TrackEntry<'_>) -> Option<Result<Track, Reason>> {
-        let id = entry.codec_id();
-        id.starts_with("A_PCM/").then(|| match Pcm::of_matroska(&id, entry.bits.unwrap_or(16)) {
-            Some(pcm) => entry.plain(Codec::Wav, pcm),
-            None => Err(Reason::UnsupportedCodec(format!("Matroska with {id}"))),
-        })
-    }
-}
-
 /// How a sample is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pcm {
+pub(crate) struct Pcm {
     kind: Kind,
     n_bytes: usize,
 }
@@ -43,7 +28,7 @@ enum Kind {
 
 impl Pcm {
     /// The storage that a codec identifier of Matroska and its bit depth stand for.
-    fn of_matroska(id: &str, bits: u64) -> Option<Self> {
+    pub(crate) fn of_matroska(id: &str, bits: u64) -> Option<Self> {
         let kind = match (id, bits) {
             ("A_PCM/INT/LIT" | "A_PCM/INT/BIG", 8) => Kind::Unsigned,
             ("A_PCM/INT/LIT", 16 | 24 | 32) => Kind::Little,
@@ -98,7 +83,7 @@ impl Coding for Pcm {
         }))
     }
 
-    fn decoder<'a>(&'a self, _: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
+    fn decoder<'a>(&'a self, _: Shape, _: &'a mut Kept) -> DecoderResult<'a> {
         Ok(Box::new(Decoder { pcm: *self, samples: Vec::new() }))
     }
 }

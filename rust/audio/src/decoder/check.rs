@@ -2,7 +2,8 @@
 
 use crate::{
     AudioSpec, DecodeError, Decoder, Entry, Limits, Reason, Strict,
-    decoder::plan::{AudioInfo, Plan},
+    decoder::plan::Plan,
+    info::AudioInfo,
     report::{Damage, DecodeReport},
     sink::Sink,
 };
@@ -17,12 +18,12 @@ pub enum Depth {
     Decode,
 }
 
-/// What came of a recording of which something is left.
+/// What [`Decoder::check`] found in a recording that can be decoded at least in part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// What its headers say, as far as damage lets them.
     pub info: AudioInfo,
-    /// What came of it, damage counted and passed over. Without decoding no frame was wanted.
+    /// The counts of damage and notes. With [`Depth::Checksums`] no frame is wanted.
     pub report: DecodeReport,
     /// What decoding the whole recording would end in where damage is an error; `None` if it is
     /// sound.
@@ -34,6 +35,18 @@ impl Decoder {
     ///
     /// Takes the time of decoding a sound recording once, and a damaged one about twice. No memory
     /// is taken for samples, however long the recording.
+    ///
+    /// ```
+    /// use gristmill_audio::{Decoder, Depth, Limits, Reason};
+    /// # let mut bytes = b"RIFF\xA4\x3E\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1F\0\0\x80\x3E\0\0\x02\0\x10\0data\x80\x3E\0\0".to_vec();
+    /// # bytes.resize(44 + 16_000, 0);
+    /// bytes.truncate(12_044); // of a second of WAV at 8 kHz
+    /// let checked = Decoder::default().check(&bytes, Limits::DEFAULT, Depth::Decode)?;
+    /// let truncated = Reason::Truncated { decoded: 6_000, expected: Some(8_000) };
+    /// assert_eq!(checked.error.map(|error| error.reason), Some(truncated));
+    /// assert_eq!(checked.report.damage.iter().collect::<Vec<_>>(), [("truncated", 1), ("gaps", 1)]);
+    /// # Ok::<(), gristmill_audio::DecodeError>(())
+    /// ```
     ///
     /// # Errors
     /// Nothing of the recording can be decoded: no known format, not supported, a limit, or damage

@@ -1,6 +1,8 @@
 //! Plans and renders rows, with what is worth keeping between them.
 
 mod check;
+mod convert;
+mod part;
 pub(crate) mod plan;
 mod planner;
 pub(crate) mod render;
@@ -15,18 +17,29 @@ use crate::{
     DecodeError, Reason,
     cancel::Cancel,
     contained,
-    demux::{Scratch, probe::find_container},
+    demux::probe::find_container,
+    info::AudioInfo,
     limits::Limits,
     report::{DecodeReport, Ledger},
     resample::{self, Tables},
     spec::{AudioSpec, Strict},
+    stream::Scratch,
 };
 
 pub use check::{Checked, Depth};
-pub use plan::{AudioInfo, Plan};
+pub use part::PartPlan;
+pub use plan::Plan;
 pub use warm_up::warm_up;
 
 /// Reads the headers of a recording.
+///
+/// ```
+/// # let mut bytes = b"RIFF\xA4\x3E\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1F\0\0\x80\x3E\0\0\x02\0\x10\0data\x80\x3E\0\0".to_vec();
+/// # bytes.resize(44 + 16_000, 0);
+/// let info = gristmill_audio::probe(&bytes)?; // a second of WAV at 8 kHz
+/// assert_eq!((info.codec.name(), info.rate_hz, info.n_frames), ("WAV", 8_000, 8_000));
+/// # Ok::<(), gristmill_audio::DecodeError>(())
+/// ```
 ///
 /// # Errors
 /// The same as [`Decoder::plan`].
@@ -46,6 +59,22 @@ pub fn probe_within(bytes: &[u8], limits: Limits) -> Result<AudioInfo, DecodeErr
 /// One for each worker thread: decoders, tables and scratch memory that rows share.
 ///
 /// What a row decodes to depends on its bytes and its [`Plan`] alone, never on earlier rows.
+///
+/// ```
+/// use gristmill_audio::{AudioSpec, Channels, Crop, Decoder, Pad};
+/// # let mut bytes = b"RIFF\xA4\x3E\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1F\0\0\x80\x3E\0\0\x02\0\x10\0data\x80\x3E\0\0".to_vec();
+/// # bytes.resize(44 + 16_000, 0);
+/// // `bytes` are a second of WAV at 8 kHz. A random crop of three is padded with zeros.
+/// let crop = Crop::Random { seconds: 3.0 };
+/// let spec = AudioSpec { crop, pad: Pad::Zero, channels: Channels::Mono, ..AudioSpec::WHOLE };
+/// let mut decoder = Decoder::default();
+/// let plan = decoder.plan(&bytes, &spec, 0x9E37_79B9_7F4A_7C15)?;
+/// assert_eq!((plan.crop(), plan.n_frames()), (0..8_000, 24_000));
+/// let mut samples = vec![0.0; plan.n_samples()];
+/// let report = decoder.render(&bytes, &plan, &mut samples)?;
+/// assert_eq!((report.frames_wanted, report.frames_decoded), (8_000, 8_000));
+/// # Ok::<(), gristmill_audio::DecodeError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Decoder {
     pub(crate) scratch: Scratch,

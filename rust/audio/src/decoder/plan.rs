@@ -1,47 +1,18 @@
-//! From headers and wishes to the frames that must be decoded.
+//! Decides which frames of a recording are decoded, and what comes out.
 
 use std::{ops::Range, time::Duration};
 
 use crate::{
-    Codec,
-    demux::Recording,
     error::{Exceeded, Reason},
+    info::AudioInfo,
     report::DecodeReport,
     resample::{Filter, Ratio},
     sample_type::SampleType,
     sink::Mix,
-    spec::{AudioSpec, Crop, Pad, Strict, frames_of},
+    spec::{AudioSpec, Crop, Pad, Strict},
+    stream::Recording,
+    windows::frames_of,
 };
-
-/// What the headers say of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AudioInfo {
-    /// The codec.
-    pub codec: Codec,
-    /// Frames a second.
-    pub rate_hz: u32,
-    /// Channels, at least 1.
-    pub n_channels: u16,
-    /// Playable frames: encoder delay and padding are not counted.
-    pub n_frames: u64,
-}
-
-impl AudioInfo {
-    /// Length in seconds.
-    pub fn duration_s(&self) -> f64 {
-        self.n_frames as f64 / f64::from(self.rate_hz)
-    }
-
-    /// Its length in frames at another rate, as decoding it at that rate gives.
-    ///
-    /// # Errors
-    ///
-    /// [`Reason::Limit`] for a ratio of rates that is not resampled.
-    pub fn frames_at(&self, rate_hz: u32) -> Result<u64, Reason> {
-        let ratio = Ratio::of(self.rate_hz, rate_hz)?;
-        Ok(ratio.map_or(self.n_frames, |ratio| ratio.n_out(self.n_frames)))
-    }
-}
 
 /// What [`Decoder::render`](crate::Decoder::render) will do for one row, decided from headers
 /// alone.
@@ -57,7 +28,7 @@ pub struct Plan {
     pub(crate) sample_type: SampleType,
     /// Which findings are errors.
     pub(crate) strict: Strict,
-    /// Whether damage was passed over already.
+    /// Whether opening the recording counted damage already, instead of ending in an error.
     pub(crate) is_salvaged: bool,
     /// What planning found; rendering adds to it.
     pub(crate) report: DecodeReport,
@@ -141,7 +112,7 @@ impl Frames {
 }
 
 impl Plan {
-    /// Whether damage is passed over.
+    /// Whether damage is counted instead of ending in an error.
     pub(crate) fn is_lenient(&self) -> bool {
         self.strict == Strict::Lenient
     }

@@ -2,11 +2,13 @@
 
 use crate::{
     Decoder, Reason,
-    decoder::plan::{AudioInfo, Frames, Outline, Plan},
-    demux::{Container, Input, Recording},
+    decoder::plan::{Frames, Outline, Plan},
+    demux::container::{Container, Input},
+    info::AudioInfo,
     report::{DecodeReport, Ledger},
     sink::Mix,
     spec::AudioSpec,
+    stream::Recording,
 };
 
 impl Decoder {
@@ -25,7 +27,7 @@ impl Decoder {
             return Err(Reason::NoFrames);
         }
         let outline = Outline::new(recording.info(), bytes.len() as u64, spec, draw)?;
-        recording.seek(bytes, &outline.frames.input, &self.scratch)?;
+        recording.seek(bytes, &outline.frames.input, &mut self.scratch)?;
         let plan = outline.plan(recording, spec, &ledger);
         Ok(Plan { is_salvaged: ledger.is_lenient(), ..plan })
     }
@@ -42,7 +44,7 @@ impl Outline {
         let info = spec.limits.check(info, n_bytes)?;
         let (mix, n_channels) = Mix::choose(spec.channels, info.n_channels)?;
         let frames = Frames::new(&info, spec, draw)?;
-        spec.limits.check_decoded(&frames, n_channels)?;
+        spec.limits.check_decoded(frames.n_out, frames.n_window(), n_channels)?;
         Ok(Self { info, mix, n_channels, frames })
     }
 

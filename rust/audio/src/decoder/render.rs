@@ -5,18 +5,18 @@ use std::{sync::Arc, time::Instant};
 use crate::{
     Decoder, Reason, contained,
     decoder::plan::Plan,
-    demux::Scratch,
     memory,
     report::{Counts, Damage, DecodeReport, Notes},
     resample::{self, Filter, Tables},
     sink::{Sink, all_finite},
     spec::{Pad, Strict},
+    stream::Scratch,
 };
 
 /// Scratch memory above this many samples is given back after a row.
 const MAX_KEPT_SAMPLES: usize = 4 << 20;
 
-/// What decoding came to.
+/// How much was decoded, and what was wrong with it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Came {
     pub(crate) n_decoded: u64,
@@ -111,7 +111,8 @@ impl Decoder {
         self.decode(bytes, plan, &mut sink.with(strict))
     }
 
-    /// Fills the sink; on any fault on the way in, once more from the very start.
+    /// Fills the sink. If that fails, and decoding did not begin with the recording, it begins there and tries
+    /// once more.
     pub(crate) fn decode(
         &mut self,
         bytes: &[u8],

@@ -2,9 +2,8 @@
 
 use crate::{
     bytes::{be_u16, be_u32, be_u64, from},
-    codec::Codec,
     demux::{
-        Container, Input, OpenResult, Scratch,
+        container::{Container, Input, OpenResult},
         pcm::{
             self, Encoding,
             Endian::{Big, Little},
@@ -13,7 +12,9 @@ use crate::{
         stated::{Chunks, Stated, is_forgotten},
     },
     error::{Exceeded, Reason},
+    names::Codec,
     report::Ledger,
+    stream::Scratch,
 };
 
 const CHUNKS: Chunks =

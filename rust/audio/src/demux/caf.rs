@@ -3,14 +3,15 @@
 
 use crate::{
     bytes::{be_u32, be_u64, from},
-    codec::Codec,
     demux::{
-        Container, Input, OpenResult, Scratch,
+        container::{Container, Input, OpenResult},
         pcm::{self, Encoding, Endian, Format, PcmLayout},
         stated::{Chunks, Stated, is_forgotten, sample_bytes},
     },
     error::Reason,
+    names::Codec,
     report::Ledger,
+    stream::Scratch,
 };
 
 const IS_FLOAT: u32 = 1;

@@ -8,20 +8,15 @@ use std::ops::Range;
 use crate::{
     bytes::from,
     cancel::Cancel,
-    codec::{
-        Codec,
-        g711::{A_LAW, MU_LAW},
-    },
-    decoder::plan::AudioInfo,
-    demux::{
-        Recording, Scratch,
-        stated::{Believed, Stated},
-    },
+    codec::g711::{A_LAW, MU_LAW},
+    demux::stated::{Believed, Stated},
     error::{Exceeded, Reason},
+    info::AudioInfo,
+    limits::MAX_CHANNELS,
+    names::Codec,
     report::{Damage, Ledger, Note},
-    seek::{About, Part, Reader, SeekTable, put_number},
     sink::Sink,
-    spec::MAX_CHANNELS,
+    stream::{About, Part, Reader, Recording, Scratch, SeekTable, put_number},
 };
 
 /// How one sample is stored. Integers have full scale at 2^(bits - 1), as in libsndfile.
@@ -178,7 +173,7 @@ impl Recording for Stored {
         AudioInfo { codec: self.codec, rate_hz, n_channels, n_frames }
     }
 
-    fn seek_table(&self, _: &[u8], _: &Scratch) -> Option<Box<dyn SeekTable>> {
+    fn seek_table(&self, _: &[u8], _: &mut Scratch) -> Option<Box<dyn SeekTable>> {
         let PcmLayout { encoding, data, .. } = self.layout;
         Some(Box::new(StoredTable { encoding, data: data as u64 }))
     }

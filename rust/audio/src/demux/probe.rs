@@ -5,7 +5,7 @@
 
 use crate::{
     bytes::from,
-    demux::{BY_FRAMES, BY_MAGIC, Container, mpeg, wav},
+    demux::{BY_FRAMES, BY_MAGIC, container::Container, mpeg, tags::id3v2_size, wav},
     error::Reason,
 };
 
@@ -50,18 +50,6 @@ fn skip_id3v2(bytes: &[u8]) -> Result<usize, Reason> {
         offset += from(bytes, offset).iter().take_while(|&&byte| byte == 0).count();
     }
     Ok(offset)
-}
-
-/// The whole size of the `ID3v2` tag that `bytes` begin with.
-pub(crate) fn id3v2_size(bytes: &[u8]) -> Option<usize> {
-    let header = bytes.first_chunk::<10>()?;
-    let &[b'I', b'D', b'3', major, _, flags, a, b, c, d] = header else { return None };
-    if major == 0xFF || (a | b | c | d) & 0x80 != 0 {
-        return None;
-    }
-    let body = [a, b, c, d].iter().fold(0, |size, &byte| size << 7 | usize::from(byte));
-    let footer = if flags & 0x10 != 0 { 10 } else { 0 };
-    Some(10 + body + footer)
 }
 
 /// The name of a format that is known and not decoded here.

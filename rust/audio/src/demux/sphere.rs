@@ -4,14 +4,15 @@ use std::str;
 
 use crate::{
     bytes::from,
-    codec::Codec,
     demux::{
-        Container, Input, OpenResult, Scratch,
+        container::{Container, Input, OpenResult},
         pcm::{self, Encoding, Endian, Format, PcmLayout},
         stated::Stated,
     },
     error::Reason,
+    names::Codec,
     report::Ledger,
+    stream::Scratch,
 };
 
 const MAGIC: &[u8] = b"NIST_1A\n";

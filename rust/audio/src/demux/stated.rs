@@ -23,7 +23,7 @@ pub(crate) struct Stated {
     pub(crate) is_closed: bool,
 }
 
-/// What comes of it.
+/// How much of it is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Believed {
     /// As many bytes as it says, some of which may be missing.

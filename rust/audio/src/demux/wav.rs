@@ -2,14 +2,15 @@
 
 use crate::{
     bytes::{from, le_u16, le_u32, le_u64},
-    codec::Codec,
     demux::{
-        Container, Input, OpenResult, Scratch,
+        container::{Container, Input, OpenResult},
         pcm::{self, Encoding, Endian::Little, Format, PcmLayout},
         stated::{Chunks, MOST_FORGOTTEN, Stated, is_forgotten, sample_bytes},
     },
     error::Reason,
+    names::Codec,
     report::{Ledger, Note},
+    stream::Scratch,
 };
 
 const PCM: u16 = 1;

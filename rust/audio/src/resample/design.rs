@@ -30,18 +30,18 @@ impl Resampler {
     /// Its filter for a ratio of rates.
     pub(super) fn design(self, ratio: Ratio) -> Design {
         let scale = (ratio.up as f64 / ratio.down as f64).min(1.0);
-        let (zeros, resolution, parts) = match self {
+        let (zeros, resolution, sincs) = match self {
             Self::Hq => (91.8 * stages(ratio), 1024.0, hq(ratio)),
-            Self::Torchaudio => (6.0, 4096.0, vec![Part::hann(6.0, 0.99)]),
-            Self::Best => (174.0, 2048.0, vec![Part::kaiser(1.0, 174.0, 0.975, 14.0)]),
+            Self::Torchaudio => (6.0, 4096.0, vec![Sinc::hann(6.0, 0.99)]),
+            Self::Best => (174.0, 2048.0, vec![Sinc::kaiser(1.0, 174.0, 0.975, 14.0)]),
         };
-        let cutoff = parts.first().map_or(1.0, |part| part.cutoff);
+        let cutoff = sincs.first().map_or(1.0, |sinc| sinc.cutoff);
         Design {
             half_width: zeros / cutoff / scale,
             resolution: resolution * scale,
             is_band_limited: self != Self::Torchaudio,
             scale,
-            parts,
+            sincs,
         }
     }
 }
@@ -54,18 +54,18 @@ fn stages(Ratio { up, down }: Ratio) -> f64 {
 
 /// `soxr` builds its filters from stages, and which stages depends on the ratio. The products of
 /// their responses come down to these.
-fn hq(ratio: Ratio) -> Vec<Part> {
+fn hq(ratio: Ratio) -> Vec<Sinc> {
     let longer = stages(ratio);
     let Ratio { up, down } = ratio;
     if [up, down].iter().all(|n| [1, 2, 3, 4, 6].contains(n)) {
-        return vec![Part::kaiser(1.0, 92.9 * longer, 0.95687, 13.04 * longer)];
+        return vec![Sinc::kaiser(1.0, 92.9 * longer, 0.95687, 13.04 * longer)];
     }
     // Other ratios end in an interpolating stage, whose response falls by 0.008 dB towards the edge
     // of the pass band: a little of a much wider filter, mixed in, does the same.
     let wide = 1.1045e-3;
     vec![
-        Part::kaiser(1.0 - wide, 96.78 * longer, 0.95686, 13.495 * longer),
-        Part::kaiser(wide, 13.75, 0.8513, 7.36),
+        Sinc::kaiser(1.0 - wide, 96.78 * longer, 0.95686, 13.495 * longer),
+        Sinc::kaiser(wide, 13.75, 0.8513, 7.36),
     ]
 }
 
@@ -79,9 +79,9 @@ pub(super) struct Design {
     /// Whether nothing is left of the response above the lower one of the Nyquist frequencies, and constants
     /// pass unchanged.
     pub(super) is_band_limited: bool,
-    /// The lower one of the Nyquist frequencies, as a part of the source's.
+    /// The lower one of the Nyquist frequencies, as a fraction of the source's.
     scale: f64,
-    parts: Vec<Part>,
+    sincs: Vec<Sinc>,
 }
 
 impl Design {
@@ -90,16 +90,16 @@ impl Design {
         if t.abs() > self.half_width {
             return 0.0;
         }
-        self.parts.iter().map(|part| part.at(t * self.scale)).sum::<f64>() * self.scale
+        self.sincs.iter().map(|sinc| sinc.at(t * self.scale)).sum::<f64>() * self.scale
     }
 }
 
 /// A windowed sinc, in frames of the lower one of the two rates.
 #[derive(Debug)]
-struct Part {
+struct Sinc {
     /// The response at 0.
     peak: f64,
-    /// The -6 dB point, as a part of the Nyquist frequency.
+    /// The -6 dB point, as a fraction of the Nyquist frequency.
     cutoff: f64,
     /// Zero crossings on each side under the whole window.
     zeros: f64,
@@ -112,7 +112,7 @@ enum Window {
     Hann,
 }
 
-impl Part {
+impl Sinc {
     /// A sinc whose gain at 0 Hz is `gain`.
     fn kaiser(gain: f64, zeros: f64, cutoff: f64, beta: f64) -> Self {
         let peak = gain * cutoff / bessel_i0(beta);

@@ -5,4 +5,4 @@ pub(crate) mod packets;
 pub(crate) mod raw;
 mod sbr;
 
-pub(crate) use packets::{Coded, InPackets};
+pub(crate) use packets::{Coded, track};

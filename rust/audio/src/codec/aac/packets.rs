@@ -18,38 +18,17 @@ use super::{
     sbr::refuse_sbr,
 };
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
-    demux::{
-        mkv::TrackEntry,
-        mp4::SampleEntry,
-        packets::{Decode, Outcome, Packet, PacketSink, Track},
-    },
     error::Reason,
-    spec::MAX_CHANNELS,
+    limits::MAX_CHANNELS,
+    names::Codec,
+    stream::{
+        Coding, Counter, Decode, DecoderResult, Kept, Outcome, Packet, PacketSink, Shape, Track,
+        WarmUp,
+    },
 };
 
-/// How containers carry AAC.
-pub(crate) struct InPackets;
-
-impl Carriage for InPackets {
-    fn in_mp4(&self, entry: &SampleEntry<'_>) -> Option<Result<Track, Reason>> {
-        // MPEG-4 audio, and AAC-LC as MPEG-2 has it.
-        matches!(entry.object(), Some(0x40 | 0x67)).then(|| track(entry.config()))
-    }
-
-    fn in_matroska(&self, entry: &TrackEntry<'_>) -> Option<Result<Track, Reason>> {
-        let refused = || Some(Err(Reason::UnsupportedCodec("HE-AAC".to_owned())));
-        match &*entry.codec_id() {
-            "A_AAC" if entry.is_replicated() => refused(),
-            "A_AAC" => Some(track(entry.private)),
-            id if id.starts_with("A_AAC/") && id.ends_with("SBR") => refused(),
-            _ => None,
-        }
-    }
-}
-
 /// The track of an `AudioSpecificConfig`.
-fn track(config: &[u8]) -> Result<Track, Reason> {
+pub(crate) fn track(config: &[u8]) -> Result<Track, Reason> {
     let Config { rate_hz, n_channels } = Config::read(config)?;
     Ok(Track { frame_len: FRAME_LEN, ..Track::new(Codec::Aac, rate_hz, n_channels, Coded) })
 }
@@ -78,7 +57,7 @@ impl Coding for Coded {
     }
 
     /// A new one for each row: the state of its noise generator outlives a reset.
-    fn decoder<'a>(&'a self, shape: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
+    fn decoder<'a>(&'a self, shape: Shape, _: &'a mut Kept) -> DecoderResult<'a> {
         let mut params = AudioCodecParameters::new();
         params.for_codec(CODEC_ID_AAC).with_sample_rate(shape.rate_hz);
         params.with_channels(Channels::Discrete(shape.n_channels));

@@ -20,7 +20,7 @@ use symphonia::{
 };
 
 use super::raw::{DATA, END, FILL, PAIR, SINGLE};
-use crate::{bits::BitReader, contained, demux::packets::Packet, error::Reason};
+use crate::{bits::BitReader, contained, error::Reason, stream::Packet};
 
 /// Packets that are looked at: the first ones, and as many spread over the stream.
 const N_LOOKED_AT: usize = 8;

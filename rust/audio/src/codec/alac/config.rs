@@ -2,8 +2,8 @@
 
 use crate::{
     bytes::{be_u32, u8_at},
-    demux::packets::limited,
     error::Reason,
+    stream::limited,
 };
 
 /// The parts of the cookie that decoding needs.

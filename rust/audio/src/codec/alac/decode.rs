@@ -10,7 +10,7 @@ use super::{
     golomb,
     predict::{MAX_ORDER, Predictor},
 };
-use crate::{codec::flac::Bits, spec::MAX_CHANNELS};
+use crate::{codec::flac::Bits, limits::MAX_CHANNELS};
 
 /// Where the channels stand in WAV's order, one row for each count of them. Coded are: centre,
 /// left, right, back left and right, back centre, LFE; of eight, left and right of the centre

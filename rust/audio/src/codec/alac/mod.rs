@@ -16,6 +16,6 @@ mod predict;
 mod tests;
 
 pub(crate) use config::Config;
-pub(crate) use packets::InPackets;
+pub(crate) use packets::track;
 
 use decode::Decoder;

@@ -3,32 +3,16 @@
 use super::{Config, Decoder};
 use crate::{
     bits::BitReader,
-    bytes::from,
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
-    demux::{
-        mkv::TrackEntry,
-        mp4::SampleEntry,
-        packets::{Decode, Outcome, PacketSink, Track},
-    },
     error::Reason,
+    names::Codec,
+    stream::{
+        Coding, Counter, Decode, DecoderResult, Kept, Outcome, PacketSink, Shape, ToldBy, Track,
+        WarmUp,
+    },
 };
 
-/// How containers carry ALAC.
-pub(crate) struct InPackets;
-
-impl Carriage for InPackets {
-    fn in_mp4(&self, entry: &SampleEntry<'_>) -> Option<Result<Track, Reason>> {
-        // A full box: version and flags stand in front.
-        entry.is(*b"alac").then(|| track(from(entry.child(*b"alac"), 4)))
-    }
-
-    fn in_matroska(&self, entry: &TrackEntry<'_>) -> Option<Result<Track, Reason>> {
-        (entry.codec_id() == "A_ALAC").then(|| track(entry.private))
-    }
-}
-
 /// The track of a magic cookie.
-fn track(cookie: &[u8]) -> Result<Track, Reason> {
+pub(crate) fn track(cookie: &[u8]) -> Result<Track, Reason> {
     let config = Config::read(cookie)?;
     let Config { frame_len, rate_hz, n_channels, .. } = config;
     Ok(Track { frame_len, ..Track::new(Codec::Alac, rate_hz, n_channels, config) })
@@ -62,7 +46,7 @@ impl Coding for Config {
         Some(self.cookie())
     }
 
-    fn decoder<'a>(&'a self, _: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
+    fn decoder<'a>(&'a self, _: Shape, _: &'a mut Kept) -> DecoderResult<'a> {
         Ok(Box::new(Decoder::new(*self)))
     }
 }

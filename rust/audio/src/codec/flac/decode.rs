@@ -12,9 +12,7 @@ use super::{
     info::StreamInfo,
     subframe,
 };
-use crate::{
-    demux::packets::Outcome, error::Reason, report::Damage, sink::Sink, spec::MAX_CHANNELS,
-};
+use crate::{error::Reason, limits::MAX_CHANNELS, report::Damage, sink::Sink, stream::Outcome};
 
 /// Decodes frames one by one; they need nothing of each other.
 pub(crate) struct Feed {

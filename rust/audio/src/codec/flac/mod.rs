@@ -14,4 +14,4 @@ pub(crate) use crc::is_intact;
 pub(crate) use decode::{Feed, frame_len};
 pub(crate) use frame::Header;
 pub(crate) use info::StreamInfo;
-pub(crate) use packets::InPackets;
+pub(crate) use packets::track;

@@ -2,35 +2,16 @@
 
 use super::{Feed, Header, StreamInfo, is_intact};
 use crate::{
-    bytes::from,
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
-    demux::{
-        mkv::TrackEntry,
-        mp4::SampleEntry,
-        packets::{Decode, Outcome, PacketSink, Track},
-    },
     error::Reason,
+    names::Codec,
+    stream::{
+        Coding, Counter, Decode, DecoderResult, Kept, Outcome, PacketSink, Shape, ToldBy, Track,
+        WarmUp,
+    },
 };
 
-/// How containers carry FLAC.
-pub(crate) struct InPackets;
-
-impl Carriage for InPackets {
-    fn in_mp4(&self, entry: &SampleEntry<'_>) -> Option<Result<Track, Reason>> {
-        // Version and flags of the box, then the header of a metadata block.
-        entry.is(*b"fLaC").then(|| track(from(entry.child(*b"dfLa"), 8)))
-    }
-
-    fn in_matroska(&self, entry: &TrackEntry<'_>) -> Option<Result<Track, Reason>> {
-        (entry.codec_id() == "A_FLAC").then(|| {
-            let is_whole = entry.private.starts_with(b"fLaC");
-            track(if is_whole { from(entry.private, 8) } else { &[] })
-        })
-    }
-}
-
 /// The track of a STREAMINFO.
-fn track(info: &[u8]) -> Result<Track, Reason> {
+pub(crate) fn track(info: &[u8]) -> Result<Track, Reason> {
     let info = StreamInfo::parse(info);
     let info = info.ok_or_else(|| Reason::malformed("there is no STREAMINFO"))?;
     let StreamInfo { rate_hz, n_channels, block_lens: [_, longest], .. } = info;
@@ -57,7 +38,7 @@ impl Coding for StreamInfo {
         Ok(Box::new(move |packet| info.packet_len(packet).ok_or_else(lost)))
     }
 
-    fn decoder<'a>(&'a self, _: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
+    fn decoder<'a>(&'a self, _: Shape, _: &'a mut Kept) -> DecoderResult<'a> {
         Ok(Box::new(Feed::new(*self)))
     }
 }

@@ -1,6 +1,6 @@
 //! The four bytes in front of every frame.
 
-use crate::{Codec, bytes::be_u32};
+use crate::{bytes::be_u32, names::Codec};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {

@@ -6,11 +6,8 @@ mod packets;
 #[cfg(test)]
 mod tests;
 
-#[cfg(test)]
-pub(crate) use packets::Coded;
-pub(crate) use packets::InPackets;
-
 pub(crate) use layer3::Decoder;
+pub(crate) use packets::Coded;
 
 /// Rate, channels and PCM frames of one MPEG frame that a container delimits.
 fn packet_shape(packet: &[u8]) -> Option<(u32, u16, u32)> {

@@ -2,27 +2,11 @@
 
 use super::{Decoder, packet_shape};
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp, vorbis},
-    demux::{
-        mkv::TrackEntry,
-        packets::{Decode, Outcome, PacketSink, Track},
-    },
     error::Reason,
+    stream::{
+        Coding, Counter, Decode, DecoderResult, Kept, Outcome, PacketSink, Shape, Track, WarmUp,
+    },
 };
-
-/// How containers carry MPEG audio.
-pub(crate) struct InPackets;
-
-impl Carriage for InPackets {
-    fn in_matroska(&self, entry: &TrackEntry<'_>) -> Option<Result<Track, Reason>> {
-        let refused = || Reason::UnsupportedCodec("MPEG layer II in Matroska".to_owned());
-        match &*entry.codec_id() {
-            "A_MPEG/L3" => Some(entry.plain(Codec::Mp3, Coded)),
-            "A_MPEG/L2" => Some(Err(refused())),
-            _ => None,
-        }
-    }
-}
 
 /// Packets of layer III.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +29,7 @@ impl Coding for Coded {
         }))
     }
 
-    fn decoder<'a>(&'a self, shape: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
+    fn decoder<'a>(&'a self, shape: Shape, _: &'a mut Kept) -> DecoderResult<'a> {
         Ok(Box::new(Decoder::new(shape.n_channels)))
     }
 }

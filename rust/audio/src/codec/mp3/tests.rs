@@ -32,7 +32,7 @@ fn seeds() -> Vec<Vec<Vec<u8>>> {
         let first = (0..).find_map(|at| scan::find_first(&bytes, at)).unwrap();
         let mut index = Index::default();
         scan::open(&bytes, first, &mut index, &mut Ledger::default()).unwrap();
-        let part = index.part(0, index.n_frames());
+        let part = index.span(0, index.n_frames());
         part.iter(&bytes).map(|f| bytes[f.offset..f.offset + usize::from(f.len)].to_vec()).collect()
     };
     paths.iter().map(|path| frames(path)).collect()

@@ -5,7 +5,7 @@ use std::f64::consts::LOG2_10;
 use crate::{
     bytes::{be_u16, from, le_u16, u8_at},
     error::{Exceeded, Reason},
-    spec::MAX_CHANNELS,
+    limits::MAX_CHANNELS,
     trig::exp2,
 };
 

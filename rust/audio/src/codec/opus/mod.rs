@@ -13,7 +13,7 @@ mod stream;
 
 pub(crate) use decode::{PLANES, PacketDecoder};
 pub(crate) use head::{Head, packet_len};
-pub(crate) use packets::{InPackets, from_seek_header};
+pub(crate) use packets::{from_seek_header, track};
 
 /// Opus always decodes to this rate, whatever was recorded.
 pub(crate) const RATE_HZ: u32 = 48_000;

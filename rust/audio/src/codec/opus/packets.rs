@@ -2,37 +2,16 @@
 
 use super::{FRAME_LEN, Head, PacketDecoder, RATE_HZ, has_silk, packet_len, pre_roll};
 use crate::{
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, ToldBy, WarmUp, vorbis},
-    demux::{
-        mkv::TrackEntry,
-        mp4::SampleEntry,
-        packets::{Decode, Outcome, Packet, PacketSink, Track},
-    },
     error::Reason,
+    names::Codec,
+    stream::{
+        Coding, Counter, Decode, DecoderResult, Kept, Outcome, Packet, PacketSink, Shape, ToldBy,
+        Track, WarmUp,
+    },
 };
 
-/// How containers carry Opus.
-pub(crate) struct InPackets;
-
-impl Carriage for InPackets {
-    fn in_mp4(&self, entry: &SampleEntry<'_>) -> Option<Result<Track, Reason>> {
-        entry.is(*b"Opus").then(|| {
-            let specific = entry.child(*b"dOps");
-            let head = Head::read_specific(specific)?;
-            Ok(Track { delay: Some(head.pre_skip), ..track(head, specific) })
-        })
-    }
-
-    fn in_matroska(&self, entry: &TrackEntry<'_>) -> Option<Result<Track, Reason>> {
-        (entry.codec_id() == "A_OPUS").then(|| {
-            let head = Head::read(entry.private)?;
-            let delay = (entry.delay_ns == 0).then_some(head.pre_skip);
-            Ok(Track { delay, ..track(head, entry.private) })
-        })
-    }
-}
-
-fn track(head: Head, header: &[u8]) -> Track {
+/// The track of this header, which was read from these bytes.
+pub(crate) fn track(head: Head, header: &[u8]) -> Track {
     let n_channels = head.n_channels;
     let stream = Stream { head, header: header.into(), has_silk: true };
     Track { frame_len: FRAME_LEN, ..Track::new(Codec::Opus, RATE_HZ, n_channels, stream) }
@@ -85,7 +64,7 @@ impl Coding for Stream {
         Ok(())
     }
 
-    fn decoder<'a>(&'a self, _: Shape, _: &'a mut vorbis::Cache) -> DecoderResult<'a> {
+    fn decoder<'a>(&'a self, _: Shape, _: &'a mut Kept) -> DecoderResult<'a> {
         let inner = PacketDecoder::new(&self.head)?;
         Ok(Box::new(Decoder { stream: self, inner }))
     }

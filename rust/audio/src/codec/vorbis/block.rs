@@ -10,7 +10,7 @@ use super::{
     setup::{Mapping, Mode, Setup, Step, Submap},
     transform::Spectrum,
 };
-use crate::spec::MAX_CHANNELS;
+use crate::limits::MAX_CHANNELS;
 
 #[derive(Clone, Debug, Default)]
 struct Channel {

@@ -3,7 +3,7 @@
 use super::{
     bits::width,
     codes::Codes,
-    setup::{Fields, broken},
+    fields::{Fields, broken},
 };
 use crate::error::{Exceeded, Reason};
 

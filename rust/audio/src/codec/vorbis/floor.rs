@@ -6,9 +6,9 @@
 use super::{
     bits::Bits,
     codebook::Book,
+    fields::{Fields, broken},
     floor0::{self, Floor0},
     floor1::{Floor1, Lines},
-    setup::{Fields, broken},
 };
 use crate::error::Reason;
 

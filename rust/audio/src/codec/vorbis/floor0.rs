@@ -8,7 +8,7 @@ use std::f64::consts::{FRAC_PI_2, LOG2_E, PI};
 use super::{
     bits::{Bits, width},
     codebook::Book,
-    setup::{Fields, broken},
+    fields::{Fields, broken},
 };
 use crate::{
     error::Reason,

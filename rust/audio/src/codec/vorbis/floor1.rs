@@ -7,7 +7,7 @@ use super::{
     bits::{Bits, width},
     codebook::Book,
     decibels::GAINS,
-    setup::{Fields, broken},
+    fields::{Fields, broken},
 };
 use crate::error::Reason;
 

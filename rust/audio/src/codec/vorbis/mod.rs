@@ -13,6 +13,7 @@ mod cache;
 mod codebook;
 mod codes;
 mod decibels;
+mod fields;
 mod floor;
 mod floor0;
 mod floor1;
@@ -38,7 +39,7 @@ use crate::{codec::opus::PLANES, error::Reason};
 
 pub(crate) use cache::Cache;
 pub(crate) use ident::{Ident, Modes};
-pub(crate) use packets::InPackets;
+pub(crate) use packets::track;
 
 /// What a channel keeps from block to block.
 #[derive(Clone, Debug)]

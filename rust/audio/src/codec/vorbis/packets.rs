@@ -2,52 +2,19 @@
 
 use super::{Cache, Decoder, Ident, Modes};
 use crate::{
-    bytes::{from, u8_at},
-    codec::{Carriage, Codec, Coding, Counter, DecoderResult, Shape, WarmUp},
-    demux::{
-        mkv::TrackEntry,
-        packets::{Decode, Outcome, PacketSink, Track, limited},
-    },
     error::Reason,
+    names::Codec,
+    stream::{
+        Coding, Counter, Decode, DecoderResult, Kept, Outcome, PacketSink, Shape, Track, WarmUp,
+        limited,
+    },
 };
 
-/// How containers carry Vorbis.
-pub(crate) struct InPackets;
-
-impl Carriage for InPackets {
-    fn in_matroska(&self, entry: &TrackEntry<'_>) -> Option<Result<Track, Reason>> {
-        (entry.codec_id() == "A_VORBIS").then(|| {
-            let headers = unlace(entry.private);
-            let (ident, setup) =
-                headers.ok_or_else(|| Reason::malformed("the Vorbis headers do not parse"))?;
-            let Ident { rate_hz, n_channels, .. } = Ident::read(ident)?;
-            let headers = Headers([ident, setup].concat().into());
-            let track = Track::new(Codec::Vorbis, rate_hz, limited(n_channels)?, headers);
-            // A delay stands for what the first packet does not give, and FFmpeg passes it over too.
-            Ok(Track { delay: Some(0), ..track })
-        })
-    }
-}
-
-/// Identification and setup header of the three that are laced as in Ogg.
-fn unlace(headers: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut at = 1;
-    let mut lens = [0usize; 2];
-    for len in &mut lens {
-        loop {
-            let byte = u8_at(headers, at)?;
-            at += 1;
-            *len += usize::from(byte);
-            if byte < 255 {
-                break;
-            }
-        }
-    }
-    let [ident, comment] = lens;
-    let rest = (u8_at(headers, 0)? == 2).then(|| from(headers, at))?;
-    let (ident, rest) = rest.split_at_checked(ident)?;
-    let (_, setup) = rest.split_at_checked(comment)?;
-    Some((ident, setup))
+/// The track of an identification and a setup header.
+pub(crate) fn track(ident: &[u8], setup: &[u8]) -> Result<Track, Reason> {
+    let Ident { rate_hz, n_channels, .. } = Ident::read(ident)?;
+    let headers = Headers([ident, setup].concat().into());
+    Ok(Track::new(Codec::Vorbis, rate_hz, limited(n_channels)?, headers))
 }
 
 /// Identification and setup header, one after the other.
@@ -74,8 +41,8 @@ impl Coding for Headers {
         }))
     }
 
-    fn decoder<'a>(&'a self, _: Shape, cache: &'a mut Cache) -> DecoderResult<'a> {
-        Ok(Box::new(cache.get(&self.0)?))
+    fn decoder<'a>(&'a self, _: Shape, kept: &'a mut Kept) -> DecoderResult<'a> {
+        Ok(Box::new(kept.of::<Cache>().get(&self.0)?))
     }
 }
 

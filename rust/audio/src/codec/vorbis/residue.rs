@@ -6,9 +6,9 @@
 use super::{
     bits::Bits,
     codebook::{Book, Budget},
-    setup::{Fields, broken},
+    fields::{Fields, broken},
 };
-use crate::{error::Reason, spec::MAX_CHANNELS};
+use crate::{error::Reason, limits::MAX_CHANNELS};
 
 /// How values of a partition's vectors are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,13 +12,11 @@ use crate::{
     bytes::from,
     cancel::Cancel,
     codec::flac::{Feed, Header, StreamInfo, info},
-    demux::{
-        packets::{Outcome, Tally},
-        tail::{is_lost_sound, without_tags},
-    },
+    demux::tags::{is_lost_sound, without_tags},
     error::Reason,
     report::{Damage, Ledger, Note},
     sink::Sink,
+    stream::{Outcome, Tally},
 };
 use walk::{Walk, find};
 

@@ -5,13 +5,13 @@ use std::ops::Range;
 use super::{FlacLayout, decode, open, table::FlacTable};
 use crate::{
     cancel::Cancel,
-    codec::Codec,
-    decoder::plan::AudioInfo,
-    demux::{Container, Input, OpenResult, Recording, Scratch, seek_target},
+    demux::container::{Container, Input, OpenResult},
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     report::Ledger,
-    seek::SeekTable,
     sink::Sink,
+    stream::{Recording, Scratch, SeekTable, seek_target},
 };
 
 /// Native FLAC, RFC 9639.
@@ -50,12 +50,12 @@ impl Recording for Opened {
         }
     }
 
-    fn seek(&mut self, _: &[u8], window: &Range<u64>, _: &Scratch) -> Result<(), Reason> {
+    fn seek(&mut self, _: &[u8], window: &Range<u64>, _: &mut Scratch) -> Result<(), Reason> {
         self.start = seek_target(window, self.layout.n_frames);
         Ok(())
     }
 
-    fn seek_table(&self, bytes: &[u8], _: &Scratch) -> Option<Box<dyn SeekTable>> {
+    fn seek_table(&self, bytes: &[u8], _: &mut Scratch) -> Option<Box<dyn SeekTable>> {
         let table = FlacTable::new(bytes, &self.layout)?;
         Some(Box::new(table))
     }

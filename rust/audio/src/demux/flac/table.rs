@@ -9,15 +9,14 @@ use super::{
 use crate::{
     bytes::from,
     cancel::Cancel,
-    codec::{
-        Codec,
-        flac::{Header, StreamInfo},
-    },
-    decoder::plan::AudioInfo,
-    demux::{Recording, Scratch},
+    codec::flac::{Header, StreamInfo},
     error::Reason,
-    seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
+    info::AudioInfo,
+    names::Codec,
     sink::Sink,
+    stream::{
+        About, Part, Point, Points, Reader, Recording, Scratch, SeekTable, put_number, unexpected,
+    },
 };
 
 /// The kind of the table in entries.

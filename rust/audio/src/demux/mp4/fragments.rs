@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::boxes::{AtomBox, Boxes, find, find_path};
 use crate::{
     bytes::{be_u32, be_u64, from, u8_at},
-    demux::packets::List,
     error::Reason,
     memory,
+    stream::List,
 };
 
 /// What packets are like where a fragment does not say it.

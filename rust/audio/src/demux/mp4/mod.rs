@@ -5,25 +5,27 @@
 //! directly, and go to the decoder from where they lie.
 
 mod boxes;
+mod codecs;
 mod fragments;
 mod sample_entry;
 mod tables;
 mod timeline;
 
 use boxes::{Boxes, find, find_path};
+use sample_entry::SampleEntry;
 use timeline::{Edit, Gapless, Timeline};
-
-pub(crate) use sample_entry::SampleEntry;
 
 use crate::{
     bytes::{be_u32, be_u64, from, u8_at},
-    codec::{Codec, opus},
+    codec::opus,
     demux::{
-        Container, Input, OpenResult, Scratch,
-        packets::{self, Framing, List, Listed, Packet, TrackLayout},
+        container::{Container, Input, OpenResult},
+        packets::{Framing, Listed, TrackLayout},
     },
     error::Reason,
+    names::Codec,
     report::{Damage, Ledger, Note},
+    stream::{List, Packet, Scratch, Track},
 };
 
 /// MP4, M4A and `QuickTime`.
@@ -54,7 +56,7 @@ fn is_first_box(bytes: &[u8]) -> bool {
 }
 
 /// The audio track of a `moov` box.
-struct Track<'a> {
+struct Trak<'a> {
     id: u32,
     timescale: u32,
     /// Length of the media in its own timescale.
@@ -92,29 +94,29 @@ fn open(
         _ if is_cut => return Err(Reason::Truncated { decoded: 0, expected: None }),
         _ => return Err(Reason::malformed("there is no moov box")),
     };
-    let (track, mut entry, n_skipped) = Track::find(moov)?;
+    let (trak, mut track, n_skipped) = Trak::find(moov)?;
     if n_skipped > 0 {
         let reason = "MP4 whose first audio track cannot be decoded".to_owned();
         ledger.remark(Note::SkippedTracks, n_skipped, Reason::UnsupportedCodec(reason))?;
     }
-    let mut edit = track.edits;
-    if let Some(delay) = entry.delay {
-        edit = edit.or(Some(Edit::from_start(track.times_of(delay))));
+    let mut edit = trak.edits;
+    if let Some(delay) = track.delay {
+        edit = edit.or(Some(Edit::from_start(trak.times_of(delay))));
     }
-    if entry.codec == Codec::Opus {
+    if track.codec == Codec::Opus {
         // Packets that are not there cannot tell it, and damaged ones tell it wrong.
-        if let Some(frame_len) = track.first_len() {
-            entry.frame_len = frame_len;
-            entry.is_uniform = tables::is_uniform(track.stbl);
+        if let Some(frame_len) = trak.first_len() {
+            track.frame_len = frame_len;
+            track.is_uniform = tables::is_uniform(trak.stbl);
         }
     }
     let mut list = List::new(listed, bytes);
     let mut duration =
-        tables::list(track.stbl, entry.frame_len, &mut list, is_fragmented)?.unwrap_or(0);
+        tables::list(trak.stbl, track.frame_len, &mut list, is_fragmented)?.unwrap_or(0);
     let mut is_gappy = false;
     if is_fragmented {
         let defaults = fragments::Defaults::all(moov);
-        let run = fragments::list(bytes, track.id, &defaults, entry.frame_len, &mut list)?;
+        let run = fragments::list(bytes, trak.id, &defaults, track.frame_len, &mut list)?;
         duration = duration.saturating_add(run.duration);
         is_gappy = run.is_gappy;
     }
@@ -127,12 +129,12 @@ fn open(
             Reason::malformed("the audio track has no packets")
         });
     }
-    list.measure(bytes, &entry, ledger)?;
+    list.measure(bytes, &track, ledger)?;
     let mut timeline = Timeline {
-        rate_hz: entry.rate_hz,
-        timescale: track.timescale,
+        rate_hz: track.rate_hz,
+        timescale: trak.timescale,
         n_coded: list.n_frames(),
-        frame_len: entry.frame_len.max(list.longest()),
+        frame_len: track.frame_len.max(list.longest()),
         duration,
     };
     list.check(None, ledger)?;
@@ -147,7 +149,7 @@ fn open(
         let reason = Reason::Truncated { decoded: list.n_frames(), expected: None };
         ledger.lose(Damage::Truncated, 1, reason)?;
     }
-    match timeline.missing(track.duration) {
+    match timeline.missing(trak.duration) {
         // A file that was cut between fragments has nothing else that tells.
         promised if is_fragmented => list.check(promised, ledger)?,
         // Tables say where each packet lies, and all are there.
@@ -160,15 +162,15 @@ fn open(
     timeline.n_coded = list.n_frames();
     let gapless = find_gapless(moov);
     let (delay, n_frames) = timeline.playable(edit.as_ref(), gapless.as_ref());
-    let packets::Track { codec, rate_hz, n_channels, mut coding, .. } = entry;
+    let Track { codec, rate_hz, n_channels, mut coding, .. } = track;
     coding.settle(bytes, listed, rate_hz)?;
-    let sizes = if is_fragmented { None } else { tables::sizes_at(bytes, track.stbl) };
+    let sizes = if is_fragmented { None } else { tables::sizes_at(bytes, trak.stbl) };
     Ok((TrackLayout { codec, rate_hz, n_channels, n_frames, delay, coding }, sizes))
 }
 
-impl<'a> Track<'a> {
+impl<'a> Trak<'a> {
     /// The first audio track that can be decoded, and how many come before it that cannot.
-    fn find(moov: &'a [u8]) -> Result<(Self, packets::Track, u64), Reason> {
+    fn find(moov: &'a [u8]) -> Result<(Self, Track, u64), Reason> {
         let movie_timescale = find(moov, *b"mvhd").and_then(header_timescale);
         let movie_timescale = movie_timescale.map_or(0, |(timescale, _)| timescale);
         let is_audio = |trak: &&[u8]| {
@@ -178,9 +180,9 @@ impl<'a> Track<'a> {
         let trak = Boxes::new(moov).filter(|item| &item.kind == b"trak").map(|item| item.body);
         let mut refusal = None;
         for (n_skipped, trak) in (0..).zip(trak.filter(is_audio)) {
-            let found = Self::read(trak, movie_timescale).and_then(|track| {
-                let entry = SampleEntry::read(track.stbl)?.track()?;
-                Ok((track, entry, n_skipped))
+            let found = Self::read(trak, movie_timescale).and_then(|trak| {
+                let track = codecs::track(&SampleEntry::read(trak.stbl)?)?;
+                Ok((trak, track, n_skipped))
             });
             match found {
                 Err(reason @ Reason::UnsupportedCodec(_)) => refusal = refusal.or(Some(reason)),

@@ -3,14 +3,12 @@
 use super::boxes::{Boxes, find, find_path};
 use crate::{
     bytes::{be_u16, from, u8_at},
-    codec::CODECS,
-    demux::packets::Track,
     error::Reason,
 };
 
 /// What the first sample entry of a sample table says.
 #[derive(Clone, Debug)]
-pub(crate) struct SampleEntry<'a> {
+pub(super) struct SampleEntry<'a> {
     kind: [u8; 4],
     children: &'a [u8],
     /// What MPEG-4 audio (`mp4a`) has.
@@ -35,35 +33,34 @@ impl<'a> SampleEntry<'a> {
         Ok(entry)
     }
 
-    /// How the track is coded.
-    pub(super) fn track(&self) -> Result<Track, Reason> {
-        let track = CODECS.iter().find_map(|codec| codec.in_mp4(self));
-        track.unwrap_or_else(|| Err(self.refusal()))
+    /// Its kind, which tells the codec.
+    pub(super) fn kind(&self) -> &[u8; 4] {
+        &self.kind
     }
 
     /// Whether it is of this kind.
-    pub(crate) fn is(&self, kind: [u8; 4]) -> bool {
+    fn is(&self, kind: [u8; 4]) -> bool {
         self.kind == kind
     }
 
     /// The body of a box in it; nothing if it is not there.
-    pub(crate) fn child(&self, kind: [u8; 4]) -> &'a [u8] {
+    pub(super) fn child(&self, kind: [u8; 4]) -> &'a [u8] {
         let wave = || find(find(self.children, *b"wave")?, kind);
         find(self.children, kind).or_else(wave).unwrap_or_default()
     }
 
     /// The object type of MPEG-4 audio.
-    pub(crate) fn object(&self) -> Option<u8> {
+    pub(super) fn object(&self) -> Option<u8> {
         self.descriptor.map(|descriptor| descriptor.object)
     }
 
     /// The decoder configuration of MPEG-4 audio.
-    pub(crate) fn config(&self) -> &'a [u8] {
+    pub(super) fn config(&self) -> &'a [u8] {
         self.descriptor.map_or(&[], |descriptor| descriptor.specific)
     }
 
     /// Why there is no decoder for it.
-    fn refusal(&self) -> Reason {
+    pub(super) fn refusal(&self) -> Reason {
         let name = match (&self.kind, self.object()) {
             (_, Some(object)) => object_name(object),
             (b"enca", _) => {

@@ -3,8 +3,8 @@
 use super::boxes::find;
 use crate::{
     bytes::{be_u16, be_u32, be_u64, from, u8_at},
-    demux::packets::List,
     error::Reason,
+    stream::List,
 };
 
 /// Lists the packets, and gives the sum of their durations in the track's timescale. Fragmented

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Codec, Strict};
+use crate::{Strict, names::Codec};
 
 fn atom(kind: &str, body: &[u8]) -> Vec<u8> {
     [&(body.len() as u32 + 8).to_be_bytes()[..], kind.as_bytes(), body].concat()

@@ -14,21 +14,21 @@ use symphonia::{
 };
 
 use super::{
-    index::{Frame, Index, Part},
+    index::{Frame, Index, Span},
     scan::MpegLayout,
 };
 use crate::{
-    Codec,
     cancel::Cancel,
     codec::mp3::{header::Header, layer3},
     error::Reason,
+    names::Codec,
     sink::Sink,
 };
 
 /// The MPEG frames that a window needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    frames: Part,
+pub(crate) struct Wanted {
+    frames: Span,
     /// The number of the first of them in the stream.
     first: u64,
     /// How many of them come before the window.
@@ -71,7 +71,7 @@ impl Needed {
     }
 }
 
-impl Entry {
+impl Wanted {
     /// The frames for `len` PCM frames from playable frame `start` on.
     ///
     /// Main data may begin up to 511 bytes (MPEG-2: 255) of earlier main data back, so the way
@@ -92,7 +92,7 @@ impl Entry {
         } else {
             exact
         };
-        let frames = index.part(begin, end);
+        let frames = index.span(begin, end);
         let (n_warm_up, n_kept) = (wanted - begin, exact - begin);
         Self { frames, first: begin as u64, n_warm_up, n_kept, from_pcm }
     }
@@ -108,22 +108,22 @@ impl Entry {
     }
 }
 
-/// Decodes the frames of `entry`.
+/// Decodes the frames of `wanted`.
 pub(crate) fn decode(
     bytes: &[u8],
     layout: &MpegLayout,
-    entry: &Entry,
+    wanted: &Wanted,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     if layout.codec == Codec::Mp3 {
-        decode_layer3(bytes, layout, entry, sink, cancel)
+        decode_layer3(bytes, layout, wanted, sink, cancel)
     } else {
-        decode_lower(bytes, layout, entry, sink, cancel)
+        decode_lower(bytes, layout, wanted, sink, cancel)
     }
 }
 
-impl Entry {
+impl Wanted {
     /// Each frame with its bytes and its first PCM frame in the stream.
     fn iter<'a>(
         &'a self,
@@ -139,22 +139,22 @@ impl Entry {
 fn decode_layer3(
     bytes: &[u8],
     layout: &MpegLayout,
-    entry: &Entry,
+    wanted: &Wanted,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     let mut decoder = layer3::Decoder::new(layout.n_channels);
-    let first_granule = entry.from_pcm / layer3::GRANULE_LEN;
+    let first_granule = wanted.from_pcm / layer3::GRANULE_LEN;
     let mut n_corrupt = 0;
-    for (i, (data, start)) in entry.iter(bytes, layout).enumerate() {
+    for (i, (data, start)) in wanted.iter(bytes, layout).enumerate() {
         cancel.check()?;
-        if i < entry.n_kept {
+        if i < wanted.n_kept {
             decoder.keep(data);
             continue;
         }
         let n_early = first_granule.saturating_sub(start / layer3::GRANULE_LEN);
         match decoder.decode(data, n_early) {
-            _ if i < entry.n_warm_up => {}
+            _ if i < wanted.n_warm_up => {}
             Some(planes) => {
                 let planes = planes.get(..usize::from(layout.n_channels)).unwrap_or_default();
                 sink.push(start as i64 - layout.delay as i64, planes);
@@ -169,7 +169,7 @@ fn decode_layer3(
 fn decode_lower(
     bytes: &[u8],
     layout: &MpegLayout,
-    entry: &Entry,
+    wanted: &Wanted,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
@@ -178,7 +178,7 @@ fn decode_lower(
     let mut decoder = MpaDecoder::try_new(&params, &AudioDecoderOptions::default().gapless(false))
         .map_err(|e| Reason::malformed(e.to_string()))?;
     let mut n_corrupt = 0;
-    for (i, (data, start)) in entry.iter(bytes, layout).enumerate() {
+    for (i, (data, start)) in wanted.iter(bytes, layout).enumerate() {
         cancel.check()?;
         let pts = start as i64 - layout.delay as i64;
         let duration = Duration::new(layout.frame_len);
@@ -195,7 +195,7 @@ fn decode_lower(
             _ => {
                 // The next frame begins in silence, wherever decoding began.
                 decoder.reset();
-                n_corrupt += u64::from(i >= entry.n_warm_up);
+                n_corrupt += u64::from(i >= wanted.n_warm_up);
             }
         }
     }

@@ -172,22 +172,22 @@ impl Index {
     }
 
     /// Frames `begin..end`.
-    pub(crate) fn part(&self, begin: usize, end: usize) -> Part {
+    pub(crate) fn span(&self, begin: usize, end: usize) -> Span {
         let runs = self.runs.get(self.run_of(begin)..).unwrap_or_default().iter();
-        Part { runs: runs.take_while(|run| run.first < end).copied().collect(), begin, end }
+        Span { runs: runs.take_while(|run| run.first < end).copied().collect(), begin, end }
     }
 }
 
 /// Frames of a stream that follow each other.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Span {
     /// Those that hold them, the first and the last perhaps more.
     runs: Vec<FrameRun>,
     begin: usize,
     end: usize,
 }
 
-impl Part {
+impl Span {
     #[cfg(test)]
     pub(crate) fn n_frames(&self) -> usize {
         self.end - self.begin

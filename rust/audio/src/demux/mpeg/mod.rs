@@ -10,7 +10,6 @@ mod table;
 mod tag;
 mod walk;
 
-pub(crate) use index::Index;
 pub(crate) use recording::Mpeg;
 pub(crate) use scan::refusal;
 pub(crate) use table::{KIND, read_table};

@@ -3,19 +3,20 @@
 use std::ops::Range;
 
 use super::{
-    decode::{Entry, decode},
+    decode::{Wanted, decode},
+    index::Index,
     scan::{self, MpegLayout},
     table::MpegTable,
 };
 use crate::{
     cancel::Cancel,
-    codec::Codec,
-    decoder::plan::AudioInfo,
-    demux::{Container, Input, OpenResult, Recording, Scratch},
+    demux::container::{Container, Input, OpenResult},
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     report::Ledger,
-    seek::SeekTable,
     sink::Sink,
+    stream::{Recording, Scratch, SeekTable},
 };
 
 /// MPEG-1/2/2.5 audio, layers I to III.
@@ -31,15 +32,15 @@ impl Container for Mpeg {
     }
 
     fn open(&self, input: Input<'_>, scratch: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
-        let layout = scan::open(input.bytes, input.at, &mut scratch.mpeg_frames, ledger)?;
-        Ok(Box::new(Opened { layout, entry: None }))
+        let layout = scan::open(input.bytes, input.at, scratch.listed.of::<Index>(), ledger)?;
+        Ok(Box::new(Opened { layout, wanted: None }))
     }
 }
 
 #[derive(Debug)]
 struct Opened {
     layout: MpegLayout,
-    entry: Option<Entry>,
+    wanted: Option<Wanted>,
 }
 
 impl Recording for Opened {
@@ -48,15 +49,20 @@ impl Recording for Opened {
         AudioInfo { codec, rate_hz, n_channels, n_frames }
     }
 
-    fn seek(&mut self, bytes: &[u8], window: &Range<u64>, scratch: &Scratch) -> Result<(), Reason> {
+    fn seek(
+        &mut self,
+        bytes: &[u8],
+        window: &Range<u64>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Reason> {
         let len = window.end - window.start;
-        let frames = &scratch.mpeg_frames;
-        self.entry = Some(Entry::find(bytes, &self.layout, frames, window.start, len));
+        let frames = scratch.listed.of::<Index>();
+        self.wanted = Some(Wanted::find(bytes, &self.layout, frames, window.start, len));
         Ok(())
     }
 
-    fn seek_table(&self, _: &[u8], scratch: &Scratch) -> Option<Box<dyn SeekTable>> {
-        let table = MpegTable::new(&self.layout, &scratch.mpeg_frames)?;
+    fn seek_table(&self, _: &[u8], scratch: &mut Scratch) -> Option<Box<dyn SeekTable>> {
+        let table = MpegTable::new(&self.layout, scratch.listed.of::<Index>())?;
         Some(Box::new(table))
     }
 
@@ -68,8 +74,8 @@ impl Recording for Opened {
         sink: &mut Sink<'_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        match &self.entry {
-            Some(entry) => decode(bytes, &self.layout, entry, sink, cancel),
+        match &self.wanted {
+            Some(wanted) => decode(bytes, &self.layout, wanted, sink, cancel),
             None => Ok(()),
         }
     }

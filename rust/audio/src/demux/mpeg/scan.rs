@@ -9,12 +9,12 @@ use super::{
     walk::{Found, Gap, is_run, walk},
 };
 use crate::{
-    Codec,
     bytes::from,
     codec::mp3::header::{Header, Headers, Layer, NoHeader},
-    demux::tail::is_lost_sound,
+    demux::tags::is_lost_sound,
     error::Reason,
     memory,
+    names::Codec,
     report::{Damage, Ledger, Note},
 };
 
@@ -171,7 +171,7 @@ pub(crate) fn open(
 /// Whether mono and stereo follow each other as encoders switch, and not where a header is damaged.
 fn is_mixed_in_runs(bytes: &[u8], index: &Index) -> bool {
     let (mut n_run, mut before, mut is_long) = (0, None, true);
-    for frame in index.part(0, index.n_frames()).iter(bytes) {
+    for frame in index.span(0, index.n_frames()).iter(bytes) {
         let is_mono = Header::read(bytes, frame.offset).is_ok_and(|header| header.is_mono);
         if before.replace(is_mono).is_some_and(|before| before != is_mono) {
             is_long &= n_run >= SHORTEST_RUN;
@@ -190,7 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::demux::mpeg::decode::Entry;
+    use crate::demux::mpeg::decode::Wanted;
 
     /// A frame of MPEG-1, 128 kbit/s, 44.1 kHz, stereo, full of zeros: silence.
     const FRAME_LEN: usize = 417;
@@ -357,8 +357,8 @@ mod tests {
                 };
                 prop_assert!(index.n_frames() <= bytes.len() / 24);
                 prop_assert!(layout.n_frames <= index.n_frames() as u64 * 1152);
-                let entry = Entry::find(&bytes, &layout, &index, start, 5000);
-                prop_assert!(entry.n_mpeg_frames() <= index.n_frames());
+                let wanted = Wanted::find(&bytes, &layout, &index, start, 5000);
+                prop_assert!(wanted.n_mpeg_frames() <= index.n_frames());
             }
         }
     }

@@ -3,22 +3,21 @@
 use std::ops::Range;
 
 use super::{
-    decode::{Entry, Needed, decode},
+    decode::{Needed, Wanted, decode},
     index::Index,
     scan::MpegLayout,
     walk::{Found, walk},
 };
 use crate::{
     cancel::Cancel,
-    codec::{
-        Codec,
-        mp3::header::{Header, Headers},
-    },
-    decoder::plan::AudioInfo,
-    demux::{Recording, Scratch},
+    codec::mp3::header::{Header, Headers},
     error::Reason,
-    seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
+    info::AudioInfo,
+    names::Codec,
     sink::Sink,
+    stream::{
+        About, Part, Point, Points, Reader, Recording, Scratch, SeekTable, put_number, unexpected,
+    },
 };
 
 /// The kind of the table in entries.
@@ -114,7 +113,7 @@ struct MpegPart {
 
 impl MpegPart {
     /// Notes the frames, which must be those that the table speaks of, and no others.
-    fn walk(&self, bytes: &[u8], index: &mut Index) -> Option<Entry> {
+    fn walk(&self, bytes: &[u8], index: &mut Index) -> Option<Wanted> {
         let MpegLayout { codec, rate_hz, n_channels, frame_len, .. } = self.layout;
         let first = Header::read(bytes, 0).ok()?;
         let found = (first.codec(), first.rate_hz, first.n_channels(), first.n_frames());
@@ -129,8 +128,8 @@ impl MpegPart {
             return None;
         }
         let Range { start, end } = self.window;
-        let entry = Entry::find(bytes, &self.layout, index, start, end - start);
-        (entry.first() >= self.from.unit).then_some(entry)
+        let wanted = Wanted::find(bytes, &self.layout, index, start, end - start);
+        (wanted.first() >= self.from.unit).then_some(wanted)
     }
 }
 
@@ -148,9 +147,9 @@ impl Recording for MpegPart {
         sink: &mut Sink<'_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        let index = &mut scratch.mpeg_frames;
-        let entry = self.walk(bytes, index);
+        let index = scratch.listed.of::<Index>();
+        let wanted = self.walk(bytes, index);
         index.check()?;
-        decode(bytes, &self.layout, &entry.ok_or_else(unexpected)?, sink, cancel)
+        decode(bytes, &self.layout, &wanted.ok_or_else(unexpected)?, sink, cancel)
     }
 }

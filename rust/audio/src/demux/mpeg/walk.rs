@@ -7,7 +7,7 @@ use super::{
 use crate::{
     bytes::from,
     codec::mp3::header::{Header, Headers},
-    demux::tail::{is_tag, tag_size, unexplained},
+    demux::tags::{is_tag, tag_size, unexplained},
 };
 
 /// What a walk saw besides frames.
@@ -170,7 +170,7 @@ mod tests {
 
     /// What a stream is put together from.
     #[derive(Clone, Debug)]
-    enum Part {
+    enum Piece {
         /// A frame of MPEG-2.5 at 8 kHz: index of the bit rate, padding, mono, what fills it.
         Frame(u32, bool, bool, u8),
         Junk(Vec<u8>),
@@ -179,9 +179,9 @@ mod tests {
         Id3v1,
     }
 
-    fn bytes_of(part: &Part) -> Vec<u8> {
-        match part {
-            Part::Frame(rate, padded, mono, fill) => {
+    fn bytes_of(piece: &Piece) -> Vec<u8> {
+        match piece {
+            Piece::Frame(rate, padded, mono, fill) => {
                 let word = 0xFFE3_0800 | rate << 12 | u32::from(*padded) << 9;
                 let word = word | if *mono { 0xC0 } else { 0 };
                 let header = Header::read(&word.to_be_bytes(), 0).expect("a header");
@@ -189,9 +189,9 @@ mod tests {
                 frame.resize(header.len, *fill);
                 frame
             }
-            Part::Junk(bytes) => bytes.clone(),
-            Part::Id3v1 => [&b"TAG"[..], &[0; 125]].concat(),
-            Part::Id3(len) => {
+            Piece::Junk(bytes) => bytes.clone(),
+            Piece::Id3v1 => [&b"TAG"[..], &[0; 125]].concat(),
+            Piece::Id3(len) => {
                 let mut tag = b"ID3\x04\0\0\0\0\0".to_vec();
                 tag.push(len % 128);
                 tag.resize(10 + usize::from(len % 128), 0);
@@ -200,22 +200,22 @@ mod tests {
         }
     }
 
-    fn part() -> impl Strategy<Value = Part> {
+    fn piece() -> impl Strategy<Value = Piece> {
         // Frames full of ones look like headers of another stream.
         let fill = prop_oneof![Just(0u8), Just(0xFF), any::<u8>()];
         let frame = (1u32..15, any::<bool>(), prop::bool::weighted(0.02), fill);
         prop_oneof![
-            60 => frame.prop_map(|(rate, pad, mono, fill)| Part::Frame(rate, pad, mono, fill)),
-            2 => prop::collection::vec(any::<u8>(), 0..300).prop_map(Part::Junk),
-            1 => any::<u8>().prop_map(Part::Id3),
-            1 => Just(Part::Id3v1),
+            60 => frame.prop_map(|(rate, pad, mono, fill)| Piece::Frame(rate, pad, mono, fill)),
+            2 => prop::collection::vec(any::<u8>(), 0..300).prop_map(Piece::Junk),
+            1 => any::<u8>().prop_map(Piece::Id3),
+            1 => Just(Piece::Id3v1),
         ]
     }
 
-    fn bytes_of_all(parts: &[Part], cut: usize) -> Vec<u8> {
-        let mut bytes = bytes_of(&Part::Frame(5, false, false, 0));
-        for part in parts {
-            bytes.extend(bytes_of(part));
+    fn bytes_of_all(pieces: &[Piece], cut: usize) -> Vec<u8> {
+        let mut bytes = bytes_of(&Piece::Frame(5, false, false, 0));
+        for piece in pieces {
+            bytes.extend(bytes_of(piece));
         }
         bytes.truncate(bytes.len() - cut.min(bytes.len() / 2));
         bytes
@@ -242,12 +242,12 @@ mod tests {
     proptest! {
         #[test]
         fn stretches_walked_ahead_change_nothing(
-            parts in prop::collection::vec(part(), 1..200),
+            pieces in prop::collection::vec(piece(), 1..200),
             cut in 0usize..200,
             n in 0usize..9,
             ends in prop::collection::vec(any::<[prop::sample::Index; 2]>(), 10),
         ) {
-            let bytes = bytes_of_all(&parts, cut);
+            let bytes = bytes_of_all(&pieces, cut);
             let headers = Headers::like(&bytes, 0).expect("a header");
             let ahead = ahead::walk(&bytes, &headers, 0, false, n);
             prop_assert!(ahead.windows(2).all(|pair| pair[0].end <= pair[1].start));
@@ -257,12 +257,12 @@ mod tests {
             let (frames, expected) = list(&bytes, &headers);
             prop_assert_eq!(found, expected);
             prop_assert_eq!(index.n_frames(), frames.len());
-            let part = |begin, end| index.part(begin, end).iter(&bytes).collect::<Vec<_>>();
-            prop_assert_eq!(part(0, frames.len()), &frames[..]);
+            let span = |begin, end| index.span(begin, end).iter(&bytes).collect::<Vec<_>>();
+            prop_assert_eq!(span(0, frames.len()), &frames[..]);
             for pair in ends {
                 let [a, b] = pair.map(|at| at.index(frames.len() + 1));
                 let (begin, end) = (a.min(b), a.max(b));
-                prop_assert_eq!(part(begin, end), &frames[begin..end]);
+                prop_assert_eq!(span(begin, end), &frames[begin..end]);
                 // The way back for the bit reservoir, frame by frame.
                 let n_bytes = 8 * (begin % 64);
                 let main_data_len = |frame: &Frame| match frame.len {
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn a_whole_stream_is_walked_in_stretches() {
         let frames: Vec<u8> = (0..9000)
-            .flat_map(|i| bytes_of(&Part::Frame(1 + i % 14, i % 3 == 0, false, 7)))
+            .flat_map(|i| bytes_of(&Piece::Frame(1 + i % 14, i % 3 == 0, false, 7)))
             .collect();
         let headers = Headers::like(&frames, 0).expect("a header");
         let ahead = ahead::walk(&frames, &headers, 0, false, ahead::n_stretches(frames.len()));

@@ -1,19 +1,19 @@
 //! An Ogg file: one stream, or a chain of several that follow each other and play as one.
 
 use super::{
+    link_sink::LinkSink,
     opus,
     page::{Page, PageRef, fetch_headers},
     stream,
     walk::{Group, Walk},
 };
 use crate::{
-    Codec,
     cancel::Cancel,
     codec::vorbis,
     error::Reason,
+    names::Codec,
     report::{Damage, Ledger},
     sink::Sink,
-    spec::MAX_CHANNELS,
 };
 
 /// What the walk over all pages found.
@@ -178,14 +178,14 @@ fn other_codec(packet: &[u8]) -> &'static str {
 
 /// Where decoding begins: a link, and a page of it; no page is its first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct Start {
     link: usize,
     page: Option<PageRef>,
 }
 
-impl Entry {
+impl Start {
     /// From the first packet on.
-    pub(crate) const START: Self = Self { link: 0, page: None };
+    pub(crate) const OF_FILE: Self = Self { link: 0, page: None };
 
     /// The last page from which frame `start` can be decoded.
     pub(crate) fn find(layout: &ChainLayout, pages: &[PageRef], start: u64) -> Self {
@@ -201,25 +201,25 @@ impl Entry {
     }
 }
 
-/// Decodes from `entry` until the sink is full or the file ends.
+/// Decodes from `start` on until the sink is full or the file ends.
 pub(crate) fn decode(
     bytes: &[u8],
     layout: &ChainLayout,
-    entry: Entry,
+    start: Start,
     cache: &mut vorbis::Cache,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
-    for (i, link) in layout.links.iter().enumerate().skip(entry.link) {
-        let page = entry.page.filter(|_| i == entry.link);
+    for (i, link) in layout.links.iter().enumerate().skip(start.link) {
+        let page = start.page.filter(|_| i == start.link);
         let end = link.first + link.n_frames;
         match &link.stream {
             Stream::Vorbis(s) => {
-                let mut place = Place { sink, first: link.first, played: s.played.clone() };
+                let mut place = LinkSink { sink, first: link.first, played: s.played.clone() };
                 super::decode::decode(bytes, s, link.group, page, cache, &mut place, cancel)?;
             }
             Stream::Opus(s) => {
-                let mut place = Place { sink, first: link.first, played: s.played.clone() };
+                let mut place = LinkSink { sink, first: link.first, played: s.played.clone() };
                 s.decode(bytes, link.group, page, &mut place, cancel)?;
             }
         }
@@ -228,52 +228,4 @@ pub(crate) fn decode(
         }
     }
     Ok(())
-}
-
-/// A link's part of the sink. Time in it is in granules.
-pub(super) struct Place<'a, 'b> {
-    sink: &'a mut Sink<'b>,
-    first: u64,
-    played: std::ops::Range<u64>,
-}
-
-impl<'a, 'b> Place<'a, 'b> {
-    /// The place of the only stream of a file.
-    pub(super) fn new(sink: &'a mut Sink<'b>, played: std::ops::Range<u64>) -> Self {
-        Self { sink, first: 0, played }
-    }
-}
-
-impl Place<'_, '_> {
-    /// Whether damage is passed over.
-    pub(super) fn is_lenient(&self) -> bool {
-        self.sink.is_lenient()
-    }
-
-    /// The damage that was met while decoding.
-    pub(super) fn ledger(&mut self) -> &mut Ledger {
-        self.sink.ledger()
-    }
-
-    /// The granule of the next frame that is missing.
-    pub(super) fn next(&self) -> u64 {
-        self.sink.next().saturating_sub(self.first) + self.played.start
-    }
-
-    /// Whether nothing more of this link is needed.
-    pub(super) fn is_full(&self) -> bool {
-        self.sink.is_full() || self.next() >= self.played.end
-    }
-
-    /// Takes the frames from `granule` on, up to the end of the link.
-    pub(super) fn push<P: AsRef<[f32]>>(&mut self, granule: i64, planes: &[P]) {
-        let n_left = (self.played.end as i64).saturating_sub(granule).max(0) as usize;
-        let mut slices = [&[][..]; MAX_CHANNELS as usize];
-        for (slice, plane) in slices.iter_mut().zip(planes) {
-            let plane = plane.as_ref();
-            *slice = plane.get(..n_left).unwrap_or(plane);
-        }
-        let slices = slices.get(..planes.len()).unwrap_or_default();
-        self.sink.push(granule - self.played.start as i64 + self.first as i64, slices);
-    }
 }

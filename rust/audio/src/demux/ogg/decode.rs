@@ -1,7 +1,7 @@
 //! Feeds Vorbis packets to the decoder, from just before the window on.
 
 use super::{
-    chain::Place,
+    link_sink::LinkSink,
     packets::Joiner,
     page::{Page, PageRef},
     salvage::{self, Intact, Packets},
@@ -17,7 +17,7 @@ pub(super) fn decode(
     group: Group,
     entry: Option<PageRef>,
     cache: &mut vorbis::Cache,
-    place: &mut Place<'_, '_>,
+    place: &mut LinkSink<'_, '_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     if place.is_lenient() {
@@ -33,7 +33,7 @@ fn salvage_cached(
     layout: &VorbisLayout,
     group: Group,
     cache: &mut vorbis::Cache,
-    place: &mut Place<'_, '_>,
+    place: &mut LinkSink<'_, '_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     let decoder = cache.get(&layout.headers)?;
@@ -60,7 +60,7 @@ impl Packets for Salvage<'_> {
         self.measure.measure(packet)
     }
 
-    fn decode(&mut self, packet: &[u8], granule: i64, place: &mut Place<'_, '_>) -> Option<u64> {
+    fn decode(&mut self, packet: &[u8], granule: i64, place: &mut LinkSink<'_, '_>) -> Option<u64> {
         // Packets that are empty or no audio carry no time.
         if packet.first().is_none_or(|first| first & 1 != 0) {
             return Some(0);
@@ -85,7 +85,7 @@ impl PageDecoder<'_> {
         bytes: &[u8],
         group: Group,
         entry: Option<PageRef>,
-        place: &mut Place<'_, '_>,
+        place: &mut LinkSink<'_, '_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
         let at = entry.map_or(self.layout.audio, |page| page.offset);
@@ -145,7 +145,7 @@ impl PageDecoder<'_> {
         Err(lost())
     }
 
-    fn packet(&mut self, data: &[u8], place: &mut Place<'_, '_>) {
+    fn packet(&mut self, data: &[u8], place: &mut LinkSink<'_, '_>) {
         // Packets that are empty or no audio carry no time.
         if data.first().is_none_or(|first| first & 1 != 0) {
             return;

@@ -12,14 +12,12 @@ use crate::{
     bytes::from,
     cancel::Cancel,
     codec::flac::{Feed, Header, StreamInfo},
-    demux::{
-        flac::Timeline,
-        packets::{Outcome, Tally},
-    },
+    demux::flac::Timeline,
     error::Reason,
     memory,
     report::{Damage, Ledger, Note},
     sink::Sink,
+    stream::{Outcome, Tally},
 };
 
 /// Longer packets hold metadata at most: eight channels of the longest blocks are 3 MB.

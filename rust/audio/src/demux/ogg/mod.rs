@@ -4,6 +4,7 @@ mod chain;
 mod count;
 mod decode;
 mod flac;
+mod link_sink;
 mod opus;
 mod opus_table;
 mod packets;
@@ -17,6 +18,5 @@ mod vorbis_table;
 mod walk;
 
 pub(crate) use opus_table::{KIND as OPUS_KIND, read_table as read_opus_table};
-pub(crate) use page::PageRef;
 pub(crate) use recording::{Ogg, OggFlac};
 pub(crate) use vorbis_table::{KIND as VORBIS_KIND, read_table as read_vorbis_table};

@@ -3,8 +3,8 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    chain::Place,
     count::{Style, count, is_trim},
+    link_sink::LinkSink,
     packets::Joiner,
     page::{NoPage, Page, PageRef},
     salvage::{self, Intact, Packets, survey},
@@ -82,7 +82,7 @@ impl Packets for Lengths {
         packet_len(packet).map(u64::from)
     }
 
-    fn decode(&mut self, packet: &[u8], _: i64, _: &mut Place<'_, '_>) -> Option<u64> {
+    fn decode(&mut self, packet: &[u8], _: i64, _: &mut LinkSink<'_, '_>) -> Option<u64> {
         self.measure(packet)
     }
 }
@@ -105,7 +105,7 @@ impl Packets for Salvage<'_> {
         Lengths.measure(packet)
     }
 
-    fn decode(&mut self, packet: &[u8], granule: i64, place: &mut Place<'_, '_>) -> Option<u64> {
+    fn decode(&mut self, packet: &[u8], granule: i64, place: &mut LinkSink<'_, '_>) -> Option<u64> {
         if is_header(packet) {
             return Some(0);
         }
@@ -306,7 +306,7 @@ impl OpusLayout {
         bytes: &[u8],
         group: Group,
         entry: Option<PageRef>,
-        place: &mut Place<'_, '_>,
+        place: &mut LinkSink<'_, '_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
         let mut decoder = PacketDecoder::new(&self.head)?;

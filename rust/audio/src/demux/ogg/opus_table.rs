@@ -3,23 +3,24 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    chain::{Link, Place, Stream},
+    chain::{Link, Stream},
+    link_sink::LinkSink,
     opus::{OpusLayout, Time},
     page::{Page, PageRef},
     walk::{Group, Walk},
 };
 use crate::{
     cancel::Cancel,
-    codec::{
-        Codec,
-        opus::{Head, RATE_HZ, pre_roll},
-    },
-    decoder::plan::AudioInfo,
-    demux::{Recording, Scratch, seek_target},
+    codec::opus::{Head, RATE_HZ, pre_roll},
     error::Reason,
+    info::AudioInfo,
     memory,
-    seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
+    names::Codec,
     sink::Sink,
+    stream::{
+        About, Part, Point, Points, Reader, Recording, Scratch, SeekTable, put_number, seek_target,
+        unexpected,
+    },
 };
 
 /// The kind of the table in entries.
@@ -172,12 +173,13 @@ impl Recording for OpusPart {
         sink: &mut Sink<'_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        let group = self.walk(bytes, &mut scratch.pages)?;
-        let entry = self.layout.entry(&scratch.pages, self.start);
+        let pages = scratch.listed.of::<Vec<PageRef>>();
+        let group = self.walk(bytes, pages)?;
+        let entry = self.layout.entry(pages, self.start);
         if entry.is_none() && !self.is_first {
             return Err(unexpected());
         }
-        let mut place = Place::new(sink, self.layout.played.clone());
+        let mut place = LinkSink::new(sink, self.layout.played.clone());
         self.layout.decode(bytes, group, entry, &mut place, cancel)
     }
 }

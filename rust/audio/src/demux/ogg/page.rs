@@ -122,7 +122,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Pages of all streams whose checksum is wrong. What lies between pages is passed over.
+/// Pages of all streams whose checksum is wrong. Bytes between pages are ignored.
 pub(crate) fn n_broken_pages(bytes: &[u8], cancel: &Cancel) -> Result<u64, Reason> {
     let mut n_broken = 0;
     let mut next = bytes.windows(4).position(|w| w == b"OggS");

@@ -3,21 +3,21 @@
 use std::ops::Range;
 
 use super::{
-    chain::{self, ChainLayout, Entry},
+    chain::{self, ChainLayout, Start},
     flac::{FlacLayout, decode_flac, find_flac, open_flac},
     opus_table::OpusTable,
-    page::n_broken_pages,
+    page::{PageRef, n_broken_pages},
     vorbis_table::VorbisTable,
 };
 use crate::{
     cancel::Cancel,
-    codec::Codec,
-    decoder::plan::AudioInfo,
-    demux::{Container, Input, OpenResult, Recording, Scratch, seek_target},
+    demux::container::{Container, Input, OpenResult},
     error::Reason,
+    info::AudioInfo,
+    names::Codec,
     report::Ledger,
-    seek::SeekTable,
     sink::Sink,
+    stream::{Recording, Scratch, SeekTable, seek_target},
 };
 
 /// Ogg with Vorbis or Opus, RFC 3533.
@@ -33,15 +33,16 @@ impl Container for Ogg {
     }
 
     fn open(&self, input: Input<'_>, scratch: &mut Scratch, ledger: &mut Ledger) -> OpenResult {
-        let layout = chain::open(input.bytes, input.at, &mut scratch.pages, ledger)?;
-        Ok(Box::new(Opened { layout, entry: Entry::START }))
+        let layout =
+            chain::open(input.bytes, input.at, scratch.listed.of::<Vec<PageRef>>(), ledger)?;
+        Ok(Box::new(Opened { layout, from: Start::OF_FILE }))
     }
 }
 
 #[derive(Debug)]
 struct Opened {
     layout: ChainLayout,
-    entry: Entry,
+    from: Start,
 }
 
 impl Recording for Opened {
@@ -50,22 +51,24 @@ impl Recording for Opened {
         AudioInfo { codec, rate_hz, n_channels, n_frames }
     }
 
-    fn seek(&mut self, _: &[u8], window: &Range<u64>, scratch: &Scratch) -> Result<(), Reason> {
+    fn seek(&mut self, _: &[u8], window: &Range<u64>, scratch: &mut Scratch) -> Result<(), Reason> {
         let start = seek_target(window, self.layout.n_frames);
-        self.entry = Entry::find(&self.layout, &scratch.pages, start);
+        self.from = Start::find(&self.layout, scratch.listed.of::<Vec<PageRef>>(), start);
         Ok(())
     }
 
-    fn seek_table(&self, bytes: &[u8], scratch: &Scratch) -> Option<Box<dyn SeekTable>> {
+    fn seek_table(&self, bytes: &[u8], scratch: &mut Scratch) -> Option<Box<dyn SeekTable>> {
         let link = self.layout.only()?;
         Some(match self.layout.codec {
-            Codec::Opus => Box::new(OpusTable::new(bytes, link, &scratch.pages)?),
-            _ => Box::new(VorbisTable::new(bytes, link, &scratch.pages)?),
+            Codec::Opus => {
+                Box::new(OpusTable::new(bytes, link, scratch.listed.of::<Vec<PageRef>>())?)
+            }
+            _ => Box::new(VorbisTable::new(bytes, link, scratch.listed.of::<Vec<PageRef>>())?),
         })
     }
 
     fn may_restart(&self) -> bool {
-        self.entry != Entry::START
+        self.from != Start::OF_FILE
     }
 
     fn decode(
@@ -76,8 +79,8 @@ impl Recording for Opened {
         sink: &mut Sink<'_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        let entry = if from_start { Entry::START } else { self.entry };
-        chain::decode(bytes, &self.layout, entry, &mut scratch.vorbis, sink, cancel)
+        let from = if from_start { Start::OF_FILE } else { self.from };
+        chain::decode(bytes, &self.layout, from, scratch.decoders.of(), sink, cancel)
     }
 
     fn n_broken(&self, bytes: &[u8], cancel: &Cancel) -> Result<u64, Reason> {
@@ -124,7 +127,7 @@ impl Recording for OpenedFlac {
         }
     }
 
-    fn seek(&mut self, _: &[u8], window: &Range<u64>, _: &Scratch) -> Result<(), Reason> {
+    fn seek(&mut self, _: &[u8], window: &Range<u64>, _: &mut Scratch) -> Result<(), Reason> {
         self.start = seek_target(window, self.layout.n_frames);
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! end, cannot be placed if the page before it is lost.
 
 use super::{
-    chain::Place,
+    link_sink::LinkSink,
     page::{NoPage, Page, find_capture},
     walk::{Group, Junk, Walk},
 };
@@ -26,7 +26,7 @@ pub(super) trait Packets {
 
     /// Decodes a packet whose first frame has this granule, and gives its frames; `None` if it is
     /// corrupt.
-    fn decode(&mut self, packet: &[u8], granule: i64, place: &mut Place<'_, '_>) -> Option<u64>;
+    fn decode(&mut self, packet: &[u8], granule: i64, place: &mut LinkSink<'_, '_>) -> Option<u64>;
 }
 
 /// Walks the pages that are intact.
@@ -192,7 +192,7 @@ pub(super) fn decode(
     codec: &mut impl Packets,
     origin: i64,
     (counts, is_counted): (bool, bool),
-    place: &mut Place<'_, '_>,
+    place: &mut LinkSink<'_, '_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     let mut position = Some(origin);

@@ -3,8 +3,8 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    chain::Place,
     count::{Style, count, is_trim},
+    link_sink::LinkSink,
     page::{NoPage, Page, PageRef},
     salvage::{Intact, Packets, survey},
     walk::Walk,
@@ -12,9 +12,9 @@ use super::{
 use crate::{
     codec::vorbis::{Ident, Modes},
     error::{Exceeded, Reason},
+    limits::MAX_CHANNELS,
     memory,
     report::Ledger,
-    spec::MAX_CHANNELS,
 };
 
 /// What the walk over the pages of a stream found.
@@ -181,7 +181,7 @@ impl Packets for Measure {
         Some(previous.map_or(0, |previous| u64::from((previous + len) / 4)))
     }
 
-    fn decode(&mut self, packet: &[u8], _: i64, _: &mut Place<'_, '_>) -> Option<u64> {
+    fn decode(&mut self, packet: &[u8], _: i64, _: &mut LinkSink<'_, '_>) -> Option<u64> {
         self.measure(packet)
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{chain, page::PageRef};
 use crate::{
-    Codec, Reason,
+    Reason,
     codec::vorbis::{Ident, Modes},
     crc,
+    names::Codec,
     report::{Counts, Damage, Ledger},
 };
 

@@ -3,24 +3,25 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    chain::{Link, Place, Stream},
+    chain::{Link, Stream},
     decode::decode,
+    link_sink::LinkSink,
     page::{Page, PageRef},
     stream::{self, page_ref},
     walk::{Group, Walk},
 };
 use crate::{
     cancel::Cancel,
-    codec::{
-        Codec,
-        vorbis::{Ident, Modes},
-    },
-    decoder::plan::AudioInfo,
-    demux::{Recording, Scratch, seek_target},
+    codec::vorbis::{Ident, Modes},
     error::Reason,
+    info::AudioInfo,
     memory,
-    seek::{About, Part, Point, Points, Reader, SeekTable, put_signed, unexpected},
+    names::Codec,
     sink::Sink,
+    stream::{
+        About, Part, Point, Points, Reader, Recording, Scratch, SeekTable, put_signed, seek_target,
+        unexpected,
+    },
 };
 
 /// The kind of the table in entries.
@@ -171,12 +172,13 @@ impl Recording for VorbisPart {
         sink: &mut Sink<'_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        let group = self.walk(bytes, &mut scratch.pages)?;
-        let entry = self.layout.entry(&scratch.pages, self.start);
+        let pages = scratch.listed.of::<Vec<PageRef>>();
+        let group = self.walk(bytes, pages)?;
+        let entry = self.layout.entry(pages, self.start);
         if entry.is_none() && !self.is_first {
             return Err(unexpected());
         }
-        let mut place = Place::new(sink, self.layout.played.clone());
-        decode(bytes, &self.layout, group, entry, &mut scratch.vorbis, &mut place, cancel)
+        let mut place = LinkSink::new(sink, self.layout.played.clone());
+        decode(bytes, &self.layout, group, entry, scratch.decoders.of(), &mut place, cancel)
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Group {
     pub(super) end: usize,
 }
 
-/// The pages of one logical stream; those of others between them are passed over.
+/// The pages of one logical stream; pages of other streams between them are ignored.
 #[derive(Clone)]
 pub(super) struct Walk<'a> {
     pub(super) bytes: &'a [u8],

@@ -2,20 +2,18 @@
 
 use std::ops::Range;
 
-use super::{
-    Packet,
-    decode::{PacketSink, Tally},
-    table::{Framing, PacketTable},
-};
+use super::table::{Framing, PacketTable};
 use crate::{
     cancel::Cancel,
-    codec::{Codec, Coding, Shape, WarmUp, vorbis},
-    decoder::plan::AudioInfo,
-    demux::{Recording, Scratch},
     error::Reason,
+    info::AudioInfo,
     memory,
-    seek::{Point, SeekTable},
+    names::Codec,
     sink::Sink,
+    stream::{
+        Coding, Kept, Packet, PacketSink, Point, Recording, Scratch, SeekTable, Shape, Tally,
+        WarmUp,
+    },
 };
 
 /// What a container says of its track. The packets are in [`Scratch::packets`].
@@ -35,7 +33,7 @@ pub(crate) struct TrackLayout {
 #[derive(Debug)]
 pub(crate) struct Listed {
     layout: TrackLayout,
-    entry: Entry,
+    wanted: Wanted,
     framing: Option<Framing>,
     /// Where blocks of packets begin, for [`Framing::Blocks`].
     places: Vec<Point>,
@@ -43,7 +41,7 @@ pub(crate) struct Listed {
 
 impl From<TrackLayout> for Listed {
     fn from(layout: TrackLayout) -> Self {
-        Self { layout, entry: Entry::default(), framing: None, places: Vec::new() }
+        Self { layout, wanted: Wanted::default(), framing: None, places: Vec::new() }
     }
 }
 
@@ -71,13 +69,13 @@ impl Recording for Listed {
         self.layout.info()
     }
 
-    fn seek(&mut self, _: &[u8], window: &Range<u64>, scratch: &Scratch) -> Result<(), Reason> {
+    fn seek(&mut self, _: &[u8], window: &Range<u64>, scratch: &mut Scratch) -> Result<(), Reason> {
         let len = window.end - window.start;
-        self.entry = Entry::find(&self.layout, &scratch.packets, window.start, len)?;
+        self.wanted = Wanted::find(&self.layout, &scratch.packets, window.start, len)?;
         Ok(())
     }
 
-    fn seek_table(&self, bytes: &[u8], scratch: &Scratch) -> Option<Box<dyn SeekTable>> {
+    fn seek_table(&self, bytes: &[u8], scratch: &mut Scratch) -> Option<Box<dyn SeekTable>> {
         let Self { layout, places, .. } = self;
         let table = PacketTable::new(bytes, layout, self.framing?, places, &scratch.packets)?;
         Some(Box::new(table))
@@ -91,25 +89,25 @@ impl Recording for Listed {
         sink: &mut Sink<'_>,
         cancel: &Cancel,
     ) -> Result<(), Reason> {
-        decode(bytes, &self.layout, &self.entry, &mut scratch.vorbis, sink, cancel)
+        decode(bytes, &self.layout, &self.wanted, &mut scratch.decoders, sink, cancel)
     }
 }
 
-/// Decodes the packets of `entry` until the sink is full.
+/// Decodes the packets of `wanted` until the sink is full.
 pub(super) fn decode(
     bytes: &[u8],
     layout: &TrackLayout,
-    entry: &Entry,
-    cache: &mut vorbis::Cache,
+    wanted: &Wanted,
+    kept: &mut Kept,
     sink: &mut Sink<'_>,
     cancel: &Cancel,
 ) -> Result<(), Reason> {
     let TrackLayout { rate_hz, n_channels, .. } = *layout;
     let shape = Shape { rate_hz, n_channels };
-    let mut decoder = layout.coding.decoder(shape, cache)?;
+    let mut decoder = layout.coding.decoder(shape, kept)?;
     let mut tally = Tally::default();
     let mut end = None;
-    for (i, packet) in entry.packets.iter().enumerate() {
+    for (i, packet) in wanted.packets.iter().enumerate() {
         if sink.is_full() {
             break;
         }
@@ -121,7 +119,7 @@ pub(super) fn decode(
         let (n_left, n_frames) = (packet.n_frames as usize, packet.n_frames + packet.n_trimmed);
         let mut out = PacketSink { sink: &mut *sink, cancel, pts, n_frames, n_left, n_channels };
         let outcome = decoder.decode(packet.data(bytes).unwrap_or_default(), &mut out)?;
-        if i >= entry.n_unheard {
+        if i >= wanted.n_unheard {
             tally.add(outcome);
         }
     }
@@ -130,14 +128,14 @@ pub(super) fn decode(
 
 /// The packets that a window needs.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct Wanted {
     packets: Vec<Packet>,
     /// How many of them nothing is heard of, so that they may be corrupt: those that warm up, but for
     /// the last one, which overlaps.
     n_unheard: usize,
 }
 
-impl Entry {
+impl Wanted {
     /// The packets for `len` frames from playable frame `start` on.
     pub(super) fn find(
         layout: &TrackLayout,
@@ -163,8 +161,11 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::List, *};
-    use crate::{codec::aac, codec::alac, codec::mp3};
+    use super::*;
+    use crate::{
+        codec::{aac, alac, mp3},
+        stream::List,
+    };
 
     #[test]
     fn a_window_has_its_packets_and_those_before() {
@@ -183,9 +184,9 @@ mod tests {
             coding: Box::new(aac::Coded),
         };
         let found = |layout: &TrackLayout, start, len| {
-            let entry = Entry::find(layout, &packets, start, len).unwrap();
-            let first = entry.packets.first().map_or(usize::MAX, |p| p.offset / 10);
-            (first, entry.packets.len(), entry.n_unheard)
+            let found = Wanted::find(layout, &packets, start, len).unwrap();
+            let first = found.packets.first().map_or(usize::MAX, |p| p.offset / 10);
+            (first, found.packets.len(), found.n_unheard)
         };
         assert_eq!(found(&layout, 0, 50), (0, 1, 0));
         assert_eq!(found(&layout, 0, 51), (0, 2, 0));

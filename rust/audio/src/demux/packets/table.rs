@@ -3,19 +3,20 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{
-    List, Packet,
-    recording::{Entry, TrackLayout, decode},
-};
+use super::recording::{TrackLayout, Wanted, decode};
 use crate::{
     bytes::be_u32,
     cancel::Cancel,
-    codec::{Codec, Coding, ToldBy, WarmUp, aac, alac, opus},
-    decoder::plan::AudioInfo,
-    demux::{Recording, Scratch, adts, mkv},
+    codec::{aac, alac, opus},
+    demux::{adts::header, mkv::part_blocks},
     error::Reason,
-    seek::{About, Part, Point, Points, Reader, SeekTable, put_number, unexpected},
+    info::AudioInfo,
+    names::Codec,
     sink::Sink,
+    stream::{
+        About, Coding, List, Packet, Part, Point, Points, Reader, Recording, Scratch, SeekTable,
+        ToldBy, WarmUp, put_number, unexpected,
+    },
 };
 
 /// The kind of the table in entries.
@@ -81,7 +82,7 @@ impl PacketTable {
                 places.map(|(packet, unit)| Point { unit, byte: packet.offset as u64 }).collect()
             }
             Framing::Adts => {
-                let first = adts::header_of(bytes, first.offset)?;
+                let first = header::header_of(bytes, first.offset)?;
                 let starts = [first].into_iter().chain(packets.iter().map(behind));
                 let places = starts.zip(0..).take(packets.len());
                 places.map(|(start, unit)| Point { unit, byte: start as u64 }).collect()
@@ -222,9 +223,9 @@ impl PacketPart {
         list.skip(self.from.unit.saturating_mul(u64::from(self.frame_len)));
         let n_packets = usize::try_from(self.to.unit - self.from.unit).map_err(|_| unexpected())?;
         let end = match self.framing {
-            Framing::Adts => adts::list(bytes, &self.layout.info(), n_packets, &mut list)?,
+            Framing::Adts => header::list(bytes, &self.layout.info(), n_packets, &mut list)?,
             Framing::Blocks(track) => {
-                mkv::packets(bytes, track, |at, len| list.push(at, len, self.frame_len))?
+                part_blocks::packets(bytes, track, |at, len| list.push(at, len, self.frame_len))?
             }
             Framing::Sizes(_) => {
                 // The sizes come first.
@@ -270,7 +271,7 @@ impl Recording for PacketPart {
     ) -> Result<(), Reason> {
         self.list(bytes, &mut scratch.packets)?;
         let Range { start, end } = self.window;
-        let entry = Entry::find(&self.layout, &scratch.packets, start, end - start)?;
-        decode(bytes, &self.layout, &entry, &mut scratch.vorbis, sink, cancel)
+        let wanted = Wanted::find(&self.layout, &scratch.packets, start, end - start)?;
+        decode(bytes, &self.layout, &wanted, &mut scratch.decoders, sink, cancel)
     }
 }

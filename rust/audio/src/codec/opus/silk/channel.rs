@@ -4,7 +4,6 @@
 #![allow(clippy::indexing_slicing)]
 
 use super::{
-    MAX_FRAME_LEN,
     conceal::Concealment,
     filter::{self, Filter, MAX_ORDER},
     indices::{self, Before, Format, Indices, MAX_SUBFRAMES, Reference, Signal},
@@ -13,8 +12,8 @@ use super::{
     pulses::{self, Pulses},
     resample::Resampler,
     tables::{
-        FILTERS_0, FILTERS_1, FILTERS_2, OFFSETS, OFFSETS_NARROW, OFFSETS_NARROW_SHORT,
-        OFFSETS_SHORT, QUANT_OFFSETS, SCALES_Q14,
+        FILTERS_0, FILTERS_1, FILTERS_2, MAX_FRAME_LEN, OFFSETS, OFFSETS_NARROW,
+        OFFSETS_NARROW_SHORT, OFFSETS_SHORT, QUANT_OFFSETS, SCALES_Q14,
     },
 };
 use crate::codec::opus::range_decoder::RangeDecoder;

@@ -5,11 +5,11 @@
 #![allow(clippy::indexing_slicing)]
 
 use super::{
-    MAX_FRAME_LEN,
     channel::{Channel, MAX_MEMORY, Parameters, Taps, predict},
     filter::{self, Filter, MAX_ORDER},
     indices::{Format, Signal},
     math::{energy, inverse, next_random, root, rounded, times, times_half, to_sample},
+    tables::MAX_FRAME_LEN,
 };
 
 /// What lost frames are made of.

@@ -22,12 +22,9 @@ use self::{
     channel::Channel,
     indices::{Format, MAX_SUBFRAMES, Reference},
     stereo::Stereo,
-    tables::{COPIES_OF_2, COPIES_OF_3},
+    tables::{COPIES_OF_2, COPIES_OF_3, MAX_FRAME_LEN},
 };
 use super::range_decoder::RangeDecoder;
-
-/// Samples of the longest frame at 16 kHz: 20 ms.
-const MAX_FRAME_LEN: usize = 320;
 
 /// Samples of such a frame at 48 kHz.
 const MAX_LEN: usize = 960;

@@ -4,10 +4,10 @@
 #![allow(clippy::indexing_slicing)]
 
 use super::{
-    MAX_FRAME_LEN,
     filter::{self, MAX_ORDER},
     indices::{Format, MAX_SUBFRAMES},
     math::{next_random, root, rounded, times, times_half, to_sample},
+    tables::MAX_FRAME_LEN,
 };
 
 #[derive(Clone, Debug)]

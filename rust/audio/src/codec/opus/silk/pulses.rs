@@ -4,9 +4,10 @@
 #![allow(clippy::indexing_slicing)]
 
 use super::{
-    MAX_FRAME_LEN,
     indices::{Format, Signal},
-    tables::{PULSES, RATES, SIGNS, SPLIT_ROWS, SPLITS_0, SPLITS_1, SPLITS_2, SPLITS_3},
+    tables::{
+        MAX_FRAME_LEN, PULSES, RATES, SIGNS, SPLIT_ROWS, SPLITS_0, SPLITS_1, SPLITS_2, SPLITS_3,
+    },
 };
 use crate::codec::opus::range_decoder::RangeDecoder;
 

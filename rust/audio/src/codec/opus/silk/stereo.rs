@@ -5,10 +5,9 @@
 #![allow(clippy::indexing_slicing)]
 
 use super::{
-    MAX_FRAME_LEN,
     indices::Format,
     math::{rounded, times_half, to_sample},
-    tables::{UNIFORM_3, UNIFORM_5, WEIGHTS_JOINT, WEIGHTS_Q13},
+    tables::{MAX_FRAME_LEN, UNIFORM_3, UNIFORM_5, WEIGHTS_JOINT, WEIGHTS_Q13},
 };
 use crate::codec::opus::range_decoder::RangeDecoder;
 

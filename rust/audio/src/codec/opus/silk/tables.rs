@@ -1,5 +1,8 @@
 //! The tables of SILK, RFC 6716 section 4.2: inverse cumulative distributions in 256ths, unless said.
 
+/// Samples of the longest frame at 16 kHz: 20 ms.
+pub(super) const MAX_FRAME_LEN: usize = 320;
+
 /// Kinds of a frame without, and with, voice activity: section 4.2.7.3.
 pub(super) static KINDS_INACTIVE: [u8; 2] = [230, 0];
 

@@ -1,67 +1,26 @@
 //! ADTS, ISO/IEC 13818-7 section 6.2: a header in front of every packet, and nothing else.
 
+pub(super) mod header;
+
+use header::Header;
+
 use crate::{
-    bits::BitReader,
     bytes::from,
-    codec::{
-        Codec, Coding,
-        aac::{
-            config::{Config, RATES_HZ},
-            packets::Coded,
-            raw::FRAME_LEN,
-        },
+    codec::aac::{
+        Coded,
+        config::{Config, RATES_HZ},
+        raw::FRAME_LEN,
     },
-    decoder::plan::AudioInfo,
     demux::{
-        Container, Input, OpenResult, Scratch,
-        packets::{Framing, List, Listed, Packet, TrackLayout},
-        probe::id3v2_size,
-        tail::{is_lost_sound, is_tag, tag_size, unexplained},
+        container::{Container, Input, OpenResult},
+        packets::{Framing, Listed, TrackLayout},
+        tags::{id3v2_size, is_lost_sound, is_tag, tag_size, unexplained},
     },
     error::Reason,
+    names::Codec,
     report::{Damage, Ledger, Note},
+    stream::{Coding, List, Packet, Scratch},
 };
-
-/// One header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Header {
-    /// Version, object type, rate and channels: the same in the whole stream.
-    object: u32,
-    rate_index: u32,
-    channels: u32,
-    /// Where the packet begins, and where it ends.
-    body: usize,
-    len: usize,
-    n_blocks: u32,
-}
-
-impl Header {
-    fn read(bytes: &[u8], offset: usize) -> Option<Self> {
-        let mut bits = BitReader::new(bytes.get(offset..offset.checked_add(7)?)?);
-        if bits.read(12)? != 0xFFF {
-            return None;
-        }
-        bits.read(1)?;
-        let layer = bits.read(2)?;
-        let has_crc = bits.read(1)? == 0;
-        let object = bits.read(2)? + 1;
-        let rate_index = bits.read(4)?;
-        bits.read(1)?;
-        let channels = bits.read(3)?;
-        bits.read(4)?;
-        let len = bits.read(13)? as usize;
-        bits.read(11)?;
-        let n_blocks = bits.read(2)? + 1;
-        let body = if has_crc { 9 } else { 7 };
-        let is_valid = layer == 0 && (rate_index as usize) < RATES_HZ.len() && len > body;
-        is_valid.then_some(Self { object, rate_index, channels, body, len, n_blocks })
-    }
-
-    fn agrees_with(&self, other: &Self) -> bool {
-        (self.object, self.rate_index, self.channels)
-            == (other.object, other.rate_index, other.channels)
-    }
-}
 
 /// The longest that a frame can be.
 const MAX_FRAME: usize = 0x1FFF;
@@ -206,40 +165,6 @@ fn open(
         delay: 0,
         coding: Box::new(Coded),
     })
-}
-
-/// Where the header of the packet at `body` begins.
-pub(crate) fn header_of(bytes: &[u8], body: usize) -> Option<usize> {
-    [7, 9].into_iter().find_map(|len| {
-        let at = body.checked_sub(len)?;
-        (Header::read(bytes, at)?.body == len).then_some(at)
-    })
-}
-
-/// Lists up to `n` packets of a stream like `info` that follow each other from the first byte on. Where
-/// the last one ends.
-pub(crate) fn list(
-    bytes: &[u8],
-    info: &AudioInfo,
-    n: usize,
-    list: &mut List<'_>,
-) -> Result<usize, Reason> {
-    let first = Header::read(bytes, 0).filter(|first| {
-        let rate_hz = RATES_HZ.get(first.rate_index as usize);
-        first.object == 2
-            && rate_hz == Some(&info.rate_hz)
-            && first.channels == info.n_channels.into()
-    });
-    let mut at = 0;
-    for _ in 0..n {
-        let is_next = |header: &Header| {
-            header.n_blocks == 1 && first.is_some_and(|first| header.agrees_with(&first))
-        };
-        let Some(header) = Header::read(bytes, at).filter(is_next) else { break };
-        list.push(at + header.body, header.len - header.body, FRAME_LEN)?;
-        at += header.len;
-    }
-    Ok(at)
 }
 
 #[cfg(test)]

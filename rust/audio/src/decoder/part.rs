@@ -1,14 +1,19 @@
-//! From an entry and wishes to the bytes that are needed, and from those to samples.
+//! Crops from parts of a recording: which bytes are needed, and decoding those.
 
 use std::{borrow::Cow, ops::Range};
 
-use super::{Entry, Part};
 use crate::{
-    DecodeError, Decoder, Reason,
-    decoder::plan::{AudioInfo, Outline, Plan},
+    decoder::{
+        Decoder,
+        plan::{Outline, Plan},
+    },
+    error::{DecodeError, Reason},
+    info::AudioInfo,
     memory,
-    report::DecodeReport,
+    report::{Counts, Damage, DecodeReport},
+    seek::Entry,
     spec::{AudioSpec, Strict},
+    stream::{About, Part, Scratch},
 };
 
 /// A recording of fewer bytes is read whole: one request for all of it costs no more than one for a part.
@@ -43,8 +48,8 @@ impl PartPlan {
 }
 
 impl Plan {
-    /// About how many bytes of a recording of `n_bytes` a part of it would spare, by the lengths alone: 0
-    /// where the recording would be read whole in any case.
+    /// About how many bytes a part would save of a recording of `n_bytes`, by the lengths alone; 0 if the
+    /// recording would be read whole in any case.
     pub fn spared_bytes(&self, n_bytes: u64) -> u64 {
         let window = &self.frames.input;
         let n_wanted = window.end.saturating_sub(window.start);
@@ -57,6 +62,21 @@ impl Plan {
 }
 
 impl Entry {
+    /// The entry of a recording that was opened and planned with this scratch memory; `None` if
+    /// something was wrong with it.
+    fn learn(bytes: &[u8], plan: &Plan, scratch: &mut Scratch) -> Option<Self> {
+        let mut cut = Counts::default();
+        cut.add(Damage::PartialFrame, 1);
+        let is_cut = plan.report.damage == cut;
+        let is_sound = !plan.is_salvaged && (is_cut || plan.report.damage.is_empty());
+        if !is_sound {
+            return None;
+        }
+        let about = About { info: plan.info, n_bytes: bytes.len() as u64 };
+        let table = || plan.recording.seek_table(bytes, scratch);
+        Self::new(about, is_cut, plan.report.notes, table)
+    }
+
     /// What [`Decoder::length`] would say of the recording; `None` where only the recording tells.
     pub fn length(&self, spec: &AudioSpec) -> Option<AudioInfo> {
         let limits = spec.limits.of_file();
@@ -82,15 +102,37 @@ impl Decoder {
         draw: u64,
     ) -> Result<(Plan, Option<Entry>), DecodeError> {
         let plan = self.plan(bytes, spec, draw)?;
-        let entry = self.contained(|decoder| Ok(Entry::learn(bytes, &plan, &decoder.scratch)));
+        let entry = self.contained(|decoder| Ok(Entry::learn(bytes, &plan, &mut decoder.scratch)));
         Ok((plan, entry.unwrap_or_default()))
     }
 
     /// Decides from a recording's entry what a row's result will be, and which of its bytes that needs.
     ///
-    /// `None`: the whole recording must be read and planned, or that costs no more. That is so of most
-    /// crops out of less than 64 KiB, of those that need most of the recording, and where anything is
-    /// wrong, be it with the entry or with what is asked for: the whole recording tells.
+    /// `None` if the whole recording must be read and planned:
+    /// - it has less than 64 KiB, or the crop needs most of it, so that a part would save nothing;
+    /// - something is wrong with the entry or with the crop, and only the whole recording tells what.
+    ///
+    /// ```
+    /// use gristmill_audio::{AudioSpec, Crop, Decoder, Entry};
+    /// # let mut bytes = b"RIFF\x24\x71\x02\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1F\0\0\x80\x3E\0\0\x02\0\x10\0data\0\x71\x02\0".to_vec();
+    /// # bytes.resize(44 + 160_000, 0);
+    /// let crop = Crop::At { start: 4.0, seconds: Some(1.0) };
+    /// let spec = AudioSpec { crop, ..AudioSpec::WHOLE };
+    /// let mut decoder = Decoder::default();
+    /// // Once, with all of a recording: ten seconds of WAV at 8 kHz.
+    /// let (_, entry) = decoder.plan_and_learn(&bytes, &spec, 0)?;
+    /// let stored = entry.expect("nothing is wrong with it").to_bytes();
+    /// // From then on, with the bytes that a crop needs.
+    /// let entry = Entry::from_bytes(&stored, &[]).expect("they were just written");
+    /// let part = decoder.plan_part(&entry, &spec, 0).expect("it is a small part");
+    /// assert_eq!((part.ranges().len(), part.n_bytes()), (1, 16_000));
+    /// let range = &part.ranges()[0];
+    /// let piece = &bytes[range.start as usize..range.end as usize];
+    /// let mut out = vec![0; part.plan().n_bytes()];
+    /// let report = decoder.render_part(&[piece], &part, &mut out)?;
+    /// assert!(report.is_some_and(|report| report.frames_decoded == 8_000));
+    /// # Ok::<(), gristmill_audio::DecodeError>(())
+    /// ```
     pub fn plan_part(&mut self, entry: &Entry, spec: &AudioSpec, draw: u64) -> Option<PartPlan> {
         let about = entry.about;
         let table = entry.table.as_ref().filter(|_| about.n_bytes >= MIN_BYTES)?;
@@ -119,8 +161,8 @@ impl Decoder {
     /// Decodes a row from parts of its recording into `out`, as [`Self::render_bytes`] does from all of
     /// it: the same samples, and the same report.
     ///
-    /// `parts` are the bytes of [`PartPlan::ranges`]. `Ok(None)`: they are not what they should be, and
-    /// the whole recording must be read and planned. The content of `out` is then unspecified.
+    /// `parts` are the bytes of [`PartPlan::ranges`]. `Ok(None)` if they are not what the entry says: then
+    /// the whole recording must be read and planned, and the content of `out` is unspecified.
     ///
     /// # Errors
     /// [`Reason::WrongSlot`], [`Reason::Cancelled`] and [`Reason::OutOfMemory`], none of which is about

@@ -1,60 +1,59 @@
-//! One recording's entry, and its bytes.
+//! Seek tables: a crop out of a few of a recording's bytes, without the others.
+//!
+//! An [`Entry`] is what a walk over one whole recording found: what its headers say, and at which byte a
+//! frame begins, for one frame every two seconds or so. [`Decoder::plan_and_learn`] makes one on the way;
+//! [`Decoder::plan_part`] tells which bytes a crop needs, and [`Decoder::render_part`] gives the same
+//! samples and the same report out of them as the whole recording would.
+//!
+//! An entry is not trusted. A part is decoded as strictly as a recording: frames must begin at its first
+//! byte, follow each other without a gap and end at its last, and nothing in it may be damaged. If a part is
+//! anything else, the whole recording is read and decides.
+//!
+//! [`Decoder::plan_and_learn`]: crate::Decoder::plan_and_learn
+//! [`Decoder::plan_part`]: crate::Decoder::plan_part
+//! [`Decoder::render_part`]: crate::Decoder::render_part
 
 use std::sync::Arc;
 
-use super::{About, Reader, SeekTable, put_number, table::KINDS, wire::MAX_NUMBER};
 use crate::{
-    Codec, crc,
-    decoder::plan::{AudioInfo, Plan},
-    demux::Scratch,
-    report::{Counts, Damage, Ledger, Notes},
-    spec::{MAX_CHANNELS, RATES_HZ, Strict},
+    crc,
+    demux::SEEK_TABLES,
+    info::AudioInfo,
+    limits::{MAX_CHANNELS, RATES_HZ},
+    names::Codec,
+    report::{Damage, Ledger, Notes},
+    spec::Strict,
+    stream::{About, MAX_NUMBER, Reader, SeekTable, put_number},
 };
 
-/// The first byte of an entry. Another one is another format, or means other lengths of recordings.
+/// The first byte of an entry. It changes when the format does, or when the same recording gets another length
+/// or timeline.
 const VERSION: u8 = 2;
 
-/// The kind of an entry that has no table.
+/// What stands for the kind of the table in an entry without one.
 const NO_TABLE: u8 = 0;
 
-/// Codecs by the numbers that entries have for them, and a compile error where one has none.
-macro_rules! numbered {
-    ($($codec:ident),*) => {
-        const CODECS: &[Codec] = &[$(Codec::$codec),*];
-        const _: fn(Codec) = |codec| match codec {
-            $(Codec::$codec => (),)*
-        };
-    };
-}
-
-// These numbers never change: a new codec stands at the end.
-numbered!(Wav, Aiff, Caf, Flac, Vorbis, Opus, Mp3, Mp2, Mp1, Aac, Alac, Sphere);
-
-/// What a walk over one whole and undamaged recording found: what its headers say, and where its frames
-/// lie. Clones share their memory.
+/// What a walk over one whole and undamaged recording found: what its headers say, and which of its bytes
+/// hold which frames. Clones share their memory.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    pub(super) about: About,
-    /// Whether it ends within a frame, which is no error and counted all the same.
+    pub(crate) about: About,
+    /// Whether the recording ends within a frame: no error, but counted in reports.
     is_cut: bool,
     notes: Notes,
-    pub(super) table: Option<Arc<dyn SeekTable>>,
+    pub(crate) table: Option<Arc<dyn SeekTable>>,
 }
 
 impl Entry {
-    /// The entry of a recording that was opened and planned with this scratch memory; `None` where
-    /// something was wrong with it.
-    pub(super) fn learn(bytes: &[u8], plan: &Plan, scratch: &Scratch) -> Option<Self> {
-        let mut cut = Counts::default();
-        cut.add(Damage::PartialFrame, 1);
-        let is_cut = plan.report.damage == cut;
-        let is_sound = !plan.is_salvaged && (is_cut || plan.report.damage.is_empty());
-        let about = About { info: plan.info, n_bytes: bytes.len() as u64 };
-        if !is_sound || about.n_bytes > MAX_NUMBER || about.info.n_frames > MAX_NUMBER {
-            return None;
-        }
-        let table = plan.recording.seek_table(bytes, scratch).map(Arc::from);
-        Some(Self { about, is_cut, notes: plan.report.notes, table })
+    /// The entry of a sound recording; `None` where a number is too large for one.
+    pub(crate) fn new(
+        about: About,
+        is_cut: bool,
+        notes: Notes,
+        table: impl FnOnce() -> Option<Box<dyn SeekTable>>,
+    ) -> Option<Self> {
+        let is_storable = about.n_bytes <= MAX_NUMBER && about.info.n_frames <= MAX_NUMBER;
+        is_storable.then(|| Self { about, is_cut, notes, table: table().map(Arc::from) })
     }
 
     /// What the recording's headers say.
@@ -62,18 +61,18 @@ impl Entry {
         &self.about.info
     }
 
-    /// Bytes of the whole recording. An entry is not for a recording of any other length.
+    /// Bytes of the whole recording. The entry is of no use to a recording of another length.
     pub fn n_bytes(&self) -> u64 {
         self.about.n_bytes
     }
 
-    /// Whether parts can be read: if not, the entry tells no more than [`Self::info`].
+    /// Whether parts of the recording can be read. If not, the entry tells no more than [`Self::info`].
     pub fn has_table(&self) -> bool {
         self.table.is_some()
     }
 
-    /// Bytes that many recordings of one encoder have in common, which [`Self::to_bytes`] leaves out, or
-    /// none.
+    /// Bytes that [`Self::to_bytes`] leaves out, because many recordings of one encoder share them; empty
+    /// if there are none.
     pub fn headers(&self) -> &[u8] {
         self.table.as_ref().map_or(&[], |table| table.headers())
     }
@@ -81,9 +80,8 @@ impl Entry {
     /// The entry in bytes, without [`Self::headers`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let Self { about: About { info, n_bytes }, is_cut, notes, table } = self;
-        let codec = CODECS.iter().position(|&codec| codec == info.codec).unwrap_or(CODECS.len());
         let kind = table.as_ref().map_or(NO_TABLE, |table| table.kind());
-        let mut out = vec![VERSION, kind, (codec as u8) << 1 | u8::from(*is_cut)];
+        let mut out = vec![VERSION, kind, info.codec.number() << 1 | u8::from(*is_cut)];
         for n in [u64::from(info.rate_hz), info.n_channels.into(), info.n_frames, *n_bytes] {
             put_number(&mut out, n);
         }
@@ -98,10 +96,10 @@ impl Entry {
         out
     }
 
-    /// The entry of these bytes, which [`Self::to_bytes`] wrote, and of these headers.
+    /// Reads what [`Self::to_bytes`] wrote; `headers` are those that it left out.
     ///
-    /// Any bytes may come: what is no entry, of another version, not of these headers, or contradicts
-    /// itself is `None`.
+    /// `None` if the bytes are no entry, are of another version, do not belong to these headers, or
+    /// contradict each other.
     pub fn from_bytes(bytes: &[u8], headers: &[u8]) -> Option<Self> {
         let (bytes, sum) = bytes.split_last_chunk::<4>()?;
         if *bytes.first()? != VERSION || *sum != checksum(bytes, headers) {
@@ -114,7 +112,7 @@ impl Entry {
         let n_channels = u16::try_from(reader.number()?).ok()?;
         let is_possible = RATES_HZ.contains(&rate_hz) && (1..=MAX_CHANNELS).contains(&n_channels);
         let info = AudioInfo {
-            codec: *CODECS.get(usize::from(codec >> 1)).filter(|_| is_possible)?,
+            codec: Codec::of_number(codec >> 1).filter(|_| is_possible)?,
             rate_hz,
             n_channels,
             n_frames: reader.number()?,
@@ -127,14 +125,14 @@ impl Entry {
         let table = if kind == NO_TABLE {
             None
         } else {
-            let (_, read) = KINDS.iter().find(|(known, _)| *known == kind)?;
+            let (_, read) = SEEK_TABLES.iter().find(|(known, _)| *known == kind)?;
             Some(Arc::from(read(&mut reader, headers, &about)?))
         };
         reader.is_empty().then_some(Self { about, is_cut: codec & 1 == 1, notes, table })
     }
 
     /// What opening the recording finds.
-    pub(super) fn ledger(&self) -> Ledger {
+    pub(crate) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         ledger.mark(Damage::PartialFrame, u64::from(self.is_cut));
         ledger.note(&self.notes);
@@ -142,7 +140,7 @@ impl Entry {
     }
 
     /// Whether what opening the recording finds is an error.
-    pub(super) fn is_refused(&self, strict: Strict) -> bool {
+    pub(crate) fn is_refused(&self, strict: Strict) -> bool {
         strict == Strict::Pedantic && !self.notes.is_empty()
     }
 }
@@ -158,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_codec_has_a_number() {
-        for &codec in CODECS {
+        for &codec in Codec::ALL {
             let info = AudioInfo { codec, rate_hz: 44_100, n_channels: 2, n_frames: 1_984_500 };
             let about = About { info, n_bytes: 7_938_044 };
             let mut notes = Notes::default();

@@ -1,10 +1,10 @@
 //! The blocks of a part of a file, which begins with an element and ends with one.
 
 use super::{block::Block, ebml::Element, id};
-use crate::{error::Reason, seek::unexpected};
+use crate::{error::Reason, stream::unexpected};
 
 /// Gives each packet of a track to `push`, as where it lies and how long it is. Where the elements end.
-pub(crate) fn packets(
+pub(in crate::demux) fn packets(
     bytes: &[u8],
     track: u64,
     mut push: impl FnMut(usize, usize) -> Result<(), Reason>,

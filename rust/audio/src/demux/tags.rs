@@ -1,10 +1,22 @@
-//! What lies behind the frames of a stream without a container: tags, padding, or sound that is lost.
+//! Tags in front of a recording, and what lies behind the frames of a stream without a container: tags,
+//! padding, or sound that is lost.
 
-use super::probe::id3v2_size;
 use crate::bytes::{from, le_u32};
 
 /// What padding fills up at most, however few bytes a second of sound takes.
 const MAX_PADDING: usize = 4096;
+
+/// The whole size of the `ID3v2` tag that `bytes` begin with.
+pub(crate) fn id3v2_size(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.first_chunk::<10>()?;
+    let &[b'I', b'D', b'3', major, _, flags, a, b, c, d] = header else { return None };
+    if major == 0xFF || (a | b | c | d) & 0x80 != 0 {
+        return None;
+    }
+    let body = [a, b, c, d].iter().fold(0, |size, &byte| size << 7 | usize::from(byte));
+    let footer = if flags & 0x10 != 0 { 10 } else { 0 };
+    Some(10 + body + footer)
+}
 
 /// Whether `rest` begins with a tag.
 pub(super) fn is_tag(rest: &[u8]) -> bool {

@@ -3,26 +3,26 @@
 use crate::{
     cancel::Cancel,
     error::Reason,
+    limits::MAX_CHANNELS,
     report::Damage,
     sink::{Sample, Sink},
-    spec::MAX_CHANNELS,
 };
 
 /// Decodes the packets of one track in their order.
 pub(crate) trait Decode {
     /// Decodes a packet into `out`.
     ///
-    /// Nothing that a corrupt packet leaves behind may be heard in the next one.
+    /// A corrupt packet must not change what the next one decodes to.
     ///
     /// # Errors
-    /// What is no damage, and ends decoding.
+    /// What ends decoding, such as cancelling. A damaged packet is an [`Outcome`].
     fn decode(&mut self, packet: &[u8], out: &mut PacketSink<'_, '_>) -> Result<Outcome, Reason>;
 
     /// Packets are lost before the next one.
     fn lose(&mut self) {}
 }
 
-/// What came of a packet.
+/// How decoding a packet ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Decoded,

@@ -1,8 +1,13 @@
 //! Windows of a recording, and crops around events in it: where they begin, in frames.
 
-use crate::{error::Reason, spec::frames_of};
+use crate::error::Reason;
 
-/// What becomes of the end of a recording that windows do not divide.
+/// Seconds as frames at this rate, rounded to the nearest, at least one.
+pub(crate) fn frames_of(seconds: f64, rate_hz: u32) -> u64 {
+    ((seconds * f64::from(rate_hz)).round() as u64).max(1)
+}
+
+/// What happens at the end of a recording that windows do not divide evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// A last window that reaches over the end, and is padded.
@@ -20,13 +25,19 @@ impl Tail {
 }
 
 /// Windows of one length, one every so many seconds. Both are rounded to whole frames.
+///
+/// ```
+/// use gristmill_audio::{Tail, Windows};
+/// let windows = Windows { seconds: 5.0, hop_s: 2.5, tail: Tail::Drop };
+/// assert_eq!(windows.count(60 * 32_000, 32_000), 23); // of a minute at 32 kHz
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Windows {
     /// Length of each in seconds, above 0.
     pub seconds: f64,
     /// Seconds from the start of one to the start of the next, above 0.
     pub hop_s: f64,
-    /// What becomes of the end.
+    /// What happens at the end.
     pub tail: Tail,
 }
 
