@@ -10,46 +10,49 @@ use std::{
 };
 
 use super::{
-    audio_index::AudioIndexes, dataset::Dataset, options::Options, part_counts::Progress,
-    queue::Queue, reader_count::ReaderCount, row_task::StreamItems, shared_queue::SharedQueue,
+    cache::AudioIndexes,
+    count::Progress,
+    dataset::{Dataset, Options},
+    row::StreamItems,
+    work::{Queue, ReaderCount, SharedQueue},
 };
 use crate::{memory::Account, metrics::Metrics, store::Store};
 
 /// The options, the data set, and a share of the process's resources.
 #[derive(Debug)]
-pub(super) struct Context {
-    pub(super) options: Options,
+pub(crate) struct Context {
+    pub(crate) options: Options,
     /// Set once the shards are open.
-    pub(super) dataset: OnceLock<Dataset>,
-    pub(super) account: Arc<Account>,
-    pub(super) store: Arc<Store>,
-    pub(super) metrics: Metrics,
-    pub(super) reader_count: ReaderCount,
-    pub(super) audio_index: AudioIndexes,
-    pub(super) progress: Progress,
-    pub(super) closed: Arc<AtomicBool>,
-    pub(super) budget_notice: BudgetNotice,
+    pub(crate) dataset: OnceLock<Dataset>,
+    pub(crate) account: Arc<Account>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) metrics: Metrics,
+    pub(crate) reader_count: ReaderCount,
+    pub(crate) audio_index: AudioIndexes,
+    pub(crate) progress: Progress,
+    pub(crate) closed: Arc<AtomicBool>,
+    pub(crate) budget_notice: BudgetNotice,
 }
 
 impl Context {
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
     /// That recordings are resampled to the rate of the features, if they are; once.
-    pub(super) fn take_rate_notice(&self) -> Option<String> {
+    pub(crate) fn take_rate_notice(&self) -> Option<String> {
         self.dataset.get()?.rate_notice.take(self.metrics.resample.count() > 0)
     }
 
     /// That rows took more than the budget, if they did; once.
-    pub(super) fn take_budget_notice(&self) -> Option<String> {
+    pub(crate) fn take_budget_notice(&self) -> Option<String> {
         self.budget_notice.take(self.options.memory_budget, self.account.peak())
     }
 }
 
 /// What is said once where the next batch alone takes more than the budget.
 #[derive(Debug, Default)]
-pub(super) struct BudgetNotice(AtomicBool);
+pub(crate) struct BudgetNotice(AtomicBool);
 
 impl BudgetNotice {
     /// A tenth more is within what is promised.
@@ -67,9 +70,9 @@ impl BudgetNotice {
 
 /// The context of a stream, with its queue.
 #[derive(Debug)]
-pub(super) struct StreamContext {
-    pub(super) context: Arc<Context>,
-    pub(super) queue: Arc<SharedQueue<StreamItems>>,
+pub(crate) struct StreamContext {
+    pub(crate) context: Arc<Context>,
+    pub(crate) queue: Arc<SharedQueue<StreamItems>>,
 }
 
 impl Deref for StreamContext {
@@ -82,13 +85,13 @@ impl Deref for StreamContext {
 
 impl StreamContext {
     /// Changes the queue, wakes those that can go on, and times idle readers.
-    pub(super) fn update<T>(&self, change: impl FnOnce(&mut Queue<StreamItems>) -> T) -> T {
+    pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Queue<StreamItems>) -> T) -> T {
         self.queue.update_timed(&self.metrics.idle, self.reader_count.get(), change)
     }
 }
 
 /// Who is told what happens while rows are read: rows may wait for it.
-pub(super) trait ReadEvents: fmt::Debug + Send + Sync {
+pub(crate) trait ReadEvents: fmt::Debug + Send + Sync {
     /// The number of loads of tables and blocks that have ended, well or not.
     fn n_loads(&self) -> u64;
 

@@ -11,14 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::super::{
-    context::ReadEvents,
-    pool::Client,
-    queue::WaitFor,
-    row_task::{EncodedRow, RowTask},
-};
 use crate::{
     batch::Batch,
+    engine::{
+        context::ReadEvents,
+        row::{EncodedRow, RowTask},
+        work::{Client, WaitFor},
+    },
     error::{Error, ErrorKind, Result},
     memory::{Account, Permit},
     sync::{AtomicUsize, Condvar, Mutex, Ordering::SeqCst, lock, wait_timeout},

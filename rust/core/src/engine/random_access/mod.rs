@@ -24,21 +24,16 @@ use self::{
     jobs::{Jobs, RequestState, Ticket},
     work::{DecodeWork, ReadWork, Shared},
 };
-use super::{
-    Options, Runtime,
-    audio_index::AudioIndexes,
-    context::{BudgetNotice, Context},
-    dataset::Dataset,
-    decoders::RowDecoder,
-    options::{AudioRequest, Pick, SourceOptions},
-    part_counts::Progress,
-    row_alone::LastRow,
-    row_reader::RowReader,
-    row_task::{Attempt, ReadStage, RowTask},
-    table_cache::TableCache,
-};
 use crate::{
     batch::{Batch, Binary},
+    engine::{
+        cache::{AudioIndexes, TableCache},
+        context::{BudgetNotice, Context},
+        count::Progress,
+        dataset::{AudioRequest, Dataset, Options, Pick, SourceOptions},
+        row::{Attempt, LastRow, ReadStage, RowDecoder, RowReader, RowTask},
+        runtime::Runtime,
+    },
     error::{Error, Result},
     metrics::Metrics,
     order::OrderSpec,
@@ -91,7 +86,7 @@ impl RandomAccess {
         let budget = options.memory_budget;
         let closed = Arc::clone(cancel);
         let store = options
-            .store(&runtime.descriptors)
+            .store(runtime.descriptors())
             .with_cancel(Arc::clone(&closed))
             .with_buffers(runtime.memory.buffers());
         let store = Arc::new(store);

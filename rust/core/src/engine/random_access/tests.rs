@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    engine::queue::WaitFor,
+    engine::work::WaitFor,
     error::ErrorKind,
     memory::{Account, MemoryPool},
     order::{RowId, Step},

@@ -5,21 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    super::{
-        context::Context,
-        dataset::Dataset,
-        decoders::{Decoded, DecodedRow, RowDecoder},
-        load_cache::Lookup,
-        pool::Work,
-        queue::WaitFor,
-        row_reader::RowReader,
-        row_task::{Attempt, EncodedRow},
-    },
-    jobs::{Claim, Jobs, ReadRow, Ticket},
-};
+use super::jobs::{Claim, Jobs, ReadRow, Ticket};
 use crate::{
     batch::{Batch, Row},
+    engine::{
+        cache::Lookup,
+        context::Context,
+        dataset::Dataset,
+        row::{Attempt, Decoded, DecodedRow, EncodedRow, RowDecoder, RowReader},
+        work::{WaitFor, Work},
+    },
     error::{Error, Result},
     memory::Lease,
 };
