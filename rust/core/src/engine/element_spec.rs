@@ -6,6 +6,7 @@ use arrow_schema::DataType;
 
 use super::{
     dataset::{Dataset, Options},
+    opening::open,
     runtime::Runtime,
 };
 use crate::{
@@ -36,7 +37,7 @@ pub fn element_spec(
     }
     let store = all_rows.store(runtime.descriptors()).with_cancel(Arc::clone(cancel));
     let store = Arc::new(store);
-    let dataset = Dataset::open(&all_rows, &store, None)?;
+    let dataset = open(&all_rows, &store, None)?;
     let small = dataset.first_source().projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let single = options.batch_size.is_none();

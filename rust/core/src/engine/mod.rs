@@ -16,24 +16,26 @@
 //! Threads are those of a pool, which all iterators of a process share. None ever touches Python.
 
 mod cache;
-mod context;
 mod count;
 mod dataset;
 mod element_spec;
 mod join;
+mod opening;
 mod random_access;
 mod row;
 mod runtime;
 mod stream;
+mod wait;
 mod work;
 
 pub use cache::audio_coverage;
 pub use count::Progress;
 pub use dataset::{
     AudioRequest, EventOptions, MixtureOptions, OnError, Options, Pick, Remainder, SourceOptions,
-    Start, default_requests, max_open_rows, open_order, single_rows_of_a_batch,
+    Start, default_requests, max_open_rows, single_rows_of_a_batch,
 };
 pub use element_spec::element_spec;
+pub use opening::open_order;
 pub use random_access::{RandomAccess, Request};
 pub use row::Recordings;
 pub use runtime::Runtime;

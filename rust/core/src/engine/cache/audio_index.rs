@@ -10,7 +10,7 @@
 use std::{
     collections::VecDeque,
     ops::Range,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
 #[cfg(feature = "shuttle")]
@@ -20,10 +20,7 @@ use std::thread::JoinHandle;
 
 use super::index_room::IndexRoom;
 use crate::{
-    engine::{
-        context::Context,
-        dataset::{Dataset, Options},
-    },
+    engine::dataset::Options,
     memory::{Account, Permit},
     shard::{AudioEntry, AudioIndex, IndexDir, Shard},
     sync::lock_std,
@@ -50,9 +47,12 @@ const MIN_NEW: usize = 16;
 #[derive(Debug)]
 pub(crate) struct AudioIndexes {
     is_on: bool,
+    account: Arc<Account>,
+    /// Threads that keep indexes when the stream is closed.
+    n_threads: usize,
     room: IndexRoom,
-    /// By the shard's number.
-    shards: OnceLock<Vec<Mutex<ShardIndex>>>,
+    /// The shards once they are open, and by their numbers what is known of their recordings.
+    shards: OnceLock<(Arc<[Shard]>, Vec<Mutex<ShardIndex>>)>,
     writer: Mutex<Writer>,
     /// What plans parts, where no thread does.
     planners: Mutex<Vec<Decoder>>,
@@ -106,21 +106,32 @@ pub(crate) enum Known {
 }
 
 impl AudioIndexes {
-    pub(crate) fn new(options: &Options) -> Self {
-        Self {
+    /// Those of a stream whose shards are not open yet.
+    pub(crate) fn new(options: &Options, account: &Arc<Account>) -> Arc<Self> {
+        Arc::new(Self {
             is_on: options.audio_index && options.index_dir != IndexDir::Nowhere,
+            account: Arc::clone(account),
+            n_threads: options.n_openers(),
             room: IndexRoom::new(options.memory_budget / SHARE),
             shards: OnceLock::new(),
             writer: Mutex::default(),
             planners: Mutex::default(),
+        })
+    }
+
+    /// The shards are open: their indexes are looked up from now on.
+    pub(crate) fn open(&self, shards: &Arc<[Shard]>) {
+        if self.is_on {
+            let of = || shards.iter().map(|_| Mutex::default()).collect();
+            self.shards.get_or_init(|| (Arc::clone(shards), of()));
         }
     }
 
     /// What is known of the recording in this range of a shard.
     ///
     /// Blocks for a small read where it is the first of its shard.
-    pub(crate) fn find(&self, context: &Arc<Context>, shard: u32, range: &Range<u64>) -> Known {
-        let Some(mut of) = self.shard(context, shard) else { return Known::Hidden };
+    pub(crate) fn find(self: &Arc<Self>, shard: u32, range: &Range<u64>) -> Known {
+        let Some(mut of) = self.shard(shard) else { return Known::Hidden };
         let is_loaded = of.state == State::Loaded;
         self.room.looked_up(is_loaded.then_some(shard));
         if !is_loaded {
@@ -135,18 +146,13 @@ impl AudioIndexes {
         if let Some(entry) = sound(AudioEntry { bytes, headers }, range) {
             return Known::Entry(Box::new(entry));
         }
-        self.change(&mut of, context, |index| index.remove(range.start));
+        self.change(&mut of, |index| index.remove(range.start));
         Known::Unseen
     }
 
     /// Whether a part of the recording in this range of a shard may be read instead of all of it.
-    pub(crate) fn may_have_parts(
-        &self,
-        context: &Arc<Context>,
-        shard: u32,
-        range: &Range<u64>,
-    ) -> bool {
-        let of = self.shard(context, shard);
+    pub(crate) fn may_have_parts(self: &Arc<Self>, shard: u32, range: &Range<u64>) -> bool {
+        let of = self.shard(shard);
         let entry = of.as_ref().and_then(|of| of.index.get(range.start));
         entry.is_some_and(|entry| !entry.bytes.is_empty())
     }
@@ -162,8 +168,7 @@ impl AudioIndexes {
     /// Adds what planning the recording that begins at this byte of a shard has found. Without an entry,
     /// and where its bytes are nothing that can be planned, it is remembered that it must be read whole.
     pub(crate) fn learned(
-        &self,
-        context: &Arc<Context>,
+        self: &Arc<Self>,
         shard: u32,
         start: u64,
         found: Result<Option<&Entry>, &DecodeError>,
@@ -173,13 +178,13 @@ impl AudioIndexes {
             Err(error) if error.reason.is_of_bytes() => None,
             Err(_) => return,
         };
-        let Some(mut of) = self.shard(context, shard).filter(|of| of.state == State::Loaded) else {
+        let Some(mut of) = self.shard(shard).filter(|of| of.state == State::Loaded) else {
             return;
         };
         let bytes = entry.map(Entry::to_bytes).unwrap_or_default();
         let headers = entry.map_or(&[][..], Entry::headers);
         let entry = AudioEntry { bytes: &bytes, headers };
-        if !self.room.has(0) || !self.change(&mut of, context, |index| index.add(start, entry)) {
+        if !self.room.has(0) || !self.change(&mut of, |index| index.add(start, entry)) {
             return;
         }
         of.n_new += 1;
@@ -188,15 +193,15 @@ impl AudioIndexes {
         of.is_due |= is_due;
         drop(of);
         if is_due {
-            self.keep_soon(context, shard as usize);
+            self.keep_soon(shard as usize);
         }
-        self.make_room(context, self.room.limit() / FREE_SHARE);
+        self.make_room(self.room.limit() / FREE_SHARE);
     }
 
     /// Forgets an entry whose part was not what it should be: the recording is read whole from now on.
-    pub(crate) fn forget(&self, context: &Arc<Context>, shard: u32, start: u64) {
-        if let Some(mut of) = self.shard(context, shard).filter(|of| of.state == State::Loaded) {
-            self.change(&mut of, context, |index| {
+    pub(crate) fn forget(self: &Arc<Self>, shard: u32, start: u64) {
+        if let Some(mut of) = self.shard(shard).filter(|of| of.state == State::Loaded) {
+            self.change(&mut of, |index| {
                 index.remove(start);
                 index.add(start, AudioEntry { bytes: &[], headers: &[] })
             });
@@ -205,42 +210,31 @@ impl AudioIndexes {
     }
 
     /// Changes an index, and counts its bytes.
-    fn change<T>(
-        &self,
-        of: &mut ShardIndex,
-        context: &Context,
-        change: impl FnOnce(&mut AudioIndex) -> T,
-    ) -> T {
+    fn change<T>(&self, of: &mut ShardIndex, change: impl FnOnce(&mut AudioIndex) -> T) -> T {
         let before = of.index.n_bytes();
         let result = change(&mut of.index);
         self.room.give_back(before);
         self.room.grow(of.index.n_bytes());
-        of.count_bytes(&context.account);
+        of.count_bytes(&self.account);
         result
     }
 
     /// The index of a shard, loaded; `None` where there are none.
-    fn shard<'a>(
-        &'a self,
-        context: &Arc<Context>,
-        number: u32,
-    ) -> Option<std::sync::MutexGuard<'a, ShardIndex>> {
-        let dataset = context.dataset.get().filter(|_| self.is_on)?;
-        let shards =
-            self.shards.get_or_init(|| dataset.shards.iter().map(|_| Mutex::default()).collect());
-        let mut of = lock_std(shards.get(number as usize)?);
+    fn shard(self: &Arc<Self>, number: u32) -> Option<MutexGuard<'_, ShardIndex>> {
+        let (shards, indexes) = self.shards.get()?;
+        let mut of = lock_std(indexes.get(number as usize)?);
         let loads = match of.state {
             State::Unknown => true,
-            State::Crowded(n_bytes) => self.make_room(context, n_bytes),
+            State::Crowded(n_bytes) => self.make_room(n_bytes),
             State::Loaded | State::Off => false,
         };
         if loads {
-            self.load(&mut of, context, dataset.shards.get(number as usize)?);
+            self.load(&mut of, shards.get(number as usize)?);
         }
         Some(of)
     }
 
-    fn load(&self, of: &mut ShardIndex, context: &Arc<Context>, shard: &Shard) {
+    fn load(self: &Arc<Self>, of: &mut ShardIndex, shard: &Shard) {
         of.state = State::Off;
         // One that may still change is known by nothing that would change with it.
         if shard.version_key().is_none() {
@@ -248,9 +242,9 @@ impl AudioIndexes {
         }
         let index = load(shard);
         let n_bytes = index.n_bytes();
-        if self.make_room(context, n_bytes) && self.room.take(n_bytes) {
+        if self.make_room(n_bytes) && self.room.take(n_bytes) {
             (of.state, of.index) = (State::Loaded, index);
-            of.count_bytes(&context.account);
+            of.count_bytes(&self.account);
         } else if n_bytes <= self.room.limit() {
             of.state = State::Crowded(n_bytes);
         }
@@ -259,11 +253,11 @@ impl AudioIndexes {
     /// Makes room for so many bytes, as far as others' indexes can give way. Returns whether there is room.
     ///
     /// One that has something new is kept first, which nobody waits for.
-    fn make_room(&self, context: &Arc<Context>, n_bytes: usize) -> bool {
+    fn make_room(self: &Arc<Self>, n_bytes: usize) -> bool {
         while !self.room.has(n_bytes) {
             let oldest = self.room.oldest().filter(|_| n_bytes <= self.room.limit());
             let Some((number, n_lookups)) = oldest else { return false };
-            let of = self.shards.get().and_then(|shards| shards.get(number as usize));
+            let of = self.shards.get().and_then(|(_, indexes)| indexes.get(number as usize));
             // A thread that holds it needs it; and it may wait for the one that the caller holds.
             let Some(mut of) = of.and_then(|of| of.try_lock().ok()) else { return false };
             if n_lookups <= of.index.len() as u64 {
@@ -273,7 +267,7 @@ impl AudioIndexes {
                 let is_due = std::mem::replace(&mut of.is_due, true);
                 drop(of);
                 if !is_due {
-                    self.keep_soon(context, number as usize);
+                    self.keep_soon(number as usize);
                 }
                 return false;
             }
@@ -286,7 +280,7 @@ impl AudioIndexes {
     }
 
     /// Has a thread keep the index of this shard.
-    fn keep_soon(&self, context: &Arc<Context>, shard: usize) {
+    fn keep_soon(self: &Arc<Self>, shard: usize) {
         let mut writer = lock_std(&self.writer);
         if writer.is_closed {
             return;
@@ -295,17 +289,15 @@ impl AudioIndexes {
         if writer.is_running {
             return;
         }
-        let context = Arc::clone(context);
+        let this = Arc::clone(self);
         // If it cannot be started, the index is kept when the stream is closed.
-        if let Ok(thread) = threads::spawn("gristmill-index", move || {
-            context.audio_index.keep_due(&context);
-        }) {
+        if let Ok(thread) = threads::spawn("gristmill-index", move || this.keep_due()) {
             (writer.thread, writer.is_running) = (Some(thread), true);
         }
     }
 
     /// What the writing thread does.
-    fn keep_due(&self, context: &Context) {
+    fn keep_due(&self) {
         loop {
             let mut writer = lock_std(&self.writer);
             let Some(shard) = writer.due.pop_front().filter(|_| !writer.is_closed) else {
@@ -313,16 +305,14 @@ impl AudioIndexes {
                 return;
             };
             drop(writer);
-            if let Some(dataset) = context.dataset.get() {
-                self.keep(dataset, shard);
-            }
+            self.keep(shard);
         }
     }
 
     /// Keeps the index of a shard, if that is possible.
-    fn keep(&self, dataset: &Dataset, number: usize) {
-        let of = self.shards.get().and_then(|shards| shards.get(number));
-        let Some((of, shard)) = of.zip(dataset.shards.get(number)) else { return };
+    fn keep(&self, number: usize) {
+        let Some((shards, indexes)) = self.shards.get() else { return };
+        let Some((of, shard)) = indexes.get(number).zip(shards.get(number)) else { return };
         let mut locked = lock_std(of);
         (locked.n_new, locked.is_due) = (0, false);
         let mut index = locked.index.clone();
@@ -334,7 +324,7 @@ impl AudioIndexes {
     /// Keeps what was learned, and frees the indexes. Nothing is learned after that.
     ///
     /// Blocks for a small read and a small write for each shard of which something was learned.
-    pub(crate) fn close(&self, context: &Context) {
+    pub(crate) fn close(&self) {
         let thread = {
             let mut writer = lock_std(&self.writer);
             writer.is_closed = true;
@@ -344,14 +334,11 @@ impl AudioIndexes {
             // A panic in it is no reason for another.
             let _ = thread.join();
         }
-        let (Some(dataset), Some(shards)) = (context.dataset.get(), self.shards.get()) else {
-            return;
-        };
-        let news = shards.iter().enumerate().filter(|(_, of)| lock_std(of).n_new > 0);
+        let Some((_, indexes)) = self.shards.get() else { return };
+        let news = indexes.iter().enumerate().filter(|(_, of)| lock_std(of).n_new > 0);
         let news = news.map(|(number, _)| number).collect();
-        let n_threads = context.options.n_openers();
-        threads::parallel_for_each("gristmill-index", news, n_threads, |k| self.keep(dataset, k));
-        for of in shards {
+        threads::parallel_for_each("gristmill-index", news, self.n_threads, |k| self.keep(k));
+        for of in indexes {
             *lock_std(of) = ShardIndex { state: State::Off, ..ShardIndex::default() };
         }
     }

@@ -11,5 +11,5 @@ pub(crate) use self::{
     audio_index::{AudioIndexes, Known, entry, load as load_audio_index},
     blocks::{BlockCache, Recording, RowInBlock, RowLookup},
     load::{LoadCache, Lookup},
-    tables::{BatchId, SHARE as TABLES_SHARE, TableCache},
+    tables::{BatchId, TableCache},
 };

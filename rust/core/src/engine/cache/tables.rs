@@ -10,6 +10,7 @@ use std::{
 
 use super::load::{LoadCache, Lookup};
 use crate::{
+    engine::dataset::TABLES_SHARE,
     error::Result,
     memory::{Account, Permit},
     shard::{Table, TableSize},
@@ -17,9 +18,6 @@ use crate::{
 
 /// A shard, and a record batch of it.
 pub(crate) type BatchId = (u32, usize);
-
-/// The part of the budget that tables may take, as a divisor.
-pub(crate) const SHARE: usize = 4;
 
 /// The least growth that is expected of the first compressed table.
 const FIRST_GROWTH: usize = 4;
@@ -47,7 +45,7 @@ impl TableCache {
     /// Rows refer to tables of at most `max_referenced` bytes.
     pub(crate) fn new(account: &Arc<Account>, budget: usize, max_referenced: usize) -> Self {
         Self {
-            cache: LoadCache::new(budget / SHARE),
+            cache: LoadCache::new(budget / TABLES_SHARE),
             account: Arc::clone(account),
             budget,
             largest: AtomicUsize::new(0),

@@ -1,27 +1,20 @@
 //! The opened shards, and what follows from their metadata and the options.
 
-use std::{
-    collections::HashSet,
-    ops::Range,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use super::{
-    columns::{
-        added_columns, check_added, decoded_column, known_audio, multi_hot_columns, sources,
-    },
+    columns::{added_columns, check_added, multi_hot_columns, sources},
     features_rate::{RateNotice, features_rate},
     joined::JoinedColumns,
     options::{Options, SourceOptions},
-    source::{OpenedShards, Source, crop_words, open_shards, order_of},
+    sizes,
+    source::{OpenedShards, Source, crop_words},
 };
 use crate::{
     batch::ElementLayout,
-    engine::{count::Progress, row::row_bytes, runtime::Runtime},
     error::{Error, ErrorKind, Result},
     metrics::{RowCounts, ShardReads},
     order::{Fingerprint, Order, Schedule, Step},
-    select::DURATION,
     shard::{Labels, Shard},
     store::Store,
 };
@@ -32,7 +25,7 @@ use gristmill_audio::{Channels, SampleType};
 #[derive(Debug)]
 pub(crate) struct Dataset {
     /// Those of one data set after those of another.
-    pub(crate) shards: Vec<Shard>,
+    pub(crate) shards: Arc<[Shard]>,
     /// The outcomes of each one's rows.
     pub(crate) row_counts: Vec<RowCounts>,
     pub(crate) order: Order,
@@ -57,14 +50,12 @@ pub(crate) struct Dataset {
 }
 
 impl Dataset {
-    /// Reads the shards' metadata, in parallel, and works out columns and order.
-    ///
-    /// Where elements are parts of rows, it counts them, which may take a pass over all rows; without
-    /// `progress` it leaves that out, and elements are rows.
+    /// Reads the shards' metadata, in parallel, and works out the columns. `order_of` gives the order of one data
+    /// set's rows.
     pub(crate) fn open(
         options: &Options,
         store: &Arc<Store>,
-        progress: Option<&Progress>,
+        order_of: impl Fn(&OpenedShards, &SourceOptions) -> Result<Order>,
     ) -> Result<Self> {
         let open = |source| OpenedShards::open(options, source, store);
         let opened = options.sources.iter().map(open).collect::<Result<Vec<_>>>()?;
@@ -80,7 +71,7 @@ impl Dataset {
             let class_ids = |projection: &_| joined.class_ids(k, projection);
             let both = (options, source);
             sources_of.push(Source::new(both, of, first_shard, (delivered, blobs), class_ids)?);
-            let order = order_of(&of.shards, both, of.audio.as_ref(), progress);
+            let order = order_of(of, source);
             orders.push(order.map_err(|error| of_data_set(options, k, error))?);
             let keys = of.shards.iter().map(Shard::key).collect();
             data_sets.push((keys, crop_words(source, of.audio.as_ref())));
@@ -91,7 +82,7 @@ impl Dataset {
         let fingerprint = Fingerprint::new(&order, &data_sets);
 
         let first_shards = sources_of.iter().map(|source| source.first_shard).collect();
-        let shards: Vec<Shard> = opened.into_iter().flat_map(|of| of.shards).collect();
+        let shards: Arc<[Shard]> = opened.into_iter().flat_map(|of| of.shards).collect();
         let first = shards.first().ok_or_else(|| Error::config("there are no shards"))?;
         let named = |e: Error| e.in_shard(first.name());
         let mut sources_of = sources_of.into_iter();
@@ -151,7 +142,7 @@ impl Dataset {
     /// Prepares for rows in whatever order they are asked for.
     pub(crate) fn expect_random_access(&mut self, options: &Options) {
         let source = &mut self.first_source;
-        source.row_alone_bytes = row_bytes(options, &self.shards, &source.projection, 1);
+        source.row_alone_bytes = sizes::row_bytes(options, &self.shards, &source.projection, 1);
     }
 
     /// The data set that has the shard of this number.
@@ -250,7 +241,7 @@ fn rate_notice(options: &Options, opened: &[OpenedShards]) -> Result<RateNotice>
 }
 
 /// The order of the data set, or of all of them in turn.
-fn joined_order(options: &Options, mut orders: Vec<Order>) -> Result<Order> {
+pub(crate) fn joined_order(options: &Options, mut orders: Vec<Order>) -> Result<Order> {
     match &options.mixture {
         Some(mixture) => Order::mixed(orders, Schedule::new(&mixture.weights)?, mixture.stop),
         None => orders.pop().ok_or_else(|| Error::config("there are no data sets")),
@@ -258,43 +249,11 @@ fn joined_order(options: &Options, mut orders: Vec<Order>) -> Result<Order> {
 }
 
 /// An error about the options of a data set, which says of which one of a mixture.
-fn of_data_set(options: &Options, k: usize, error: Error) -> Error {
+pub(crate) fn of_data_set(options: &Options, k: usize, error: Error) -> Error {
     match error.kind() {
         ErrorKind::Config(what) if options.mixture.is_some() => {
             Error::config(format!("data set {k} of the mixture: {what}"))
         }
         _ => error,
     }
-}
-
-/// The order of a data set, or of a mixture, from the metadata of the shards. Where elements are parts of rows, it
-/// counts them, as opening a pipeline does; `cancel` ends that.
-///
-/// # Errors
-///
-/// Those of opening a pipeline, except those about columns and audio.
-pub fn open_order(
-    options: &Options,
-    runtime: &Runtime,
-    progress: &Progress,
-    cancel: &Arc<AtomicBool>,
-) -> Result<Order> {
-    options.check()?;
-    let store = options.store(runtime.descriptors()).with_cancel(Arc::clone(cancel));
-    let store = Arc::new(store);
-    let order = |source: &SourceOptions| {
-        let shards = open_shards(options, source, &store)?;
-        let audio = match shards.first() {
-            Some(first) if source.has_parts() || source.rows.names(DURATION) => {
-                let known = known_audio(source, first)?;
-                let audio = decoded_column(options, source, &shards, &known);
-                audio.map_err(|e| e.in_shard(first.name()))?
-            }
-            _ => None,
-        };
-        order_of(&shards, (options, source), audio.as_ref(), Some(progress))
-    };
-    let orders = options.sources.iter().enumerate();
-    let orders = orders.map(|(k, source)| order(source).map_err(|e| of_data_set(options, k, e)));
-    joined_order(options, orders.collect::<Result<_>>()?)
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use crate::{
     batch::{Binary, EventColumns, Styles},
-    engine::work::ReaderCount,
     error::{Error, Result},
     order::{OrderSpec, Stop},
     select::{RowSpec, WeightSpec},
@@ -254,15 +253,6 @@ impl Options {
         let mut first = self.sources.iter().filter_map(|source| source.paths.first());
         let least = if first.any(|path| is_remote(path)) { REMOTE_REQUESTS } else { 1 };
         self.n_requests.unwrap_or_else(|| default_requests(self.n_threads()).max(least))
-    }
-
-    /// Threads that read at any time.
-    pub(crate) fn reader_count(&self) -> ReaderCount {
-        let first = self.n_readers();
-        match self.n_requests {
-            Some(_) => ReaderCount::fixed(first),
-            None => ReaderCount::adaptive(first, self.n_threads()),
-        }
     }
 
     /// Whether rows are decoded.

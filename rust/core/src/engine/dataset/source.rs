@@ -6,18 +6,15 @@ use super::{
     columns::{
         check_joined, check_names, decoded_column, is_wanted, known_audio, parts_of_columns,
     },
+    files::{PathColumn, RecordingFiles},
     options::{EventOptions, Options, Pick, SourceOptions},
+    sizes,
 };
 use crate::{
     batch::{EventReader, check_supported},
-    engine::{
-        count::{Progress, RecordingDurations, part_counts},
-        row::{PathColumn, RecordingFiles, batch_row_bytes as row_bytes_of_batch, row_bytes},
-    },
     error::{Error, Result},
     hash::fnv1a,
-    order::{Draws, Order, OrderSpec, Sampling},
-    select::Selector,
+    order::OrderSpec,
     shard::{ClassIds, ClassNames, Projection, Shard, field_at, holds_paths, open_all},
     store::{Store, is_remote},
 };
@@ -161,10 +158,10 @@ impl Source {
         if order.is_scattered() {
             // Rows without blobs are looked up a batch at a time.
             let at_once = if blobs.is_empty() { options.rows_per_batch() } else { 1 };
-            row_alone_bytes = row_bytes(options, &opened.shards, &projection, at_once);
+            row_alone_bytes = sizes::row_bytes(options, &opened.shards, &projection, at_once);
         // Behind URLs a round trip is so long that larger requests are better.
         } else if order.is_file_order() && !source.paths.iter().any(|path| is_remote(path)) {
-            batch_row_bytes = row_bytes_of_batch(options, &opened.shards, &projection);
+            batch_row_bytes = sizes::batch_row_bytes(options, &opened.shards, &projection);
         }
         Ok(Self {
             first_shard,
@@ -214,62 +211,5 @@ pub(crate) fn crop_words(source: &SourceOptions, audio: Option<&(String, AudioSp
             words
         }
         _ => vec![seed],
-    }
-}
-
-/// The order of one data set's rows.
-///
-/// Where elements are parts of rows, it counts them, which may take a pass over all rows; without
-/// `progress` it leaves that out, and elements are rows.
-pub(crate) fn order_of(
-    shards: &[Shard],
-    (options, source): (&Options, &SourceOptions),
-    audio: Option<&(String, AudioSpec)>,
-    progress: Option<&Progress>,
-) -> Result<Order> {
-    for &(number, expected) in &source.expected_rows {
-        let shard = shards.get(number as usize).filter(|shard| shard.n_rows() != expected);
-        if let Some(shard) = shard {
-            return Err(Error::config(format!(
-                "the quarantine file is of other data: it was written when {} had {expected} rows, \
-                 and now it has {}; scan the data again, or name the rows as (shard, row) pairs",
-                shard.name(),
-                shard.n_rows()
-            )));
-        }
-    }
-    let unseen = Progress::default();
-    let durations = audio.map(|(column, spec)| {
-        let progress = progress.unwrap_or(&unseen);
-        RecordingDurations::new(shards, (options, source), (column.as_str(), spec), progress)
-    });
-    let selector = Selector {
-        shards,
-        index_dir: &options.index_dir,
-        n_threads: options.n_openers(),
-        limit: options.memory_budget,
-        durations: durations.as_ref().map(|durations| durations as _),
-    };
-    let selected = selector.rows(&source.rows, &source.exclude)?;
-    let parts = match progress {
-        Some(progress) => part_counts(shards, &selected.rows, (options, source), audio, progress)?,
-        None => None,
-    };
-    match (&source.weights, source.order.draws) {
-        // Without rows there is nothing to draw from, and the stream ends at once.
-        (Some(weights), Some(draws)) if !selected.rows.is_empty() => {
-            let weights = selector.weights(weights, &selected)?;
-            let (weights, per_epoch) = match &parts {
-                Some(parts) => (parts.drawable(weights), Some(parts.len())),
-                None => (weights, None),
-            };
-            let draws = Draws { per_epoch: draws.per_epoch.or(per_epoch), ..draws };
-            let sampling = Sampling::new(draws, weights)?;
-            Order::sampled(selected.rows, parts, &source.order, sampling)
-        }
-        _ => match parts {
-            Some(parts) => Order::of_parts(selected.rows, parts, &source.order),
-            None => Order::new(selected.rows, &source.order),
-        },
     }
 }

@@ -14,9 +14,9 @@ use std::{
 use crate::{
     batch::Batch,
     engine::{
-        context::ReadEvents,
         row::{EncodedRow, RowTask},
-        work::{Client, WaitFor},
+        wait::{ReadEvents, WaitFor},
+        work::Client,
     },
     error::{Error, ErrorKind, Result},
     memory::{Account, Permit},

@@ -28,11 +28,11 @@ use crate::{
     batch::{Batch, Binary},
     engine::{
         cache::{AudioIndexes, TableCache},
-        context::{BudgetNotice, Context},
-        count::Progress,
-        dataset::{AudioRequest, Dataset, Options, Pick, SourceOptions},
-        row::{Attempt, LastRow, ReadStage, RowDecoder, RowReader, RowTask},
+        dataset::{AudioRequest, Options, Pick, SourceOptions},
+        opening,
+        row::{Attempt, Context, LastRow, ReadStage, RowDecoder, RowReader, RowTask},
         runtime::Runtime,
+        work::ReaderCount,
     },
     error::{Error, Result},
     metrics::Metrics,
@@ -90,21 +90,22 @@ impl RandomAccess {
             .with_cancel(Arc::clone(&closed))
             .with_buffers(runtime.memory.buffers());
         let store = Arc::new(store);
-        let mut dataset = Dataset::open(&options, &store, None)?;
+        let mut dataset = opening::open(&options, &store, None)?;
         dataset.expect_random_access(&options);
         let account = runtime.memory.open(budget);
+        let audio_index = AudioIndexes::new(&options, &account);
+        audio_index.open(&dataset.shards);
         let max_active = options.n_readers() + READ_AHEAD * options.n_threads();
         let tables = TableCache::new(&account, budget, budget / TABLES_SHARE / max_active.max(1));
+        let reader_count =
+            ReaderCount::new(options.n_requests, options.n_readers(), options.n_threads());
         let context = Arc::new(Context {
-            audio_index: AudioIndexes::new(&options),
-            reader_count: options.reader_count(),
+            audio_index,
             options,
             dataset: OnceLock::from(dataset),
             account,
             store,
             metrics: Metrics::default(),
-            progress: Progress::default(),
-            budget_notice: BudgetNotice::default(),
             closed,
         });
         let jobs = Arc::new(Jobs::new(max_active));
@@ -113,7 +114,7 @@ impl RandomAccess {
         // Without blocks: neighbours are asked for together by chance only.
         let (blocks, last_row) = (None, LastRow::default());
         let reader = RowReader { context: Arc::clone(&context), events, tables, blocks, last_row };
-        let shared = Arc::new(Shared { context, reader, decoder, jobs });
+        let shared = Arc::new(Shared { context, reader_count, reader, decoder, jobs });
         let access = Self { shared: Arc::clone(&shared), pid: process::id() };
         let decoding = runtime.decoders.join(Arc::new(DecodeWork(Arc::clone(&shared))))?;
         match runtime.readers.join(Arc::new(ReadWork(shared))) {
@@ -180,11 +181,11 @@ impl RandomAccess {
         if self.pid != process::id() {
             return;
         }
-        let Shared { context, reader, decoder, jobs } = &*self.shared;
+        let Shared { context, reader, decoder, jobs, .. } = &*self.shared;
         jobs.begin_close();
         context.closed.store(true, Release);
         jobs.close();
-        context.audio_index.close(context);
+        context.audio_index.close();
         reader.tables.clear();
         decoder.clear();
         context.account.close();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    engine::work::WaitFor,
+    engine::wait::WaitFor,
     error::ErrorKind,
     memory::{Account, MemoryPool},
     order::{RowId, Step},
@@ -93,7 +93,7 @@ fn rows_within_the_budget_go_on_together() {
 
 #[test]
 fn a_load_that_ends_wakes_those_that_wait_for_it() {
-    use crate::engine::context::ReadEvents as _;
+    use crate::engine::wait::ReadEvents as _;
     let (jobs, account) = (Arc::new(Jobs::new(8)), account(100));
     let _state = ask(&jobs, 2);
     let loading = jobs.next_read(&account).unwrap();

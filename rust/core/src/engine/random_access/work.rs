@@ -10,10 +10,11 @@ use crate::{
     batch::{Batch, Row},
     engine::{
         cache::Lookup,
-        context::Context,
         dataset::Dataset,
-        row::{Attempt, Decoded, DecodedRow, EncodedRow, RowDecoder, RowReader},
-        work::{WaitFor, Work},
+        join::join,
+        row::{Attempt, Context, Decoded, DecodedRow, EncodedRow, RowDecoder, RowReader},
+        wait::WaitFor,
+        work::{ReaderCount, Work},
     },
     error::{Error, Result},
     memory::Lease,
@@ -24,6 +25,7 @@ use gristmill_audio::Decoder;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) context: Arc<Context>,
+    pub(super) reader_count: ReaderCount,
     pub(super) reader: RowReader,
     pub(super) decoder: RowDecoder,
     pub(super) jobs: Arc<Jobs>,
@@ -64,7 +66,7 @@ impl Shared {
 
     /// The element of one row.
     fn element(&self, dataset: &Dataset, row: Result<Row>, lease: Lease) -> Result<Batch> {
-        self.context.join(dataset, row.map(|row| vec![row]), lease, None).0
+        join(&self.context, dataset, row.map(|row| vec![row]), lease, None).0
     }
 
     /// Reads a row to its end, or parks it.
@@ -73,7 +75,7 @@ impl Shared {
             Ok(Some(wait)) => return self.jobs.park(task, ticket, wait),
             Ok(None) => {
                 let index = task.index;
-                self.context.reader_count.rows_read(1, self.context.store.metrics());
+                self.reader_count.rows_read(1, self.context.store.metrics());
                 RowReader::finish(*task).map(|row| (index, row))
             }
             Err(_) if self.context.is_closed() => return drop(ticket),
@@ -138,7 +140,7 @@ impl Work for ReadWork {
     }
 
     fn max_threads(&self) -> usize {
-        self.0.context.reader_count.get()
+        self.0.reader_count.get()
     }
 
     fn run(&self, slice: Duration) {

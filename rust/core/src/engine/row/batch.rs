@@ -15,7 +15,7 @@ use crate::{
     engine::{
         cache::{BatchId, Lookup},
         dataset::Dataset,
-        work::WaitFor,
+        wait::WaitFor,
     },
     error::{Error, Result},
     memory::Permit,

@@ -6,13 +6,14 @@ use std::{
 };
 
 use super::{
+    context::Context,
     replace::{BadRows, Replacement, is_of_row},
     spec::RowSpec,
     task::{Attempt, EncodedRow, Parts, RawBlob, ReadStage, RowTask},
 };
 use crate::{
     batch::{BadRow, BlobValue, DamagedRow, Row, RowCrop, RowOutcome},
-    engine::{context::Context, dataset::Dataset},
+    engine::dataset::Dataset,
     error::Result,
     memory::{Account, AlignedBuf, Buffer, Permit},
     shard::Shard,
@@ -194,7 +195,7 @@ impl RowDecoder {
         };
         let Some(report) = report else {
             if let Some(RawBlob::Parts(parts)) = row.read.blobs.get(*k) {
-                self.context.audio_index.forget(&self.context, id.shard, parts.start);
+                self.context.audio_index.forget(id.shard, parts.start);
             }
             return Ok(None);
         };
@@ -220,7 +221,7 @@ impl RowDecoder {
         let planned = decoder.plan_and_learn(bytes, spec, draw);
         let found = planned.as_ref().map(|(_, entry)| entry.as_ref());
         let shard = row.attempt.step.row.shard;
-        self.context.audio_index.learned(&self.context, shard, start, found);
+        self.context.audio_index.learned(shard, start, found);
         Ok(planned?.0)
     }
 }

@@ -2,6 +2,7 @@
 
 mod alone;
 mod batch;
+mod context;
 mod copied;
 mod decode;
 mod decoding_bytes;
@@ -15,11 +16,10 @@ mod task;
 
 pub use self::recording_file::Recordings;
 pub(crate) use self::{
-    alone::{KEPT_SHARE, LastRow, batch_row_bytes, row_bytes},
+    alone::LastRow,
     batch::BatchTask,
+    context::Context,
     decode::{Decoded, DecodedRow, RowDecoder},
     reader::RowReader,
-    recording_file::RecordingFiles,
-    replace::PathColumn,
-    task::{Attempt, EncodedRow, ReadStage, ReadTask, RowTask, StreamItems},
+    task::{Attempt, EncodedRow, ReadStage, RowTask},
 };

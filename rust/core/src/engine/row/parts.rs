@@ -37,7 +37,7 @@ impl Found {
 impl RowReader {
     /// Whether the recording in this range of a shard may be read in parts.
     pub(crate) fn may_have_parts(&self, shard: u32, range: &Range<u64>) -> bool {
-        self.context.audio_index.may_have_parts(&self.context, shard, range)
+        self.context.audio_index.may_have_parts(shard, range)
     }
 
     /// How the recording in this range of its shard is read.
@@ -54,7 +54,7 @@ impl RowReader {
             return Found::WHOLE;
         };
         let index = &self.context.audio_index;
-        match index.find(&self.context, shard, range) {
+        match index.find(shard, range) {
             Known::Hidden => Found::Whole { learns: None, is_unknown: true },
             Known::Nothing => Found::WHOLE,
             Known::Unseen => Found::Whole { learns: Some(range.start), is_unknown: true },

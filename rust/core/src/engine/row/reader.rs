@@ -4,6 +4,7 @@ use std::{cell::Cell, collections::VecDeque, ops::Range, slice, sync::Arc};
 
 use super::{
     alone::LastRow,
+    context::Context,
     decoding_bytes::decoding_bytes,
     parts::Found,
     recording_file,
@@ -12,9 +13,8 @@ use super::{
 use crate::{
     engine::{
         cache::{BatchId, BlockCache, Lookup, RowLookup, TableCache},
-        context::{Context, ReadEvents},
         dataset::{Dataset, Source},
-        work::WaitFor,
+        wait::{ReadEvents, WaitFor},
     },
     error::{Error, Result},
     memory::{Buffer, Permit},
@@ -324,7 +324,7 @@ impl RowReader {
     ) -> Result<Option<Result<RangeReader, Reason>>> {
         match &source.files {
             Some(files) if source.audio.as_ref().is_some_and(|(audio, _)| *audio == blob) => {
-                files.of_row(&self.context.store, table, table_row)
+                recording_file::find(files, &self.context.store, table, table_row)
             }
             _ => Ok(None),
         }

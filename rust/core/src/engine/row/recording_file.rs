@@ -2,93 +2,34 @@
 
 use std::{path::Path, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, cast::AsArray};
-
-use super::replace::PathColumn;
 use crate::{
-    batch::{SizeLimit, Value, value},
-    engine::runtime::Runtime,
+    engine::dataset::{RecordingFiles, open_root, shown, without_root},
     error::{Error, ErrorKind, Result},
     memory::{Account, Buffer, Permit},
-    shard::{Projection, Table},
-    store::{MAX_PATH_BYTES, RangeReader, RefusedPath, Root, Store, is_of_path, path_text},
+    shard::Table,
+    store::{DescriptorCache, RangeReader, RefusedPath, Root, Store, is_of_path, path_text},
 };
 use gristmill_audio::{Limits, Reason};
 
-/// The place of the recordings' paths in the tables, and the folder that they count from.
-#[derive(Debug)]
-pub(crate) struct RecordingFiles {
-    /// The index of the audio column among the tables' columns.
-    pub(crate) column: usize,
-    pub(crate) root: Root,
-}
-
-impl RecordingFiles {
-    /// Those of the audio column `name` in `root`; `None` without one of them.
-    ///
-    /// # Errors
-    ///
-    /// Where `root` is no folder.
-    pub(crate) fn find(
-        root: Option<&Path>,
-        name: Option<&String>,
-        projection: &Projection,
-    ) -> Result<Option<Self>> {
-        let (Some(root), Some(name)) = (root, name) else { return Ok(None) };
-        let small = projection.small_schema();
-        let column = small.fields().iter().position(|field| field.name() == name);
-        column.map(|column| Ok(Self { column, root: open_root(root)? })).transpose()
-    }
-
-    /// The file of a row; `None` where the row has no path either.
-    ///
-    /// # Errors
-    ///
-    /// The outer one is that of the storage, the inner one is about the row.
-    pub(crate) fn of_row(
-        &self,
-        store: &Arc<Store>,
-        table: &Table,
-        table_row: usize,
-    ) -> Result<Option<Result<RangeReader, Reason>>> {
-        let audio = table.columns.columns().get(self.column);
-        match audio.map(|audio| path_or_too_long(audio, table_row)) {
-            None | Some(Ok(None)) => Ok(None),
-            Some(Ok(Some(path))) => open(store, &self.root, &path).map(Some),
-            Some(Err(TooLong)) => {
-                let why = "the row's path is longer than that of any file";
-                Ok(Some(Err(Reason::file("invalid_path", why))))
-            }
-        }
+/// The file of a row; `None` where the row has no path either.
+///
+/// # Errors
+///
+/// The outer one is that of the storage, the inner one is about the row.
+pub(crate) fn find(
+    files: &RecordingFiles,
+    store: &Arc<Store>,
+    table: &Table,
+    table_row: usize,
+) -> Result<Option<Result<RangeReader, Reason>>> {
+    match files.path_of(table, table_row) {
+        Ok(None) => Ok(None),
+        Ok(Some(path)) => open(store, &files.root, &path).map(Some),
+        Err(reason) => Ok(Some(Err(reason))),
     }
 }
 
-/// A path that is longer than any file's.
-struct TooLong;
-
-/// The path of a row in an audio column, or in one of paths; `None` where it is null or empty.
-fn path_or_too_long(audio: &ArrayRef, row: usize) -> Result<Option<String>, TooLong> {
-    if row >= audio.len() || audio.is_null(row) {
-        return Ok(None);
-    }
-    let path = match audio.as_struct_opt() {
-        Some(audio) => audio.column_by_name(PathColumn::NAME),
-        None => Some(audio),
-    };
-    let Some(path) = path else { return Ok(None) };
-    match value(path, row, &SizeLimit::new(MAX_PATH_BYTES)) {
-        Ok(Value::Text(path)) if !path.is_empty() => Ok(Some(path)),
-        Ok(_) => Ok(None),
-        Err(_) => Err(TooLong),
-    }
-}
-
-/// The path of a row, as [`path_or_too_long`]; `None` too where it is too long.
-pub(crate) fn path_in(audio: &ArrayRef, row: usize) -> Option<String> {
-    path_or_too_long(audio, row).ok().flatten()
-}
-
-/// Looks a recording's file up. As [`RecordingFiles::of_row`].
+/// Looks a recording's file up. As [`find`].
 fn open(store: &Arc<Store>, root: &Root, path: &str) -> Result<Result<RangeReader, Reason>> {
     let refused = |key: &'static str, what: &str| {
         let why = format!("the row's recording is the file {:?}: {what}", shown(path));
@@ -118,7 +59,7 @@ fn open(store: &Arc<Store>, root: &Root, path: &str) -> Result<Result<RangeReade
 ///
 /// # Errors
 ///
-/// As [`RecordingFiles::of_row`].
+/// As [`find`].
 pub(crate) fn read(
     file: &RangeReader,
     account: &Arc<Account>,
@@ -162,8 +103,8 @@ impl Recordings {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] where there is no such folder.
-    pub fn open(root: Option<&Path>, retries: u32, runtime: &Runtime) -> Result<Self> {
-        let store = Arc::new(Store::new(runtime.descriptors()).with_retries(retries));
+    pub fn open(root: Option<&Path>, retries: u32, descriptors: &DescriptorCache) -> Result<Self> {
+        let store = Arc::new(Store::new(descriptors).with_retries(retries));
         Ok(Self { store, root: root.map(open_root).transpose()? })
     }
 
@@ -185,34 +126,9 @@ impl Recordings {
     }
 }
 
-fn open_root(root: &Path) -> Result<Root> {
-    Root::open(root).map_err(|error| Error::from(error).in_shard(&path_text(root)))
-}
-
-/// The reason where a row has a path and nothing says where that leads.
-pub(crate) fn without_root(path: &str) -> Reason {
-    Reason::file(
-        "null",
-        format!(
-            "the audio is null, and the row has the path {:?}: give the folder of the recordings, \
-             gm.Audio(root=\"...\") or --root, or exclude the row",
-            shown(path)
-        ),
-    )
-}
-
 fn key_of(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::NotFound => "missing_file",
         _ => "unreadable_file",
     }
-}
-
-/// A path for a message: rows may hold anything.
-fn shown(path: &str) -> String {
-    let mut shown: String = path.chars().take(200).collect();
-    if shown.len() < path.len() {
-        shown.push_str("...");
-    }
-    shown
 }

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Schema};
-
 use super::{
+    context::Context,
     decode::DecodedRow,
-    recording_file::{path_in, without_root},
     spec::draw,
     task::{Attempt, RawBlob, ReadStage, RowTask},
 };
@@ -14,39 +12,16 @@ use crate::{
     batch::BadRow,
     engine::{
         cache::{BatchId, LoadCache, Lookup},
-        context::Context,
-        dataset::{Dataset, OnError},
+        dataset::{Dataset, OnError, path_in, without_root},
     },
     error::{Error, ErrorKind, Result},
     order::RowId,
-    shard::{Projection, Shard, Table, field_at, holds_paths},
+    shard::{Projection, Shard, Table},
 };
 use gristmill_audio::Reason;
 
 /// Cached bytes of the tables of paths: those of a few record batches.
 const PATHS_LIMIT: usize = 1 << 20;
-
-/// The column of the recordings' original paths: the audio column's child `path`, beside `bytes`, or
-/// the column itself where it is text.
-#[derive(Debug)]
-pub(crate) struct PathColumn(Projection);
-
-impl PathColumn {
-    pub(crate) const NAME: &'static str = "path";
-
-    /// That of this audio column; `None` where there is none, or it is not text.
-    pub(crate) fn find(schema: &Schema, audio: &str) -> Option<Self> {
-        let column = field_at(schema, audio)?;
-        let DataType::Struct(children) = column.data_type() else {
-            let is_text = holds_paths(column.data_type());
-            return is_text.then(|| Projection::of_siblings(schema, audio).map(Self)).flatten();
-        };
-        let (_, path) = children.find(Self::NAME)?;
-        let is_text =
-            matches!(path.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-        is_text.then(|| Projection::of_siblings(schema, audio).map(Self)).flatten()
-    }
-}
 
 /// What is delivered in place of a bad row.
 #[derive(Debug)]
@@ -117,7 +92,7 @@ impl BadRows {
 
     /// The original path of this row's recording. Errors are ignored: the row is bad anyway.
     fn path_of(&self, dataset: &Dataset, id: RowId) -> Option<String> {
-        let PathColumn(projection) = dataset.source(id.shard).paths.as_ref()?;
+        let projection = dataset.source(id.shard).paths.as_ref()?.projection();
         let shard = dataset.shards.get(id.shard as usize)?;
         let (batch, table_row) = shard.locate(id.row)?;
         let table = self.path_table(shard, (id.shard, batch), projection)?;

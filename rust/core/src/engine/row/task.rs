@@ -4,43 +4,16 @@ use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use arrow_buffer::Buffer as ArrowBuffer;
 
-use super::batch::BatchTask;
 use crate::{
-    batch::{BadRow, Batch, BlobValue, Row},
-    engine::{
-        cache::{Recording, RowInBlock},
-        work::Items,
-    },
+    batch::{BadRow, BlobValue},
+    engine::cache::{Recording, RowInBlock},
     error::{Error, Result},
-    memory::{Account, AlignedBuf, Buffer, Lease, Permit},
+    memory::{Account, Buffer, Permit},
     order::Step,
     shard::Table,
     store::RangeReader,
 };
 use gristmill_audio::{PartPlan, Reason};
-
-/// The types of what passes through the queue of a stream.
-#[derive(Debug)]
-pub(crate) struct StreamItems;
-
-impl Items for StreamItems {
-    type Parked = ReadTask;
-    // Boxed, so that little is copied under the lock.
-    type Read = Box<EncodedRow>;
-    type Row = Box<Row>;
-    type Slot = AlignedBuf;
-    type Lease = Lease;
-    type Batch = Batch;
-}
-
-/// Claimed rows that are being read.
-#[derive(Debug)]
-pub(crate) enum ReadTask {
-    /// One row.
-    Row(Box<RowTask>),
-    /// A batch of rows without blobs.
-    Batch(Box<BatchTask>),
-}
 
 /// A row that is being read.
 #[derive(Debug)]

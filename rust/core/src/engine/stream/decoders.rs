@@ -5,13 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::context::{ReadTask, StreamContext, StreamItems};
 use crate::{
     batch::Row,
     engine::{
-        context::StreamContext,
         dataset::Dataset,
-        join::Assembler,
-        row::{Decoded, EncodedRow, ReadTask, RowDecoder, RowTask, StreamItems},
+        row::{Decoded, EncodedRow, RowDecoder, RowTask},
         work::{CompleteBatch, Queue, RowLoop, Work},
     },
     error::{Error, ErrorKind, Result},
@@ -23,7 +22,6 @@ use gristmill_audio::Decoder;
 #[derive(Debug)]
 pub(crate) struct Decoders {
     context: Arc<StreamContext>,
-    assembler: Arc<Assembler>,
     rows: RowDecoder,
 }
 
@@ -54,9 +52,9 @@ impl Work for Decoders {
 }
 
 impl Decoders {
-    pub(crate) fn new(context: &Arc<StreamContext>, assembler: Arc<Assembler>) -> Self {
+    pub(crate) fn new(context: &Arc<StreamContext>) -> Self {
         let rows = RowDecoder::new(&context.context);
-        Self { context: Arc::clone(context), assembler, rows }
+        Self { context: Arc::clone(context), rows }
     }
 
     /// Frees what is kept between rows.
@@ -117,6 +115,6 @@ impl RowLoop for Decoding<'_> {
     }
 
     fn join(&self, complete: CompleteBatch<StreamItems>) {
-        self.decoders.assembler.finish(self.dataset, complete);
+        self.decoders.context.finish(self.dataset, complete);
     }
 }

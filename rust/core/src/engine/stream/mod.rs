@@ -1,5 +1,6 @@
 //! A stream of batches, and the work that threads do for it.
 
+mod context;
 mod decoders;
 mod readers;
 mod stats;
@@ -13,18 +14,20 @@ use std::{
     time::Duration,
 };
 
-use self::{decoders::Decoders, readers::Readers};
+use self::{
+    context::{BudgetNotice, StreamContext},
+    decoders::Decoders,
+    readers::Readers,
+};
 use crate::{
     batch::{Batch, Binary},
     engine::{
         cache::{AudioIndexes, BlockCache, Known, TableCache},
-        context::{BudgetNotice, Context, StreamContext},
         count::Progress,
         dataset::{Options, Start},
-        join::Assembler,
-        row::{LastRow, RowReader},
+        row::{Context, LastRow, RowReader},
         runtime::Runtime,
-        work::{Next, Queue, SharedQueue},
+        work::{Next, Queue, ReaderCount, SharedQueue},
     },
     error::Result,
     memory::Permit,
@@ -87,26 +90,30 @@ impl Pipeline {
             .with_buffers(runtime.memory.buffers());
         let queue = Arc::new(SharedQueue::new(Arc::clone(&account)));
         queue.watch_account();
+        let reader_count =
+            ReaderCount::new(options.n_requests, options.n_readers(), options.n_threads());
         let context = Arc::new(Context {
-            audio_index: AudioIndexes::new(&options),
-            reader_count: options.reader_count(),
+            audio_index: AudioIndexes::new(&options, &account),
             options,
             dataset: OnceLock::new(),
             account,
             store: Arc::new(store),
             metrics: Metrics::default(),
-            progress: Progress::default(),
-            budget_notice: BudgetNotice::default(),
             closed,
         });
-        let stream = Arc::new(StreamContext { context: Arc::clone(&context), queue });
-        let assembler = Arc::new(Assembler { context: Arc::clone(&stream) });
+        let stream = Arc::new(StreamContext {
+            context: Arc::clone(&context),
+            queue,
+            reader_count,
+            progress: Progress::default(),
+            budget_notice: BudgetNotice::default(),
+        });
         let tables = TableCache::new(&context.account, budget, max_referenced);
         let blocks = Some(BlockCache::new(&context.account, budget));
         let events = Arc::clone(&stream) as _;
         let reader = RowReader { context, events, tables, blocks, last_row: LastRow::default() };
-        let decoders = Arc::new(Decoders::new(&stream, Arc::clone(&assembler)));
-        let readers = Arc::new(Readers::new(start, reader, assembler));
+        let decoders = Arc::new(Decoders::new(&stream));
+        let readers = Arc::new(Readers::new(&stream, start, reader));
         let pipeline = Self {
             context: stream,
             readers,
@@ -132,7 +139,7 @@ impl Pipeline {
     /// That of opening the shards, or of the first row of this batch that failed;
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Self::close`], also while waiting.
     pub fn next(&self, timeout: Duration) -> Result<Next<Batch>> {
-        let StreamContext { context, queue } = &*self.context;
+        let StreamContext { context, queue, .. } = &*self.context;
         let Context { metrics, options, .. } = &**context;
         let consumer = &metrics.consumer;
         consumer.requested();
@@ -208,8 +215,8 @@ impl Pipeline {
         let dataset = context.dataset.get().filter(|_| self.pid == process::id());
         let Some(dataset) = dataset.filter(|_| !context.is_closed()) else { return };
         let Some(range) = self.readers.find_range(dataset, shard, row) else { return };
-        if let Known::Unseen = context.audio_index.find(context, shard, &range) {
-            context.audio_index.learned(context, shard, range.start, found);
+        if let Known::Unseen = context.audio_index.find(shard, &range) {
+            context.audio_index.learned(shard, range.start, found);
         }
     }
 
@@ -236,7 +243,8 @@ impl Pipeline {
 
     /// That rows took more than the budget, if they did; once.
     pub fn take_budget_notice(&self) -> Option<String> {
-        self.context.take_budget_notice()
+        let StreamContext { context, budget_notice, .. } = &*self.context;
+        budget_notice.take(context.options.memory_budget, context.account.peak())
     }
 
     /// Ends all work, waits for its end, and frees memory and descriptors. Safe to call again, and
@@ -245,13 +253,13 @@ impl Pipeline {
         if self.pid != process::id() {
             return;
         }
-        let StreamContext { context, queue } = &*self.context;
+        let StreamContext { context, queue, .. } = &*self.context;
         let Context { closed, account, store, metrics, .. } = &**context;
         closed.store(true, Ordering::Release);
         queue.close();
         queue.join();
         metrics.end();
-        context.audio_index.close(context);
+        context.audio_index.close();
         // Explicitly, since a traceback may keep the pipeline alive.
         self.readers.clear();
         self.decoders.clear();

@@ -9,18 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::context::{ReadTask, StreamContext, StreamItems};
 use crate::{
     batch::Row,
     engine::{
         cache::Lookup,
-        context::{Context, StreamContext},
-        dataset::{Dataset, Remainder, Start},
-        join::Assembler,
-        row::{
-            Attempt, BatchTask, DecodedRow, EncodedRow, KEPT_SHARE, ReadStage, ReadTask, RowReader,
-            RowTask, StreamItems,
-        },
-        work::{CompleteBatch, Grant, Limits, Queue, RowLoop, WaitFor, Work},
+        dataset::{Dataset, KEPT_SHARE, Remainder, Start},
+        join::join,
+        opening,
+        row::{Attempt, BatchTask, Context, DecodedRow, EncodedRow, ReadStage, RowReader, RowTask},
+        wait::WaitFor,
+        work::{CompleteBatch, Grant, Limits, Queue, RowLoop, Work},
     },
     error::{Error, ErrorKind, Result},
     memory::{AlignedBuf, Lease, Permit},
@@ -43,7 +42,6 @@ pub(crate) struct Readers {
     start: Start,
     is_opening: AtomicBool,
     reader: RowReader,
-    assembler: Arc<Assembler>,
 }
 
 /// What a reader has claimed.
@@ -100,7 +98,7 @@ impl RowLoop for Reading<'_> {
     }
 
     fn join(&self, complete: CompleteBatch<StreamItems>) {
-        self.readers.assembler.finish(self.dataset, complete);
+        self.readers.context.finish(self.dataset, complete);
     }
 }
 
@@ -143,9 +141,9 @@ impl Work for Readers {
 }
 
 impl Readers {
-    pub(crate) fn new(start: Start, reader: RowReader, assembler: Arc<Assembler>) -> Self {
-        let context = Arc::clone(&assembler.context);
-        Self { context, start, is_opening: AtomicBool::new(false), reader, assembler }
+    pub(crate) fn new(context: &Arc<StreamContext>, start: Start, reader: RowReader) -> Self {
+        let context = Arc::clone(context);
+        Self { context, start, is_opening: AtomicBool::new(false), reader }
     }
 
     /// Frees cached tables and blocks.
@@ -186,7 +184,7 @@ impl Readers {
 
     fn try_open(&self) -> Result<()> {
         let Context { options, store, metrics, .. } = &**self.context;
-        let mut dataset = Dataset::open(options, store, Some(&self.context.progress))?;
+        let mut dataset = opening::open(options, store, Some(&self.context.progress))?;
         let rows_per_batch = options.rows_per_batch() as u64;
         let (first, position) = self.start.resume(&mut dataset, rows_per_batch)?;
         let mut end = dataset.order.len().unwrap_or(u64::MAX);
@@ -217,6 +215,7 @@ impl Readers {
         };
         dataset.set_start(position, first..first.saturating_add(n_urgent));
         metrics.opened(store.metrics());
+        self.context.audio_index.open(&dataset.shards);
         let dataset = self.context.dataset.get_or_init(|| dataset);
         let limits = Limits {
             rows_per_batch,
@@ -330,8 +329,7 @@ impl Readers {
                 }
             }
         }
-        let Context { reader_count, store, .. } = &**self.context;
-        reader_count.rows_read(1, store.metrics());
+        self.context.reader_count.rows_read(1, self.context.store.metrics());
         Some(match RowReader::finish(*row) {
             Ok(read) if dataset.is_decoding() => ReadOutcome::Read(index, Box::new(read)),
             // Handing a row over that is not decoded would take longer than finishing it here.
@@ -357,11 +355,11 @@ impl Readers {
                 Some((ReadTask::Row(_), _)) | None => return,
             }
         }
-        let Context { reader_count, store, .. } = &**self.context;
-        reader_count.rows_read(self.context.options.rows_per_batch() as u64, store.metrics());
+        let n_rows = self.context.options.rows_per_batch() as u64;
+        self.context.reader_count.rows_read(n_rows, self.context.store.metrics());
         let reserved = batch.reserved.take();
         let (batch, other_bytes) =
-            self.context.join(dataset, batch.into_rows(), Lease::default(), reserved);
+            join(&self.context, dataset, batch.into_rows(), Lease::default(), reserved);
         let unfinished = self.context.update(|queue| {
             queue.finish_whole(first, batch, other_bytes);
             queue.first_unfinished()

@@ -5,10 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::context::StreamContext;
 use crate::{
     engine::{
-        context::{Context, StreamContext},
         dataset::Dataset,
+        row::Context,
         work::{Client, ClientTimes, Queue, QueueDepths},
     },
     metrics::{
@@ -19,8 +20,8 @@ use crate::{
 
 /// All statistics until now. `tables` are the hits, the loads and the bytes of the table cache.
 pub(crate) fn snapshot(stream: &StreamContext, tables: (u64, u64, usize)) -> Snapshot {
-    let StreamContext { context, queue } = stream;
-    let Context { options, metrics, account, store, reader_count, .. } = &**context;
+    let StreamContext { context, queue, reader_count, .. } = stream;
+    let Context { options, metrics, account, store, .. } = &**context;
     let requests = store.metrics();
     let (n_opened, n_retries) = requests.counts();
     let (range_hits, range_bytes) = requests.cache_hits();

@@ -132,17 +132,25 @@ struct State {
 }
 
 impl ReaderCount {
+    /// `asked`, or else as many as bring more bytes, which are `first` at first.
+    pub(crate) fn new(asked: Option<usize>, first: usize, n_cpus: usize) -> Self {
+        match asked {
+            Some(n) => Self::fixed(n),
+            None => Self::adaptive(first, n_cpus),
+        }
+    }
+
     /// This number.
-    pub(crate) fn fixed(n: usize) -> Self {
-        Self::new(Limits { cached: n, first: n, most: n })
+    fn fixed(n: usize) -> Self {
+        Self::within(Limits { cached: n, first: n, most: n })
     }
 
     /// As many as bring more bytes: `first` at first, and out of the page cache one for each CPU.
-    pub(crate) fn adaptive(first: usize, n_cpus: usize) -> Self {
-        Self::new(Limits { cached: first.min(n_cpus), first, most: first.max(MOST) })
+    fn adaptive(first: usize, n_cpus: usize) -> Self {
+        Self::within(Limits { cached: first.min(n_cpus), first, most: first.max(MOST) })
     }
 
-    fn new(limits: Limits) -> Self {
+    fn within(limits: Limits) -> Self {
         let now = Instant::now();
         let state = State { trial: Trial::new(now), extra: 0.0, changed: now };
         Self {

@@ -15,9 +15,10 @@ use std::{
 
 use super::{
     pool::Client,
-    queue::{Items, Next, Queue, WaitFor},
+    queue::{Items, Next, Queue},
 };
 use crate::{
+    engine::wait::WaitFor,
     error::{Error, ErrorKind, Result},
     memory::{Account, Permit},
     metrics::{IdleReason, IdleTime},

@@ -25,6 +25,7 @@ use std::{
 
 pub(crate) use self::status::QueueDepths;
 use crate::{
+    engine::wait::WaitFor,
     error::{Error, Result},
     memory::{Account, Permit},
 };
@@ -87,17 +88,6 @@ pub(crate) enum Grant<P> {
     Claim(Range<u64>),
     /// Go on with a parked row, with the bytes that it waited for.
     Resume { parked: P, permit: Option<Permit> },
-}
-
-/// What a parked row waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitFor {
-    /// Bytes of the budget, those of its reserve included or not.
-    Bytes { n_bytes: usize, from_reserve: bool },
-    /// The end of a load by another reader, after this number of loads have ended.
-    Load { after: u64 },
-    /// A free reader.
-    Reader,
 }
 
 /// All rows of a batch.

@@ -1,7 +1,7 @@
 //! What can be done at a queue, and how full it is.
 
-use super::{Items, Queue, WaitFor};
-use crate::metrics::IdleReason;
+use super::{Items, Queue};
+use crate::{engine::wait::WaitFor, metrics::IdleReason};
 
 /// How full a queue is.
 #[derive(Clone, Copy, Debug, Default)]

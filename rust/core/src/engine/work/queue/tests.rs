@@ -8,8 +8,9 @@ use std::{collections::VecDeque, sync::Arc};
 
 use proptest::prelude::*;
 
-use super::{CompleteBatch, Grant, Items, Limits, Next, Queue, WaitFor};
+use super::{CompleteBatch, Grant, Items, Limits, Next, Queue};
 use crate::{
+    engine::wait::WaitFor,
     error::Error,
     memory::{Account, MemoryPool, Permit},
 };

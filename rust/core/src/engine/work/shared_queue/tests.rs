@@ -7,7 +7,10 @@ use shuttle::{Config, Runner, scheduler::RandomScheduler, thread};
 
 use super::*;
 use crate::{
-    engine::work::{CompleteBatch, Floor, Grant, Limits, Pool, RowLoop, WaitFor, Work},
+    engine::{
+        wait::WaitFor,
+        work::{CompleteBatch, Floor, Grant, Limits, Pool, RowLoop, Work},
+    },
     memory::{MemoryPool, Permit},
     sync::AtomicBool,
 };
