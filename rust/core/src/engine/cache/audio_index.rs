@@ -26,7 +26,7 @@ use crate::{
     sync::lock_std,
     threads,
 };
-use gristmill_audio::{AudioSpec, DecodeError, Decoder, Entry, PartPlan};
+use gristmill_audio::{DecodeError, Entry};
 
 /// Entries of another version are made anew. Counts up when the decoder finds more than it did, so that
 /// recordings are looked at again.
@@ -54,8 +54,6 @@ pub(crate) struct AudioIndexes {
     /// The shards once they are open, and by their numbers what is known of their recordings.
     shards: OnceLock<(Arc<[Shard]>, Vec<Mutex<ShardIndex>>)>,
     writer: Mutex<Writer>,
-    /// What plans parts, where no thread does.
-    planners: Mutex<Vec<Decoder>>,
 }
 
 /// What is known of the recordings of one shard.
@@ -115,7 +113,6 @@ impl AudioIndexes {
             room: IndexRoom::new(options.memory_budget / SHARE),
             shards: OnceLock::new(),
             writer: Mutex::default(),
-            planners: Mutex::default(),
         })
     }
 
@@ -148,21 +145,6 @@ impl AudioIndexes {
         }
         self.change(&mut of, |index| index.remove(range.start));
         Known::Unseen
-    }
-
-    /// Whether a part of the recording in this range of a shard may be read instead of all of it.
-    pub(crate) fn may_have_parts(self: &Arc<Self>, shard: u32, range: &Range<u64>) -> bool {
-        let of = self.shard(shard);
-        let entry = of.as_ref().and_then(|of| of.index.get(range.start));
-        entry.is_some_and(|entry| !entry.bytes.is_empty())
-    }
-
-    /// Which bytes of a recording a row needs; `None` where it is read whole.
-    pub(crate) fn plan(&self, entry: &Entry, spec: &AudioSpec, draw: u64) -> Option<PartPlan> {
-        let mut planner = lock_std(&self.planners).pop().unwrap_or_default();
-        let plan = planner.plan_part(entry, spec, draw);
-        lock_std(&self.planners).push(planner);
-        plan
     }
 
     /// Adds what planning the recording that begins at this byte of a shard has found. Without an entry,

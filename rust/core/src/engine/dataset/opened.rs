@@ -152,6 +152,11 @@ impl Dataset {
         behind.checked_sub(1).and_then(|k| others.get(k)).unwrap_or(&self.first_source)
     }
 
+    /// Whether tables are loaded ahead: in file order, where rows are not read without them.
+    pub(crate) fn loads_ahead(&self, options: &Options) -> bool {
+        options.is_file_order() && self.source(0).batch_row_bytes.is_none()
+    }
+
     /// Whether a column is decoded.
     pub(crate) fn is_decoding(&self) -> bool {
         self.first_source.audio.is_some()

@@ -1,4 +1,9 @@
 //! Whether rows are read without the rest of their record batch, by the sizes of both.
+//!
+//! Where any row may follow any other, and all of them take more than the table cache, a record batch
+//! would be loaded for each of its rows, and evicted before the next is wanted. In file order, large
+//! rows of one batch are read together: what is read of a column may become that of the batch without a
+//! copy (`batch/taken_over.rs`), and no reader waits for another one's record batch.
 
 use super::options::Options;
 use crate::shard::{Projection, RowSize, Shard};

@@ -14,7 +14,7 @@ use std::{
 use crate::{
     batch::Batch,
     engine::{
-        row::{EncodedRow, RowTask},
+        row::RowTask,
         wait::{ReadEvents, WaitFor},
         work::Client,
     },
@@ -58,8 +58,7 @@ struct ParkedRow {
 /// A row that waits for a decoder.
 #[derive(Debug)]
 pub(super) struct ReadRow {
-    pub(super) index: u64,
-    pub(super) row: EncodedRow,
+    pub(super) row: Box<RowTask>,
     pub(super) ticket: Ticket,
 }
 

@@ -30,7 +30,7 @@ use crate::{
         cache::{AudioIndexes, TableCache},
         dataset::{AudioRequest, Options, Pick, SourceOptions},
         opening,
-        row::{Attempt, Context, LastRow, ReadStage, RowDecoder, RowReader, RowTask},
+        row::{Attempt, Context, RowDecoder, RowReader, RowTask},
         runtime::Runtime,
         work::ReaderCount,
     },
@@ -112,8 +112,7 @@ impl RandomAccess {
         let events = Arc::clone(&jobs) as _;
         let decoder = RowDecoder::new(&context);
         // Without blocks: neighbours are asked for together by chance only.
-        let (blocks, last_row) = (None, LastRow::default());
-        let reader = RowReader { context: Arc::clone(&context), events, tables, blocks, last_row };
+        let reader = RowReader::new(&context, &events, tables, None);
         let shared = Arc::new(Shared { context, reader_count, reader, decoder, jobs });
         let access = Self { shared: Arc::clone(&shared), pid: process::id() };
         let decoding = runtime.decoders.join(Arc::new(DecodeWork(Arc::clone(&shared))))?;
@@ -156,7 +155,7 @@ impl RandomAccess {
                 continue;
             }
             let attempt = Attempt::first(dataset.step(index)?);
-            let task = Box::new(RowTask { index, attempt, stage: ReadStage::Start });
+            let task = Box::new(RowTask::new(index, attempt));
             asked.push((task, ticket));
         }
         let request = Request { state, jobs: Arc::clone(jobs), binary: context.options.binary };
@@ -186,7 +185,7 @@ impl RandomAccess {
         context.closed.store(true, Release);
         jobs.close();
         context.audio_index.close();
-        reader.tables.clear();
+        reader.clear();
         decoder.clear();
         context.account.close();
         context.store.close();

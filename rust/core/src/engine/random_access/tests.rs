@@ -11,7 +11,7 @@ const NOW: Duration = Duration::ZERO;
 fn task(row: u64) -> Box<RowTask> {
     let attempt =
         Attempt::first(Step { epoch: 0, row: RowId { shard: 0, row }, part: None, repeat: None });
-    Box::new(RowTask { index: row, attempt, stage: ReadStage::Start })
+    Box::new(RowTask::new(row, attempt))
 }
 
 fn ask(jobs: &Arc<Jobs>, n: usize) -> Arc<RequestState> {

@@ -12,7 +12,7 @@ use crate::{
         cache::Lookup,
         dataset::Dataset,
         join::join,
-        row::{Attempt, Context, Decoded, DecodedRow, EncodedRow, RowDecoder, RowReader},
+        row::{AfterDecoding, Attempt, Context, Ready, RowDecoder, RowReader, RowTask, Stage},
         wait::WaitFor,
         work::{ReaderCount, Work},
     },
@@ -47,20 +47,13 @@ impl Shared {
         let Some((batch, table_row)) = dataset.shard(step)?.locate(step.row.row) else {
             return Ok(None);
         };
-        let Lookup::Loaded(table) = self.reader.tables.find((step.row.shard, batch)) else {
+        let Lookup::Loaded(table) = self.reader.tables.cache.find((step.row.shard, batch)) else {
             return Ok(None);
         };
-        let attempt = Attempt::first(step);
-        let read = EncodedRow {
-            attempt,
-            table,
-            table_row,
-            blobs: Vec::new(),
-            decoding: None,
-            learns: None,
-            is_unknown: false,
-        };
-        let row = DecodedRow::new(read).encoded(&self.context.account);
+        let ready = Ready::without_blobs(table, table_row);
+        let stage = Stage::Ready(ready);
+        let row = RowTask { index, attempt: Attempt::first(step), stage };
+        let row = row.into_encoded(&self.context.account);
         Ok(Some(self.element(dataset, row, Lease::default())))
     }
 
@@ -71,31 +64,23 @@ impl Shared {
 
     /// Reads a row to its end, or parks it.
     fn read(&self, dataset: &Dataset, (mut task, ticket, permit): Claim) {
-        let row = match self.reader.advance(dataset, &mut task, permit) {
+        match self.reader.advance(dataset, &mut task, permit) {
             Ok(Some(wait)) => return self.jobs.park(task, ticket, wait),
-            Ok(None) => {
-                let index = task.index;
-                self.reader_count.rows_read(1, self.context.store.metrics());
-                RowReader::finish(*task).map(|row| (index, row))
-            }
+            Ok(None) => self.reader_count.rows_read(1, self.context.store.metrics()),
             Err(_) if self.context.is_closed() => return drop(ticket),
-            Err(error) => Err(error),
-        };
-        match row {
-            Ok((index, row)) if dataset.is_decoding() => {
-                self.jobs.push_read(ReadRow { index, row, ticket });
-            }
-            Ok((_, row)) => {
-                let row = DecodedRow::new(row).encoded(&self.context.account);
-                ticket.finish(self.element(dataset, row, Lease::default()));
-            }
-            Err(error) => ticket.finish(Err(error)),
+            Err(error) => return ticket.finish(Err(error)),
+        }
+        if dataset.is_decoding() {
+            self.jobs.push_read(ReadRow { row: task, ticket });
+        } else {
+            let row = task.into_encoded(&self.context.account);
+            ticket.finish(self.element(dataset, row, Lease::default()));
         }
     }
 
     fn decode(&self, dataset: &Dataset, decoder: &mut Decoder, read: ReadRow) {
-        let ReadRow { index, row, ticket } = read;
-        match self.try_decode(dataset, decoder, (index, row), ticket) {
+        let ReadRow { row, ticket } = read;
+        match self.try_decode(dataset, decoder, row, ticket) {
             Ok(()) => {}
             Err((error, ticket)) => ticket.finish(Err(error)),
         }
@@ -105,7 +90,7 @@ impl Shared {
         &self,
         dataset: &Dataset,
         decoder: &mut Decoder,
-        read: (u64, EncodedRow),
+        row: Box<RowTask>,
         ticket: Ticket,
     ) -> Result<(), (Error, Ticket)> {
         let account = &self.context.account;
@@ -121,11 +106,11 @@ impl Shared {
                 Err(error) => return Err((error, ticket)),
             }
         };
-        match self.decoder.decode_row(dataset, decoder, read, &mut slot) {
+        match self.decoder.decode_row(dataset, decoder, row, &mut slot) {
             // What was cancelled is closed, and nothing is known about the row.
-            Decoded::Row(Err(_)) if self.context.is_closed() => drop(ticket),
-            Decoded::Row(row) => ticket.finish(self.element(dataset, row, lease)),
-            Decoded::Reads(task) => self.jobs.park(task, ticket, WaitFor::Reader),
+            AfterDecoding::Finished(Err(_)) if self.context.is_closed() => drop(ticket),
+            AfterDecoding::Finished(row) => ticket.finish(self.element(dataset, row, lease)),
+            AfterDecoding::Reads(task) => self.jobs.park(task, ticket, WaitFor::Reader),
         }
         Ok(())
     }

@@ -7,8 +7,9 @@
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
+    context::Context,
     copied::CopiedRows,
-    reader::{RowReader, TableLookup},
+    fetch::{Fetched, Tables},
 };
 use crate::{
     batch::{Row, RowCrop, RowOutcome},
@@ -108,20 +109,20 @@ impl BatchTask {
     }
 }
 
-impl RowReader {
+impl BatchTask {
     /// Locates the rows of a batch.
     ///
     /// # Errors
     ///
     /// Where the order names rows that the shards do not have.
-    pub(crate) fn batch_task(
-        &self,
+    pub(crate) fn new(
+        tables: &Tables,
         dataset: &Dataset,
         rows: &Range<u64>,
         reserved: Option<Permit>,
-    ) -> Result<BatchTask> {
+    ) -> Result<Self> {
         let mut wanted =
-            Vec::with_capacity(self.context.options.rows_per_batch().min(MAX_CAPACITY));
+            Vec::with_capacity(tables.context.options.rows_per_batch().min(MAX_CAPACITY));
         for index in rows.clone() {
             let id = dataset.step(index)?.row;
             let shard = dataset.shards.get(id.shard as usize);
@@ -140,7 +141,7 @@ impl RowReader {
             range
         });
         let groups: VecDeque<_> = groups.collect();
-        let mut task = BatchTask {
+        let mut task = Self {
             first: rows.start,
             looks: Looks { next: 0, left: groups.len() },
             groups,
@@ -151,7 +152,7 @@ impl RowReader {
             failed: None,
             reserved,
         };
-        let first_group = self.readahead_tables(dataset, &task);
+        let first_group = task.readahead_tables(tables, dataset);
         task.groups.rotate_left(first_group);
         Ok(task)
     }
@@ -161,21 +162,21 @@ impl RowReader {
     ///
     /// Batches of a shuffle window share their record batches, so each reader begins with another
     /// one. Otherwise all readers would wait for the same load, one request after the other.
-    fn readahead_tables(&self, dataset: &Dataset, task: &BatchTask) -> usize {
-        let options = &self.context.options;
-        let n_groups = task.groups.len();
+    fn readahead_tables(&self, tables: &Tables, dataset: &Dataset) -> usize {
+        let options = &tables.context.options;
+        let n_groups = self.groups.len();
         if n_groups <= 1 || options.is_file_order() {
             return 0;
         }
-        let firsts = (0..n_groups).filter_map(|group| task.first_of(group));
-        let missing: Vec<_> = firsts.filter(|row| !self.tables.has(row.batch_id())).collect();
+        let firsts = (0..n_groups).filter_map(|group| self.first_of(group));
+        let missing: Vec<_> = firsts.filter(|row| !tables.cache.has(row.batch_id())).collect();
         let Some(row) = missing.first() else { return 0 };
         let shard = |row: &WantedRow| dataset.shards.get(row.id.shard as usize);
         // Errors are left to the load.
         let projection = |row: &WantedRow| &dataset.source(row.id.shard).projection;
         let known = shard(row).map(|shard| shard.table_size(row.batch, projection(row)));
-        let size = self.tables.expected_bytes(known.and_then(Result::ok).flatten());
-        if size == 0 || !self.tables.has_room(n_groups, size) {
+        let size = tables.cache.expected_bytes(known.and_then(Result::ok).flatten());
+        if size == 0 || !tables.cache.has_room(n_groups, size) {
             return 0;
         }
         for row in missing {
@@ -185,7 +186,7 @@ impl RowReader {
             }
         }
         let n_readers = options.n_readers().min(options.max_open_batches()).max(1);
-        let batch = task.first / options.rows_per_batch().max(1) as u64;
+        let batch = self.first / options.rows_per_batch().max(1) as u64;
         let reader = batch as usize % n_readers;
         reader * n_groups / n_readers
     }
@@ -194,38 +195,38 @@ impl RowReader {
     /// all rows are found or have failed. `permit` is what it waited for before.
     ///
     /// Blocks for requests to the storage only.
-    pub(crate) fn advance_batch(
-        &self,
+    pub(crate) fn advance(
+        &mut self,
+        tables: &Tables,
         dataset: &Dataset,
-        task: &mut BatchTask,
         mut permit: Option<Permit>,
     ) -> Option<WaitFor> {
-        if let Some(group) = task.loading.take().filter(|_| permit.is_some()) {
-            self.look_up(dataset, task, group, permit.take());
+        if let Some(group) = self.loading.take().filter(|_| permit.is_some()) {
+            self.look_up(tables, dataset, group, permit.take());
         }
-        task.looks.left = task.looks.left.max(LOOKS_PER_LOAD);
+        self.looks.left = self.looks.left.max(LOOKS_PER_LOAD);
         loop {
-            let BatchTask { looks, groups, wanted, .. } = &mut *task;
+            let Self { looks, groups, wanted, .. } = &mut *self;
             let cached = looks.find(groups.len(), |group| {
                 let first = groups.get(group).and_then(|rows| wanted.get(rows.start));
                 first.is_some_and(|row| {
-                    matches!(self.tables.find(row.batch_id()), Lookup::Loaded(_))
+                    matches!(tables.cache.find(row.batch_id()), Lookup::Loaded(_))
                 })
             });
-            let group = cached.or_else(|| (!task.groups.is_empty()).then_some(0))?;
-            let Some(wait) = self.look_up(dataset, task, group, None) else { continue };
+            let group = cached.or_else(|| (!self.groups.is_empty()).then_some(0))?;
+            let Some(wait) = self.look_up(tables, dataset, group, None) else { continue };
             if matches!(wait, WaitFor::Bytes { .. }) {
-                task.loading = Some(group);
+                self.loading = Some(group);
                 return Some(wait);
             }
             // Another reader loads this one. Is there one that this reader can load?
-            let other = (1..task.groups.len().min(LOOKS_PER_LOAD)).find(|group| {
-                task.first_of(*group).is_some_and(|row| !self.tables.has(row.batch_id()))
+            let other = (1..self.groups.len().min(LOOKS_PER_LOAD)).find(|group| {
+                self.first_of(*group).is_some_and(|row| !tables.cache.has(row.batch_id()))
             });
             let Some(other) = other else { return Some(wait) };
-            match self.look_up(dataset, task, other, None) {
+            match self.look_up(tables, dataset, other, None) {
                 Some(bytes @ WaitFor::Bytes { .. }) => {
-                    task.loading = Some(other);
+                    self.loading = Some(other);
                     return Some(bytes);
                 }
                 None => {}
@@ -237,120 +238,119 @@ impl RowReader {
     /// Looks up the rows of one group, and removes the group. Returns what this must wait for, if it
     /// is not possible now.
     fn look_up(
-        &self,
+        &mut self,
+        tables: &Tables,
         dataset: &Dataset,
-        task: &mut BatchTask,
         group: usize,
         permit: Option<Permit>,
     ) -> Option<WaitFor> {
-        let rows = task.wanted.get(task.groups.get(group)?.clone()).unwrap_or_default();
-        let index = rows.iter().map(|row| row.index).min().unwrap_or(task.first);
+        let rows = self.wanted.get(self.groups.get(group)?.clone()).unwrap_or_default();
+        let index = rows.iter().map(|row| row.index).min().unwrap_or(self.first);
         // Rows behind one that has failed do not matter.
-        let is_needed = task.failed.as_ref().is_none_or(|(failed, _)| index < *failed);
+        let is_needed = self.failed.as_ref().is_none_or(|(failed, _)| index < *failed);
         if let Some(row) = rows.first().filter(|_| is_needed)
             && let Some(shard) = dataset.shards.get(row.id.shard as usize)
         {
-            let filled = match self.table_of(dataset, shard, rows, permit) {
-                Ok((TableLookup::Wait(wait), _)) => return Some(wait),
-                Ok((TableLookup::Loaded(table), is_alone)) => {
-                    let copied = &mut task.copied;
-                    self.fill((table, is_alone), rows, task.first, &mut task.rows, copied)
+            let filled = match table_of(tables, dataset, shard, rows, permit) {
+                Ok((Fetched::Wait(wait), _)) => return Some(wait),
+                Ok((Fetched::Done(table), is_alone)) => {
+                    let into = (self.first, self.rows.as_mut_slice(), &mut self.copied);
+                    fill(tables, (table, is_alone), rows, into)
                 }
                 Err(error) => Err(error),
             };
             if let Err(error) = filled {
-                task.failed = Some((index, located(error, shard, row)));
+                self.failed = Some((index, located(error, shard, row)));
             }
         }
-        task.groups.remove(group);
+        self.groups.remove(group);
         None
     }
+}
 
-    /// A table with the rows of one group, and whether it has them alone.
-    fn table_of(
-        &self,
-        dataset: &Dataset,
-        shard: &Shard,
-        group: &[WantedRow],
-        mut permit: Option<Permit>,
-    ) -> Result<(TableLookup, bool)> {
-        let first = group.first().ok_or_else(|| Error::internal("a group has no rows"))?;
-        let follow = |(row, number): (&WantedRow, u64)| row.table_row == number;
-        if let Some(row_bytes) = dataset.source(first.id.shard).batch_row_bytes
-            && group.iter().zip(first.table_row..).all(follow)
-        {
-            let start = first.table_row as usize;
-            let n_bytes = row_bytes.saturating_mul(group.len());
-            let rows = start..start + group.len();
-            let alone = self.rows_alone(dataset, first.batch_id(), &rows, n_bytes, &mut permit)?;
-            if let Some(found) = alone {
-                return Ok((found, true));
-            }
+/// A table with the rows of one group, and whether it has them alone.
+fn table_of(
+    tables: &Tables,
+    dataset: &Dataset,
+    shard: &Shard,
+    group: &[WantedRow],
+    mut permit: Option<Permit>,
+) -> Result<(Fetched<Arc<Table>>, bool)> {
+    let first = group.first().ok_or_else(|| Error::internal("a group has no rows"))?;
+    let follow = |(row, number): (&WantedRow, u64)| row.table_row == number;
+    if let Some(row_bytes) = dataset.source(first.id.shard).batch_row_bytes
+        && group.iter().zip(first.table_row..).all(follow)
+    {
+        let start = first.table_row as usize;
+        let n_bytes = row_bytes.saturating_mul(group.len());
+        let rows = start..start + group.len();
+        let alone = tables.rows(dataset, (first.batch_id(), &rows), n_bytes, &mut permit)?;
+        if let Some(found) = alone {
+            return Ok((found, true));
         }
-        Ok((self.table(dataset, shard, first.batch_id(), permit)?, false))
     }
+    Ok((tables.whole(dataset, shard, first.batch_id(), permit)?, false))
+}
 
-    /// Refuses a batch whose copied rows take more than its columns may, before all of them are there:
-    /// rows of many record batches, each with large values of its own.
-    fn check_copied(&self, n_bytes: usize, n_columns: usize) -> Result<()> {
-        let limit = self.context.options.column_limit();
-        // Copies take up to twice the bytes of their values.
-        if n_bytes / 2 <= limit.saturating_mul(n_columns.max(1)) {
-            return Ok(());
-        }
-        Err(Error::limit(format!(
-            "the rows of one batch take {n_bytes} bytes, and a column of it may have the memory \
-             budget of {limit} bytes; raise memory_budget, lower batch_size, or leave columns out"
-        )))
+/// Refuses a batch whose copied rows take more than its columns may, before all of them are there:
+/// rows of many record batches, each with large values of its own.
+fn check_copied(limit: usize, n_bytes: usize, n_columns: usize) -> Result<()> {
+    // Copies take up to twice the bytes of their values.
+    if n_bytes / 2 <= limit.saturating_mul(n_columns.max(1)) {
+        return Ok(());
     }
+    Err(Error::limit(format!(
+        "the rows of one batch take {n_bytes} bytes, and a column of it may have the memory \
+         budget of {limit} bytes; raise memory_budget, lower batch_size, or leave columns out"
+    )))
+}
 
-    /// Puts the rows of one record batch, whose table may have them alone, into the batch that begins at
-    /// `first`.
-    fn fill(
-        &self,
-        (table, is_alone): (Arc<Table>, bool),
-        group: &[WantedRow],
-        first: u64,
-        rows: &mut [Option<Row>],
-        copied: &mut CopiedRows,
-    ) -> Result<()> {
-        let is_copied = !is_alone && self.tables.is_heavy(&table);
-        let table = if is_copied {
-            let wanted: Vec<u64> = group.iter().map(|row| row.table_row).collect();
-            let mut copy = table.take(&wanted)?;
-            // Before the copy's bytes are taken: the next load may be waiting for them.
-            drop(table);
-            self.check_copied(copied.count(copy.n_bytes), copy.columns.num_columns())?;
-            copy.permit = Some(Arc::new(self.context.account.take(copy.n_bytes)));
-            Arc::new(copy)
-        } else if group.len() > 1 {
-            // A reference count of its own: incrementing one that several threads share, for each
-            // row, takes longer than copying the row.
-            Arc::new(Table::clone(&table))
-        } else {
-            table
-        };
-        for (k, row) in group.iter().enumerate() {
-            let table_row = if is_copied || is_alone { k } else { row.table_row as usize };
-            if let Some(slot) = rows.get_mut((row.index - first) as usize) {
-                *slot = Some(Row {
-                    id: row.id,
-                    table: Arc::clone(&table),
-                    index: table_row,
-                    blobs: Vec::new(),
-                    damage: None,
-                    crop: RowCrop::default(),
-                    bad: Vec::new(),
-                    outcome: row.outcome,
-                });
-            }
+/// Puts the rows of one record batch, whose table may have them alone, into the batch that begins at
+/// `first`.
+fn fill(
+    tables: &Tables,
+    (table, is_alone): (Arc<Table>, bool),
+    group: &[WantedRow],
+    (first, rows, copied): (u64, &mut [Option<Row>], &mut CopiedRows),
+) -> Result<()> {
+    let Context { options, account, .. } = &*tables.context;
+    let is_copied = !is_alone && tables.cache.is_heavy(&table);
+    let table = if is_copied {
+        let wanted: Vec<u64> = group.iter().map(|row| row.table_row).collect();
+        let mut copy = table.take(&wanted)?;
+        // Before the copy's bytes are taken: the next load may be waiting for them.
+        drop(table);
+        let n_bytes = copied.count(copy.n_bytes);
+        check_copied(options.column_limit(), n_bytes, copy.columns.num_columns())?;
+        copy.permit = Some(Arc::new(account.take(copy.n_bytes)));
+        Arc::new(copy)
+    } else if group.len() > 1 {
+        // A reference count of its own: incrementing one that several threads share, for each
+        // row, takes longer than copying the row.
+        Arc::new(Table::clone(&table))
+    } else {
+        table
+    };
+    for (k, row) in group.iter().enumerate() {
+        let table_row = if is_copied || is_alone { k } else { row.table_row as usize };
+        if let Some(slot) = rows.get_mut((row.index - first) as usize) {
+            *slot = Some(Row {
+                id: row.id,
+                table: Arc::clone(&table),
+                index: table_row,
+                blobs: Vec::new(),
+                damage: None,
+                crop: RowCrop::default(),
+                bad: Vec::new(),
+                outcome: row.outcome,
+            });
         }
-        if is_copied {
-            let places = group.iter().map(|row| (row.index - first) as usize).collect();
-            copied.add(&table, places, rows, &self.context.account);
-        }
-        Ok(())
     }
+    if is_copied {
+        let places = group.iter().map(|row| (row.index - first) as usize).collect();
+        copied.add(&table, places, rows, account);
+    }
+    Ok(())
 }
 
 fn located(error: Error, shard: &Shard, row: &WantedRow) -> Error {

@@ -5,55 +5,43 @@
 //! slower than the readers, these would be idle until it comes to the next record batch, and then have
 //! it wait for a whole load.
 
-use super::reader::RowReader;
-use crate::engine::{
-    cache::BatchId,
-    dataset::{Dataset, Options},
-};
+use super::fetch::Tables;
+use crate::engine::{cache::BatchId, dataset::Dataset};
 
-impl Dataset {
-    /// Whether tables are loaded ahead: in file order, where rows are not read without them.
-    pub(crate) fn loads_ahead(&self, options: &Options) -> bool {
-        options.is_file_order() && self.source(0).batch_row_bytes.is_none()
+/// In file order, loads the first table from this row of the stream on that nobody loads yet: of its
+/// own and the next `n_ahead`. None before the first table of the stream is there, which comes
+/// sooner so.
+///
+/// Blocks for requests to the storage only. Errors are left to the batch that needs the table.
+pub(crate) fn load_ahead(tables: &Tables, dataset: &Dataset, index: u64, n_ahead: usize) {
+    if !dataset.loads_ahead(&tables.context.options) || tables.cache.expected_bytes(None) == 0 {
+        return;
     }
+    let Some((own, mut n_rows)) = table_at(dataset, index) else { return };
+    let (mut id, mut next) = (own, index);
+    for _ in 0..n_ahead {
+        if !tables.cache.has(id) {
+            break;
+        }
+        next = next.saturating_add(n_rows);
+        // Those of the next epoch come before this one's in the file, and would be dropped as
+        // delivered.
+        let Some(found) = table_at(dataset, next).filter(|(id, _)| *id > own) else { return };
+        (id, n_rows) = found;
+    }
+    load_if_free(tables, dataset, id, n_ahead);
 }
 
-impl RowReader {
-    /// In file order, loads the first table from this row of the stream on that nobody loads yet: of its
-    /// own and the next `n_ahead`. None before the first table of the stream is there, which comes
-    /// sooner so.
-    ///
-    /// Blocks for requests to the storage only. Errors are left to the batch that needs the table.
-    pub(crate) fn load_ahead(&self, dataset: &Dataset, index: u64, n_ahead: usize) {
-        if !dataset.loads_ahead(&self.context.options) || self.tables.expected_bytes(None) == 0 {
-            return;
-        }
-        let Some((own, mut n_rows)) = table_at(dataset, index) else { return };
-        let (mut id, mut next) = (own, index);
-        for _ in 0..n_ahead {
-            if !self.tables.has(id) {
-                break;
-            }
-            next = next.saturating_add(n_rows);
-            // Those of the next epoch come before this one's in the file, and would be dropped as
-            // delivered.
-            let Some(found) = table_at(dataset, next).filter(|(id, _)| *id > own) else { return };
-            (id, n_rows) = found;
-        }
-        self.load_if_free(dataset, id, n_ahead);
-    }
-
-    /// Loads a table, if there is room for the one in use and `n_ahead` others.
-    fn load_if_free(&self, dataset: &Dataset, id: BatchId, n_ahead: usize) {
-        let Some(shard) = dataset.shards.get(id.0 as usize) else { return };
-        let Ok(known) = shard.table_size(id.1, &dataset.source(id.0).projection) else { return };
-        let n_bytes = self.tables.expected_bytes(known);
-        if !self.tables.has(id)
-            && self.tables.has_room(n_ahead + 2, n_bytes)
-            && let Some(permit) = self.context.account.try_take(n_bytes)
-        {
-            let _ = self.table(dataset, shard, id, Some(permit));
-        }
+/// Loads a table, if there is room for the one in use and `n_ahead` others.
+fn load_if_free(tables: &Tables, dataset: &Dataset, id: BatchId, n_ahead: usize) {
+    let Some(shard) = dataset.shards.get(id.0 as usize) else { return };
+    let Ok(known) = shard.table_size(id.1, &dataset.source(id.0).projection) else { return };
+    let n_bytes = tables.cache.expected_bytes(known);
+    if !tables.cache.has(id)
+        && tables.cache.has_room(n_ahead + 2, n_bytes)
+        && let Some(permit) = tables.context.account.try_take(n_bytes)
+    {
+        let _ = tables.whole(dataset, shard, id, Some(permit));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         count::Progress,
         dataset::Dataset,
         join::join,
-        row::{BatchTask, Context, EncodedRow, RowTask},
+        row::{BatchTask, Context, RowTask},
         wait::ReadEvents,
         work::{CompleteBatch, Items, Queue, ReaderCount, SharedQueue},
     },
@@ -28,7 +28,7 @@ pub(crate) struct StreamItems;
 impl Items for StreamItems {
     type Parked = ReadTask;
     // Boxed, so that little is copied under the lock.
-    type Read = Box<EncodedRow>;
+    type Read = Box<RowTask>;
     type Row = Box<Row>;
     type Slot = AlignedBuf;
     type Lease = Lease;

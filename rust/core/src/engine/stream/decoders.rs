@@ -10,7 +10,7 @@ use crate::{
     batch::Row,
     engine::{
         dataset::Dataset,
-        row::{Decoded, EncodedRow, RowDecoder, RowTask},
+        row::{AfterDecoding, RowDecoder, RowTask},
         work::{CompleteBatch, Queue, RowLoop, Work},
     },
     error::{Error, ErrorKind, Result},
@@ -64,12 +64,12 @@ impl Decoders {
 }
 
 /// A row that is read, and its slot.
-type ReadRow = (u64, Box<EncodedRow>, Option<AlignedBuf>);
+type ReadRow = (u64, Box<RowTask>, Option<AlignedBuf>);
 
 /// What has come of a row.
 enum DecodeOutcome {
     Finished(u64, Result<Box<Row>>),
-    /// Something else is to be read for it. Its slot is free again.
+    /// Something must be read for it. Its slot is free again.
     Replaced(u64, Box<RowTask>, Option<AlignedBuf>),
 }
 
@@ -95,9 +95,9 @@ impl RowLoop for Decoding<'_> {
 
     fn work(&mut self, (index, read, mut slot): ReadRow) -> Option<DecodeOutcome> {
         let Self { decoders, dataset, decoder } = self;
-        Some(match decoders.rows.decode_row(dataset, decoder, (index, *read), &mut slot) {
-            Decoded::Row(row) => DecodeOutcome::Finished(index, row.map(Box::new)),
-            Decoded::Reads(task) => DecodeOutcome::Replaced(index, task, slot),
+        Some(match decoders.rows.decode_row(dataset, decoder, read, &mut slot) {
+            AfterDecoding::Finished(row) => DecodeOutcome::Finished(index, row.map(Box::new)),
+            AfterDecoding::Reads(task) => DecodeOutcome::Replaced(index, task, slot),
         })
     }
 

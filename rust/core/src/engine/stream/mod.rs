@@ -25,7 +25,7 @@ use crate::{
         cache::{AudioIndexes, BlockCache, Known, TableCache},
         count::Progress,
         dataset::{Options, Start},
-        row::{Context, LastRow, RowReader},
+        row::{Context, RowReader},
         runtime::Runtime,
         work::{Next, Queue, ReaderCount, SharedQueue},
     },
@@ -111,7 +111,7 @@ impl Pipeline {
         let tables = TableCache::new(&context.account, budget, max_referenced);
         let blocks = Some(BlockCache::new(&context.account, budget));
         let events = Arc::clone(&stream) as _;
-        let reader = RowReader { context, events, tables, blocks, last_row: LastRow::default() };
+        let reader = RowReader::new(&context, &events, tables, blocks);
         let decoders = Arc::new(Decoders::new(&stream));
         let readers = Arc::new(Readers::new(&stream, start, reader));
         let pipeline = Self {

@@ -17,7 +17,7 @@ use crate::{
         dataset::{Dataset, KEPT_SHARE, Remainder, Start},
         join::join,
         opening,
-        row::{Attempt, BatchTask, Context, DecodedRow, EncodedRow, ReadStage, RowReader, RowTask},
+        row::{Attempt, BatchTask, Context, RowReader, RowTask, load_ahead},
         wait::WaitFor,
         work::{CompleteBatch, Grant, Limits, Queue, RowLoop, Work},
     },
@@ -57,7 +57,7 @@ enum Claimed {
 /// What has come of a row.
 enum ReadOutcome {
     /// It is to be decoded.
-    Read(u64, Box<EncodedRow>),
+    Read(u64, Box<RowTask>),
     Finished(u64, Result<Box<Row>>),
 }
 
@@ -131,7 +131,7 @@ impl Work for Readers {
         Reading { readers: self, dataset }.run(goes_on);
         if dataset.has_whole_batches && self.context.queue.n_readable() == 0 {
             let next = self.context.queue.read(Queue::first_unfinished);
-            self.reader.load_ahead(dataset, next, IDLE_TABLES);
+            load_ahead(&self.reader.tables, dataset, next, IDLE_TABLES);
         }
     }
 
@@ -148,22 +148,21 @@ impl Readers {
 
     /// Frees cached tables and blocks.
     pub(crate) fn clear(&self) {
-        self.reader.tables.clear();
-        if let Some(blocks) = &self.reader.blocks {
-            blocks.clear();
-        }
+        self.reader.clear();
     }
 
     /// `(hits, loads, bytes now)` of tables.
     pub(crate) fn table_counts(&self) -> (u64, u64, usize) {
-        self.reader.tables.counts()
+        self.reader.tables.cache.counts()
     }
 
     /// Where the recording of a row lies in its shard: the value of the first column that is read row by
     /// row. `None` where it is nowhere by itself, and once the table that tells is no longer cached.
     pub(crate) fn find_range(&self, dataset: &Dataset, shard: u32, row: u64) -> Option<Range<u64>> {
         let (batch, table_row) = dataset.shards.get(shard as usize)?.locate(row)?;
-        let Lookup::Loaded(table) = self.reader.tables.find((shard, batch)) else { return None };
+        let Lookup::Loaded(table) = self.reader.tables.cache.find((shard, batch)) else {
+            return None;
+        };
         match table.blob(0, table_row)? {
             Blob::Range(range) => Some(range),
             Blob::Bytes(_) => None,
@@ -266,7 +265,7 @@ impl Readers {
                 None
             }
             Claimed::Batch(rows, reserved) => {
-                match self.reader.batch_task(dataset, &rows, reserved) {
+                match BatchTask::new(&self.reader.tables, dataset, &rows, reserved) {
                     Ok(batch) => self.read_batch(dataset, Box::new(batch), None),
                     Err(error) => {
                         self.context.update(|q| q.finish_whole(rows.start, Err(error), 0));
@@ -276,10 +275,10 @@ impl Readers {
             }
             Claimed::Row(index) => match dataset.step(index) {
                 Ok(step) => {
-                    let mut attempt = Attempt::first(step);
-                    attempt.is_padding = dataset.is_padding(index);
-                    let row = RowTask { index, attempt, stage: ReadStage::Start };
-                    self.read_row(dataset, Box::new(row), None)
+                    let is_padding = dataset.is_padding(index);
+                    let attempt =
+                        if is_padding { Attempt::padding(step) } else { Attempt::first(step) };
+                    self.read_row(dataset, Box::new(RowTask::new(index, attempt)), None)
                 }
                 Err(error) => Some(ReadOutcome::Finished(index, Err(error))),
             },
@@ -330,27 +329,26 @@ impl Readers {
             }
         }
         self.context.reader_count.rows_read(1, self.context.store.metrics());
-        Some(match RowReader::finish(*row) {
-            Ok(read) if dataset.is_decoding() => ReadOutcome::Read(index, Box::new(read)),
+        Some(if dataset.is_decoding() {
+            ReadOutcome::Read(index, row)
+        } else {
             // Handing a row over that is not decoded would take longer than finishing it here.
-            Ok(read) => {
-                let row = DecodedRow::new(read).encoded(&self.context.account);
-                ReadOutcome::Finished(index, row.map(Box::new))
-            }
-            Err(error) => ReadOutcome::Finished(index, Err(error)),
+            let row = row.into_encoded(&self.context.account);
+            ReadOutcome::Finished(index, row.map(Box::new))
         })
     }
 
     /// Looks up the rows of a batch and joins them, or parks it.
     fn read_batch(&self, dataset: &Dataset, mut batch: Box<BatchTask>, mut permit: Option<Permit>) {
         let first = batch.first;
-        while let Some(wait) = self.reader.advance_batch(dataset, &mut batch, permit.take()) {
+        let tables = &self.reader.tables;
+        while let Some(wait) = batch.advance(tables, dataset, permit.take()) {
             let parked = ReadTask::Batch(batch);
             match self.context.update(|queue| queue.park(first, parked, wait)) {
                 Some((ReadTask::Batch(back), granted)) => (batch, permit) = (back, granted),
                 None if matches!(wait, WaitFor::Load { .. }) => {
                     let n_ahead = self.context.options.n_threads().saturating_sub(1);
-                    return self.reader.load_ahead(dataset, first, n_ahead);
+                    return load_ahead(tables, dataset, first, n_ahead);
                 }
                 Some((ReadTask::Row(_), _)) | None => return,
             }
@@ -371,7 +369,7 @@ impl Readers {
             && let Some((batch, _)) = shard.locate(step.row.row)
         {
             let kept = options.memory_budget / KEPT_SHARE;
-            self.reader.tables.remove_before((step.row.shard, batch), kept);
+            tables.cache.remove_before((step.row.shard, batch), kept);
         }
     }
 }

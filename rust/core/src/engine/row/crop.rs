@@ -13,8 +13,9 @@ use gristmill_audio::{AudioSpec, Crop, DecodeError, Reason};
 const PICK: u64 = 19;
 const PLACE: u64 = 20;
 
-/// What is decoded of one row.
-pub(crate) struct RowSpec {
+/// What is decoded of one row. Computed once, when its table is loaded.
+#[derive(Debug)]
+pub(crate) struct CropSpec {
     /// The data set's spec, where crops of rows differ.
     own: Option<AudioSpec>,
     /// What decides a random crop.
@@ -23,7 +24,7 @@ pub(crate) struct RowSpec {
     pub(crate) crop: RowCrop,
 }
 
-impl RowSpec {
+impl CropSpec {
     /// The spec of this row.
     pub(crate) fn spec<'a>(&'a self, of_all: &'a AudioSpec) -> &'a AudioSpec {
         self.own.as_ref().unwrap_or(of_all)
