@@ -1,12 +1,18 @@
 //! What all iterators of a process share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
-use super::work::{Floor, Pool};
+use super::{
+    cache::AudioIndexes,
+    dataset::Options,
+    row::Context,
+    work::{Client, Floor, Pool, Work},
+};
 use crate::{
     error::Result,
     memory::{AlignedBuf, Buffer, BufferPool, LARGE_BUFFER, MemoryPool},
-    store::DescriptorCache,
+    metrics::Metrics,
+    store::{DescriptorCache, Store},
 };
 
 /// Reading threads that a process may have even if no single iterator asks for as many.
@@ -22,9 +28,9 @@ const DECODED_IDLE: usize = 32 << 20;
 /// Neither threads nor locks survive a fork: a child process needs a runtime of its own.
 #[derive(Clone, Debug)]
 pub struct Runtime {
-    pub(super) readers: Pool,
-    pub(super) decoders: Pool,
-    pub(super) memory: MemoryPool,
+    readers: Pool,
+    decoders: Pool,
+    memory: MemoryPool,
     decoded: Arc<BufferPool>,
     descriptors: DescriptorCache,
 }
@@ -42,6 +48,51 @@ impl Default for Runtime {
 }
 
 impl Runtime {
+    /// A store for these options. Its requests end once `closed` is set.
+    pub(super) fn store(&self, options: &Options, closed: &Arc<AtomicBool>) -> Arc<Store> {
+        let store = options.store(&self.descriptors).with_cancel(Arc::clone(closed));
+        Arc::new(store.with_buffers(self.memory.buffers()))
+    }
+
+    /// What reading and decoding rows refers to, without the data set. The caller closes its account.
+    pub(super) fn context(
+        &self,
+        options: Options,
+        store: Arc<Store>,
+        closed: &Arc<AtomicBool>,
+    ) -> Arc<Context> {
+        let account = self.memory.open(options.memory_budget);
+        Arc::new(Context {
+            audio_index: AudioIndexes::new(&options, &account),
+            options,
+            dataset: OnceLock::new(),
+            account,
+            store,
+            metrics: Metrics::default(),
+            closed: Arc::clone(closed),
+        })
+    }
+
+    /// Has threads do this reading and decoding.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) where no thread can be started. Then none works.
+    pub(super) fn join(
+        &self,
+        reading: Arc<dyn Work>,
+        decoding: Arc<dyn Work>,
+    ) -> Result<(Client, Client)> {
+        let decoding = self.decoders.join(decoding)?;
+        match self.readers.join(reading) {
+            Ok(reading) => Ok((reading, decoding)),
+            Err(error) => {
+                decoding.leave();
+                Err(error.into())
+            }
+        }
+    }
+
     /// The open files of shards.
     pub fn descriptors(&self) -> &DescriptorCache {
         &self.descriptors

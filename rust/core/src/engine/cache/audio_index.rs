@@ -1,9 +1,9 @@
 //! What a stream knows of its recordings before they are read: their entries in the shards' audio
 //! indexes, and those that it learns.
 //!
-//! An index is loaded with the first row of its shard, and may give way to others' ([`index_room`]). A row that is read whole leaves its entry; now
-//! and then, and when the stream is closed, what was learned is kept for the next one. Only the order of
-//! reads depends on any of this, never what is delivered.
+//! An index is loaded with the first row of its shard, and may be evicted for another shard's ([`index_room`]).
+//! Decoding a row that was read whole yields an entry. New entries are written now and then, and when the stream
+//! is closed. Only which bytes are read depends on any of this, never what is delivered.
 //!
 //! [`index_room`]: super::index_room
 
@@ -51,9 +51,16 @@ pub(crate) struct AudioIndexes {
     /// Threads that keep indexes when the stream is closed.
     n_threads: usize,
     room: IndexRoom,
-    /// The shards once they are open, and by their numbers what is known of their recordings.
-    shards: OnceLock<(Arc<[Shard]>, Vec<Mutex<ShardIndex>>)>,
+    /// Set once the shards are open.
+    opened: OnceLock<Opened>,
     writer: Mutex<Writer>,
+}
+
+/// The shards, and by their numbers what is known of their recordings.
+#[derive(Debug)]
+struct Opened {
+    shards: Arc<[Shard]>,
+    indexes: Vec<Mutex<ShardIndex>>,
 }
 
 /// What is known of the recordings of one shard.
@@ -111,7 +118,7 @@ impl AudioIndexes {
             account: Arc::clone(account),
             n_threads: options.n_openers(),
             room: IndexRoom::new(options.memory_budget / SHARE),
-            shards: OnceLock::new(),
+            opened: OnceLock::new(),
             writer: Mutex::default(),
         })
     }
@@ -119,8 +126,8 @@ impl AudioIndexes {
     /// The shards are open: their indexes are looked up from now on.
     pub(crate) fn open(&self, shards: &Arc<[Shard]>) {
         if self.is_on {
-            let of = || shards.iter().map(|_| Mutex::default()).collect();
-            self.shards.get_or_init(|| (Arc::clone(shards), of()));
+            let indexes = || shards.iter().map(|_| Mutex::default()).collect();
+            self.opened.get_or_init(|| Opened { shards: Arc::clone(shards), indexes: indexes() });
         }
     }
 
@@ -203,7 +210,7 @@ impl AudioIndexes {
 
     /// The index of a shard, loaded; `None` where there are none.
     fn shard(self: &Arc<Self>, number: u32) -> Option<MutexGuard<'_, ShardIndex>> {
-        let (shards, indexes) = self.shards.get()?;
+        let Opened { shards, indexes } = self.opened.get()?;
         let mut of = lock_std(indexes.get(number as usize)?);
         let loads = match of.state {
             State::Unknown => true,
@@ -239,7 +246,7 @@ impl AudioIndexes {
         while !self.room.has(n_bytes) {
             let oldest = self.room.oldest().filter(|_| n_bytes <= self.room.limit());
             let Some((number, n_lookups)) = oldest else { return false };
-            let of = self.shards.get().and_then(|(_, indexes)| indexes.get(number as usize));
+            let of = self.opened.get().and_then(|opened| opened.indexes.get(number as usize));
             // A thread that holds it needs it; and it may wait for the one that the caller holds.
             let Some(mut of) = of.and_then(|of| of.try_lock().ok()) else { return false };
             if n_lookups <= of.index.len() as u64 {
@@ -293,7 +300,7 @@ impl AudioIndexes {
 
     /// Keeps the index of a shard, if that is possible.
     fn keep(&self, number: usize) {
-        let Some((shards, indexes)) = self.shards.get() else { return };
+        let Some(Opened { shards, indexes }) = self.opened.get() else { return };
         let Some((of, shard)) = indexes.get(number).zip(shards.get(number)) else { return };
         let mut locked = lock_std(of);
         (locked.n_new, locked.is_due) = (0, false);
@@ -316,7 +323,7 @@ impl AudioIndexes {
             // A panic in it is no reason for another.
             let _ = thread.join();
         }
-        let Some((_, indexes)) = self.shards.get() else { return };
+        let Some(Opened { indexes, .. }) = self.opened.get() else { return };
         let news = indexes.iter().enumerate().filter(|(_, of)| lock_std(of).n_new > 0);
         let news = news.map(|(number, _)| number).collect();
         threads::parallel_for_each("gristmill-index", news, self.n_threads, |k| self.keep(k));

@@ -159,7 +159,7 @@ impl BlockCache {
             return None;
         }
         let n_parts = part.count.div_ceil(order.partition.stride.max(1));
-        // From the other end than blocks, so that no number is of both.
+        // Counts down from `usize::MAX`, so that these numbers never collide with those of blocks.
         let number = usize::MAX - table_row;
         let block = BlobBlock {
             number,

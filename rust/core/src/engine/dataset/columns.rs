@@ -6,7 +6,6 @@ use arrow_schema::Schema;
 
 use super::{
     features_rate::features_rate,
-    joined::JoinedColumns,
     options::{AudioRequest, OnError, Options, Remainder, SourceOptions},
 };
 use crate::{
@@ -186,7 +185,7 @@ pub(crate) fn sources(
 /// The columns that become arrays of 0 and 1, with their classes.
 pub(crate) fn multi_hot_columns(
     styles: &Styles,
-    joined: &JoinedColumns,
+    class_names: impl Fn(&str) -> Option<Vec<String>>,
     projection: &Projection,
 ) -> Result<Vec<(String, MultiHot)>> {
     let small = projection.small_schema();
@@ -196,7 +195,7 @@ pub(crate) fn multi_hot_columns(
         })?;
         let classes = match classes {
             Some(classes) => classes.clone(),
-            None => joined.class_names(name).map(Classes::Names).ok_or_else(|| {
+            None => class_names(name).map(Classes::Names).ok_or_else(|| {
                 let reason = format!(
                     "the shards do not tell the classes of this column; write how many there are: \
                      multi_hot={{{name:?}: 10}}, or their names"

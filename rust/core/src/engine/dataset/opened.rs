@@ -100,7 +100,9 @@ impl Dataset {
         let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
         options.styles.check(is_delivered).map_err(named)?;
         options.styles.check_audio(blobs).map_err(named)?;
-        let multi_hot = multi_hot_columns(&options.styles, &joined, projection).map_err(named)?;
+        let multi_hot =
+            multi_hot_columns(&options.styles, |name| joined.class_names(name), projection);
+        let multi_hot = multi_hot.map_err(named)?;
         let layout = ElementLayout { multi_hot, ..layout };
         check_added(&layout).map_err(named)?;
         if options.with_crop && audio.is_none() {

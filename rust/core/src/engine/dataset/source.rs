@@ -20,7 +20,7 @@ use crate::{
 };
 use gristmill_audio::{AudioSpec, Crop, Windows};
 
-/// The shards of one data set, and which of their columns come.
+/// The shards of one data set, and which of their columns are delivered.
 #[derive(Debug)]
 pub(crate) struct OpenedShards {
     pub(crate) shards: Vec<Shard>,
@@ -41,9 +41,10 @@ pub(crate) struct Source {
     pub(crate) first_shard: u32,
     pub(crate) order: OrderSpec,
     pub(crate) projection: Projection,
-    /// The bytes that a row takes on average, where rows are read without the rest of their record batch, besides blobs.
+    /// The bytes that a row without its blobs takes on average; `None` where rows are read with the rest of
+    /// their record batch.
     pub(crate) row_alone_bytes: Option<usize>,
-    /// The same where the rows of a batch in file order are read so together.
+    /// The same of the rows of a batch in file order, which are read together.
     pub(crate) batch_row_bytes: Option<usize>,
     /// The index of the blob that is decoded, and how.
     pub(crate) audio: Option<(usize, AudioSpec)>,
@@ -92,7 +93,7 @@ impl OpenedShards {
             delivered.extend(of_it.map(|(_, part)| (*part).clone()));
         }
         delivered.iter().try_for_each(|name| first.check_column(Some(name)))?;
-        // Names a column that is not there.
+        // Refuses names of columns that do not exist.
         let wanted = source.columns.iter().flatten().chain(decoded).cloned().collect::<Vec<_>>();
         Projection::new(schema, Some(&wanted), &[]).map_err(named)?;
         let names: Vec<&str> = delivered.iter().map(String::as_str).collect();
@@ -113,8 +114,8 @@ pub(crate) fn open_shards(
 }
 
 impl Source {
-    /// That of `opened`, of which these columns come and these are read row by row, in this order:
-    /// all data sets of a stream have the same.
+    /// The source of `opened`. `delivered` are the columns to deliver, and `blobs` those of them that are read
+    /// row by row. All data sets of a stream have the same ones, in the same order.
     pub(crate) fn new(
         (options, source): (&Options, &SourceOptions),
         opened: &OpenedShards,
@@ -134,8 +135,8 @@ impl Source {
         } else {
             Projection::new
         };
-        // What lies beside a blob comes last, since it need not be there in all data sets. Events are
-        // read with their row, whether they are delivered or not.
+        // Fields beside a blob are read last, because other data sets may lack them. Columns of events are
+        // read even if they are not delivered.
         let mut read = delivered.to_vec();
         read.sort_by_key(|name| blobs.contains(name));
         let event_columns = source.events.iter().flat_map(|events| events.columns.names());

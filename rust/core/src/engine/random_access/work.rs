@@ -1,11 +1,11 @@
 //! What reading and decoding threads do for random access.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
-use super::jobs::{Claim, Jobs, ReadRow, Ticket};
+use super::requests::{RequestQueue, Ticket};
 use crate::{
     batch::{Batch, Row},
     engine::{
@@ -13,11 +13,10 @@ use crate::{
         dataset::Dataset,
         join::join,
         row::{AfterDecoding, Attempt, Context, Ready, RowDecoder, RowReader, RowTask, Stage},
-        wait::WaitFor,
-        work::{ReaderCount, Work},
+        work::{Grant, Queue, ReaderCount, Work},
     },
     error::{Error, Result},
-    memory::Lease,
+    memory::{Lease, Permit},
 };
 use gristmill_audio::Decoder;
 
@@ -28,7 +27,9 @@ pub(super) struct Shared {
     pub(super) reader_count: ReaderCount,
     pub(super) reader: RowReader,
     pub(super) decoder: RowDecoder,
-    pub(super) jobs: Arc<Jobs>,
+    pub(super) queue: Arc<RequestQueue>,
+    /// Counts the tickets of the queue.
+    pub(super) numbers: AtomicU64,
 }
 
 impl Shared {
@@ -63,23 +64,37 @@ impl Shared {
     }
 
     /// Reads a row to its end, or parks it.
-    fn read(&self, dataset: &Dataset, (mut task, ticket, permit): Claim) {
-        match self.reader.advance(dataset, &mut task, permit) {
-            Ok(Some(wait)) => return self.jobs.park(task, ticket, wait),
-            Ok(None) => self.reader_count.rows_read(1, self.context.store.metrics()),
-            Err(_) if self.context.is_closed() => return drop(ticket),
-            Err(error) => return ticket.finish(Err(error)),
+    fn read(
+        &self,
+        dataset: &Dataset,
+        (mut task, mut ticket): (Box<RowTask>, Ticket),
+        mut permit: Option<Permit>,
+    ) {
+        let number = ticket.number();
+        loop {
+            match self.reader.advance(dataset, &mut task, permit.take()) {
+                Ok(Some(wait)) => {
+                    let row = (task, ticket);
+                    match self.queue.update(|queue| queue.park(number, row, wait)) {
+                        Some((back, granted)) => ((task, ticket), permit) = (back, granted),
+                        None => return,
+                    }
+                }
+                Ok(None) => break,
+                Err(_) if self.context.is_closed() => return drop(ticket),
+                Err(error) => return ticket.finish(Err(error)),
+            }
         }
+        self.reader_count.rows_read(1, self.context.store.metrics());
         if dataset.is_decoding() {
-            self.jobs.push_read(ReadRow { row: task, ticket });
+            self.queue.update(|queue| queue.push_read(number, (task, ticket)));
         } else {
             let row = task.into_encoded(&self.context.account);
             ticket.finish(self.element(dataset, row, Lease::default()));
         }
     }
 
-    fn decode(&self, dataset: &Dataset, decoder: &mut Decoder, read: ReadRow) {
-        let ReadRow { row, ticket } = read;
+    fn decode(&self, dataset: &Dataset, decoder: &mut Decoder, row: Box<RowTask>, ticket: Ticket) {
         match self.try_decode(dataset, decoder, row, ticket) {
             Ok(()) => {}
             Err((error, ticket)) => ticket.finish(Err(error)),
@@ -110,7 +125,10 @@ impl Shared {
             // What was cancelled is closed, and nothing is known about the row.
             AfterDecoding::Finished(Err(_)) if self.context.is_closed() => drop(ticket),
             AfterDecoding::Finished(row) => ticket.finish(self.element(dataset, row, lease)),
-            AfterDecoding::Reads(task) => self.jobs.park(task, ticket, WaitFor::Reader),
+            AfterDecoding::Reads(task) => {
+                let number = ticket.number();
+                self.queue.update(|queue| queue.replace(number, (task, ticket), None));
+            }
         }
         Ok(())
     }
@@ -121,7 +139,7 @@ pub(super) struct ReadWork(pub(super) Arc<Shared>);
 
 impl Work for ReadWork {
     fn n_ready(&self) -> usize {
-        self.0.jobs.n_readable()
+        self.0.queue.n_readable()
     }
 
     fn max_threads(&self) -> usize {
@@ -129,13 +147,13 @@ impl Work for ReadWork {
     }
 
     fn run(&self, slice: Duration) {
-        let Shared { context, jobs, .. } = &*self.0;
+        let Shared { context, queue, .. } = &*self.0;
         let Ok(dataset) = self.0.dataset() else { return };
         let began = Instant::now();
         while !context.is_closed()
-            && let Some(claim) = jobs.next_read(&context.account)
+            && let Some(Grant::Resume { parked, permit }) = queue.update(Queue::next_read)
         {
-            self.0.read(dataset, claim);
+            self.0.read(dataset, parked, permit);
             if began.elapsed() >= slice {
                 break;
             }
@@ -151,7 +169,7 @@ pub(super) struct DecodeWork(pub(super) Arc<Shared>);
 
 impl Work for DecodeWork {
     fn n_ready(&self) -> usize {
-        self.0.jobs.n_decodable()
+        self.0.queue.n_read()
     }
 
     fn max_threads(&self) -> usize {
@@ -159,14 +177,14 @@ impl Work for DecodeWork {
     }
 
     fn run(&self, slice: Duration) {
-        let Shared { context, jobs, decoder: decoders, .. } = &*self.0;
+        let Shared { context, queue, decoder: decoders, .. } = &*self.0;
         let Ok(dataset) = self.0.dataset() else { return };
         decoders.with_decoder(|decoder| {
             let began = Instant::now();
             while !context.is_closed()
-                && let Some(read) = jobs.next_decode()
+                && let Some((_, (row, ticket), _)) = queue.update(Queue::next_decode)
             {
-                self.0.decode(dataset, decoder, read);
+                self.0.decode(dataset, decoder, row, ticket);
                 if began.elapsed() >= slice {
                     break;
                 }

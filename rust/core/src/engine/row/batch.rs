@@ -10,6 +10,7 @@ use super::{
     context::Context,
     copied::CopiedRows,
     fetch::{Fetched, Tables},
+    plan::TableRead,
 };
 use crate::{
     batch::{Row, RowCrop, RowOutcome},
@@ -251,9 +252,11 @@ impl BatchTask {
         if let Some(row) = rows.first().filter(|_| is_needed)
             && let Some(shard) = dataset.shards.get(row.id.shard as usize)
         {
-            let filled = match table_of(tables, dataset, shard, rows, permit) {
-                Ok((Fetched::Wait(wait), _)) => return Some(wait),
-                Ok((Fetched::Done(table), is_alone)) => {
+            let mut read = table_read(dataset, rows, row);
+            let filled = match tables.read((dataset, shard), &mut read, permit) {
+                Ok(Fetched::Wait(wait)) => return Some(wait),
+                Ok(Fetched::Done(table)) => {
+                    let is_alone = matches!(read, TableRead::Rows(..));
                     let into = (self.first, self.rows.as_mut_slice(), &mut self.copied);
                     fill(tables, (table, is_alone), rows, into)
                 }
@@ -268,28 +271,17 @@ impl BatchTask {
     }
 }
 
-/// A table with the rows of one group, and whether it has them alone.
-fn table_of(
-    tables: &Tables,
-    dataset: &Dataset,
-    shard: &Shard,
-    group: &[WantedRow],
-    mut permit: Option<Permit>,
-) -> Result<(Fetched<Arc<Table>>, bool)> {
-    let first = group.first().ok_or_else(|| Error::internal("a group has no rows"))?;
+/// How the table of one group is read.
+fn table_read(dataset: &Dataset, group: &[WantedRow], first: &WantedRow) -> TableRead {
     let follow = |(row, number): (&WantedRow, u64)| row.table_row == number;
-    if let Some(row_bytes) = dataset.source(first.id.shard).batch_row_bytes
-        && group.iter().zip(first.table_row..).all(follow)
-    {
-        let start = first.table_row as usize;
-        let n_bytes = row_bytes.saturating_mul(group.len());
-        let rows = start..start + group.len();
-        let alone = tables.rows(dataset, (first.batch_id(), &rows), n_bytes, &mut permit)?;
-        if let Some(found) = alone {
-            return Ok((found, true));
+    match dataset.source(first.id.shard).batch_row_bytes {
+        Some(row_bytes) if group.iter().zip(first.table_row..).all(follow) => {
+            let start = first.table_row as usize;
+            let n_bytes = row_bytes.saturating_mul(group.len());
+            TableRead::Rows(first.batch_id(), start..start + group.len(), n_bytes)
         }
+        _ => TableRead::Whole(first.batch_id()),
     }
-    Ok((tables.whole(dataset, shard, first.batch_id(), permit)?, false))
 }
 
 /// Refuses a batch whose copied rows take more than its columns may, before all of them are there:

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::task::{Attempt, Parts, RawBlob, Ready};
+use super::task::{Attempt, Finish, Parts, RawBlob, Ready};
 use crate::{
-    batch::{BlobValue, DamagedRow, RowCrop},
+    batch::{BlobValue, DamagedRow, RowCrop, RowOutcome},
     engine::dataset::Dataset,
     error::Result,
     memory::{Account, AlignedBuf, Buffer},
@@ -19,18 +19,9 @@ use gristmill_audio::{
 #[derive(Debug)]
 pub(crate) enum Decoded {
     /// Its audio.
-    Done(DecodedAudio),
+    Done(Finish),
     /// Its parts are not what the audio index says: the whole recording must be read.
     Again,
-}
-
-/// A row's decoded audio.
-#[derive(Debug)]
-pub(crate) struct DecodedAudio {
-    pub(crate) value: BlobValue,
-    pub(crate) crop: RowCrop,
-    /// Its damage, if there is any.
-    pub(crate) damage: Option<Box<DamagedRow>>,
 }
 
 /// What decoding a row has told of its recording.
@@ -60,8 +51,8 @@ pub(crate) fn decode(
     let id = attempt.step.row;
     let source = dataset.source(id.shard);
     let Some(((k, spec), crop_spec)) = source.audio.as_ref().zip(ready.crop.take()) else {
-        let (value, crop) = (BlobValue::Null, RowCrop::default());
-        return Ok(Decoded::Done(DecodedAudio { value, crop, damage: None }));
+        let (audio, crop) = (with_audio(dataset, BlobValue::Null), Some(RowCrop::default()));
+        return Ok(Decoded::Done(Finish { audio, crop, damage: None }));
     };
     let crop_spec = crop_spec?;
     let spec = crop_spec.spec(spec);
@@ -113,8 +104,8 @@ pub(crate) fn decode(
         Box::new(DamagedRow { shard, row: id.row, codec, report })
     });
     let in_slot = || slot.take().map_or(BlobValue::Null, BlobValue::Slot);
-    let value = value.unwrap_or_else(in_slot);
-    Ok(Decoded::Done(DecodedAudio { value, crop, damage }))
+    let audio = with_audio(dataset, value.unwrap_or_else(in_slot));
+    Ok(Decoded::Done(Finish { audio, crop: Some(crop), damage }))
 }
 
 /// The plan of a recording that was read whole. If the audio index should get its entry, `learns` says where
@@ -173,8 +164,25 @@ fn why_unread(spec: &AudioSpec, blob: Option<&RawBlob>) -> DecodeError {
     reason.unwrap_or(Reason::Null).of_unknown()
 }
 
-/// Zeros in the slot; no frames where rows have no slots.
-pub(crate) fn zeros(dataset: &Dataset, slot: &mut Option<AlignedBuf>) -> BlobValue {
+/// A row without its audio: zeros in the slot, or no frames where rows have no slots; nothing if it is skipped.
+pub(crate) fn without_audio(
+    dataset: &Dataset,
+    outcome: RowOutcome,
+    slot: &mut Option<AlignedBuf>,
+) -> Finish {
+    let value = match outcome {
+        RowOutcome::Skipped => slot.take().map_or(BlobValue::Null, BlobValue::Slot),
+        _ => zeros(dataset, slot),
+    };
+    Finish { audio: with_audio(dataset, value), ..Finish::default() }
+}
+
+/// This value as the decoded column of a row. All data sets decode the same column.
+fn with_audio(dataset: &Dataset, value: BlobValue) -> Option<(usize, BlobValue)> {
+    dataset.first_source().audio.as_ref().map(|(k, _)| (*k, value))
+}
+
+fn zeros(dataset: &Dataset, slot: &mut Option<AlignedBuf>) -> BlobValue {
     if let Some(mut slot) = slot.take() {
         slot.as_bytes_mut().fill(0);
         return BlobValue::Slot(slot);

@@ -155,7 +155,6 @@ pub(crate) fn need(
                 });
                 let is_shared = block.as_ref().is_some_and(|block| block.is_shared);
                 let plan = match known.take_if(|_| source.decodes(k)) {
-                    None | Some(Known::Nothing) => None,
                     // A shared recording is read once for all of its windows, and each window walks over
                     // its own parts of it alone.
                     Some(Known::Entry(entry)) if is_shared || block.is_none() => {
@@ -163,7 +162,7 @@ pub(crate) fn need(
                         let crop = crop.as_ref().and_then(|crop| crop.as_ref().ok());
                         spec.zip(crop).and_then(|(spec, crop)| planners.plan(&entry, spec, crop))
                     }
-                    Some(Known::Entry(_)) => None,
+                    None | Some(Known::Nothing | Known::Entry(_)) => None,
                     Some(unknown) => {
                         learns = matches!(unknown, Known::Unseen).then_some(range.start);
                         // Rows share blocks, and windows share a recording.

@@ -8,12 +8,12 @@ use std::{
 
 use super::{
     context::Context,
-    decode::{Decoded, Learned, decode, zeros},
+    decode::{Decoded, Learned, decode, without_audio},
     replace::{is_of_row, is_replaced},
-    task::{Finish, RowTask, Stage},
+    task::{RowTask, Stage},
 };
 use crate::{
-    batch::{BlobValue, Row, RowOutcome},
+    batch::{Row, RowOutcome},
     engine::dataset::Dataset,
     error::{Error, Result},
     memory::AlignedBuf,
@@ -75,15 +75,9 @@ impl RowDecoder {
             Err(error) => return AfterDecoding::Finished(Err(error)),
         };
         let account = &self.context.account;
-        let decoded_blob = dataset.first_source().audio.as_ref().map(|(k, _)| *k);
-        let without = match row.attempt.outcome {
-            RowOutcome::Valid => None,
-            RowOutcome::Masked | RowOutcome::Padding => Some(zeros(dataset, slot)),
-            RowOutcome::Skipped => Some(slot.take().map_or(BlobValue::Null, BlobValue::Slot)),
-        };
-        if let Some(value) = without {
-            let audio = decoded_blob.map(|k| (k, value));
-            let finish = Finish { audio, ..Finish::default() };
+        let outcome = row.attempt.outcome;
+        if outcome != RowOutcome::Valid {
+            let finish = without_audio(dataset, outcome, slot);
             return AfterDecoding::Finished(ready.finish(row.attempt, account, finish));
         }
         let began = Instant::now();
@@ -100,13 +94,10 @@ impl RowDecoder {
         self.learn(id.shard, learned);
         let counts = dataset.row_counts.get(id.shard as usize);
         match decoded {
-            Ok(Decoded::Done(audio)) => {
+            Ok(Decoded::Done(finish)) => {
                 if let Some(counts) = counts {
-                    counts.good(audio.damage.is_some(), took);
+                    counts.good(finish.damage.is_some(), took);
                 }
-                let (crop, damage) = (Some(audio.crop), audio.damage);
-                let audio = decoded_blob.map(|k| (k, audio.value));
-                let finish = Finish { audio, crop, damage };
                 AfterDecoding::Finished(ready.finish(row.attempt, account, finish))
             }
             Ok(Decoded::Again) => {

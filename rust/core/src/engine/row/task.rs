@@ -31,8 +31,7 @@ pub(crate) struct RowTask {
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) step: Step,
-    /// The rows that were tried before and could not be used; in the end this one too, if it is delivered
-    /// without its audio.
+    /// The rows that could not be used: those tried before, and this one if it is delivered without audio.
     pub(crate) bad: Vec<BadRow>,
     /// The error of the first of them.
     pub(crate) error: Option<Error>,

@@ -8,7 +8,7 @@ mod stats;
 use std::{
     process,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -22,7 +22,7 @@ use self::{
 use crate::{
     batch::{Batch, Binary},
     engine::{
-        cache::{AudioIndexes, BlockCache, Known, TableCache},
+        cache::{BlockCache, Known, TableCache},
         count::Progress,
         dataset::{Options, Start},
         row::{Context, RowReader},
@@ -31,7 +31,7 @@ use crate::{
     },
     error::Result,
     memory::Permit,
-    metrics::{Metrics, Snapshot},
+    metrics::Snapshot,
     order::Fingerprint,
     sync::lock_std,
 };
@@ -83,24 +83,12 @@ impl Pipeline {
         }
         let (budget, max_referenced) = (options.memory_budget, options.max_referenced_table());
         let closed = Arc::<AtomicBool>::default();
-        let account = runtime.memory.open(budget);
-        let store = options
-            .store(runtime.descriptors())
-            .with_cancel(Arc::clone(&closed))
-            .with_buffers(runtime.memory.buffers());
-        let queue = Arc::new(SharedQueue::new(Arc::clone(&account)));
-        queue.watch_account();
         let reader_count =
             ReaderCount::new(options.n_requests, options.n_readers(), options.n_threads());
-        let context = Arc::new(Context {
-            audio_index: AudioIndexes::new(&options, &account),
-            options,
-            dataset: OnceLock::new(),
-            account,
-            store: Arc::new(store),
-            metrics: Metrics::default(),
-            closed,
-        });
+        let store = runtime.store(&options, &closed);
+        let context = runtime.context(options, store, &closed);
+        let queue = Arc::new(SharedQueue::new(Arc::clone(&context.account)));
+        queue.watch_account();
         let stream = Arc::new(StreamContext {
             context: Arc::clone(&context),
             queue,
@@ -121,14 +109,10 @@ impl Pipeline {
             delivered: Arc::default(),
             pid: process::id(),
         };
-        let decoding = runtime.decoders.join(Arc::clone(&pipeline.decoders) as _)?;
-        match runtime.readers.join(Arc::clone(&pipeline.readers) as _) {
-            Ok(reading) => pipeline.context.queue.set_clients(reading, decoding),
-            Err(error) => {
-                decoding.leave();
-                return Err(error.into());
-            }
-        }
+        let (readers, decoders) = (&pipeline.readers, &pipeline.decoders);
+        let (reading, decoding) =
+            runtime.join(Arc::clone(readers) as _, Arc::clone(decoders) as _)?;
+        pipeline.context.queue.set_clients(reading, decoding);
         Ok(pipeline)
     }
 

@@ -14,7 +14,7 @@ pub use self::drive::pass_rows;
 pub use self::queue::Next;
 pub(crate) use self::{
     pool::{Client, ClientTimes, Floor, Pool, Work},
-    queue::{CompleteBatch, Grant, Items, Limits, Queue, QueueDepths},
+    queue::{ByRequest, CompleteBatch, Grant, Items, Limits, Queue, QueueDepths},
     reader_count::ReaderCount,
     row_loop::RowLoop,
     shared_queue::SharedQueue,

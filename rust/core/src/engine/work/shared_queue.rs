@@ -6,6 +6,9 @@
 
 #[cfg(test)]
 #[cfg(feature = "shuttle")]
+mod request_tests;
+#[cfg(test)]
+#[cfg(feature = "shuttle")]
 mod tests;
 
 use std::{
@@ -15,7 +18,7 @@ use std::{
 
 use super::{
     pool::Client,
-    queue::{Items, Next, Queue},
+    queue::{ByRequest, InOrder, Items, Next, Order, Queue},
 };
 use crate::{
     engine::wait::WaitFor,
@@ -29,8 +32,8 @@ use crate::{
 
 /// A queue behind a lock.
 #[derive(Debug)]
-pub(crate) struct SharedQueue<W: Items> {
-    state: Mutex<State<W>>,
+pub(crate) struct SharedQueue<W: Items, O = InOrder<W>> {
+    state: Mutex<State<W, O>>,
     /// The consumer waits here.
     ready: Condvar,
     account: Arc<Account>,
@@ -44,8 +47,8 @@ pub(crate) struct SharedQueue<W: Items> {
 }
 
 #[derive(Debug)]
-struct State<W: Items> {
-    queue: Queue<W>,
+struct State<W: Items, O> {
+    queue: Queue<W, O>,
     is_closed: bool,
     /// Threads that wait at `ready`: notifying without any is a system call too.
     n_waiting: usize,
@@ -63,10 +66,8 @@ struct Wake {
     consumer: bool,
 }
 
-impl<W: Items> SharedQueue<W> {
-    /// A queue that has not begun. Readers have something to do from the start: opening the shards.
-    pub(crate) fn new(account: Arc<Account>) -> Self {
-        let queue = Queue::new(Arc::clone(&account));
+impl<W: Items, O: Order<W>> SharedQueue<W, O> {
+    fn of(queue: Queue<W, O>, account: Arc<Account>) -> Self {
         Self {
             state: Mutex::new(State {
                 queue,
@@ -77,7 +78,7 @@ impl<W: Items> SharedQueue<W> {
             }),
             ready: Condvar::new(),
             account,
-            n_readable: AtomicUsize::new(1),
+            n_readable: AtomicUsize::new(0),
             n_read: AtomicUsize::new(0),
             waits_for_bytes: AtomicBool::new(false),
             readers: OnceLock::new(),
@@ -97,6 +98,7 @@ impl<W: Items> SharedQueue<W> {
     pub(crate) fn watch_account(self: &Arc<Self>)
     where
         W: 'static,
+        O: 'static,
         Self: Send + Sync,
     {
         let queue: Weak<Self> = Arc::downgrade(self);
@@ -111,37 +113,16 @@ impl<W: Items> SharedQueue<W> {
     }
 
     /// Changes the queue, and wakes those that can go on.
-    pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Queue<W>) -> T) -> T {
+    pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Queue<W, O>) -> T) -> T {
         self.observed(change, |_, _| ())
-    }
-
-    /// As [`Self::update`], and records in `idle` how many of `n_readers` readers have nothing to do.
-    pub(crate) fn update_timed<T>(
-        &self,
-        idle: &IdleTime,
-        n_readers: usize,
-        change: impl FnOnce(&mut Queue<W>) -> T,
-    ) -> T {
-        self.observed(change, |state, readable| {
-            let queue = &state.queue;
-            let reason = readable.err().filter(|_| queue.has_begun() && !queue.is_over());
-            let now = reason.map(|why| (n_readers.saturating_sub(queue.n_reading()), why));
-            if now != state.idle {
-                state.idle = now;
-                match now {
-                    Some((n_idle, reason)) => idle.set(n_idle as u32, reason),
-                    None => idle.clear(),
-                }
-            }
-        })
     }
 
     /// Changes the queue, calls `observe` with what readers can do then, and wakes those that can go
     /// on.
     fn observed<T>(
         &self,
-        change: impl FnOnce(&mut Queue<W>) -> T,
-        observe: impl FnOnce(&mut State<W>, Result<usize, IdleReason>),
+        change: impl FnOnce(&mut Queue<W, O>) -> T,
+        observe: impl FnOnce(&mut State<W, O>, Result<usize, IdleReason>),
     ) -> T {
         let mut state = lock(&self.state);
         let result = change(&mut state.queue);
@@ -154,7 +135,7 @@ impl<W: Items> SharedQueue<W> {
     }
 
     /// Reads from the queue.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Queue<W>) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Queue<W, O>) -> T) -> T {
         read(&lock(&self.state).queue)
     }
 
@@ -174,7 +155,7 @@ impl<W: Items> SharedQueue<W> {
 
     /// Stores what can be done. Returns whom to wake for it. What lies elsewhere is no longer in the
     /// caches after a row was decoded, so that it is only touched where something changes.
-    fn publish(&self, state: &mut State<W>, readable: Result<usize, IdleReason>) -> Wake {
+    fn publish(&self, state: &mut State<W, O>, readable: Result<usize, IdleReason>) -> Wake {
         let queue = &state.queue;
         let (mut n_readable, n_read) =
             if state.is_closed { (0, 0) } else { (readable.unwrap_or(0), queue.n_read()) };
@@ -202,7 +183,7 @@ impl<W: Items> SharedQueue<W> {
     }
 
     /// As [`Self::publish`], of what readers can do now.
-    fn publish_now(&self, state: &mut State<W>) -> Wake {
+    fn publish_now(&self, state: &mut State<W, O>) -> Wake {
         let readable = state.queue.readable();
         self.publish(state, readable)
     }
@@ -232,6 +213,72 @@ impl<W: Items> SharedQueue<W> {
     /// Readers have nothing to do until the queue changes.
     pub(crate) fn clear_readable(&self) {
         self.n_readable.store(0, SeqCst);
+    }
+
+    fn wait<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<W, O>>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, State<W, O>> {
+        state.n_waiting += 1;
+        let mut state = wait_timeout(&self.ready, state, timeout);
+        state.n_waiting -= 1;
+        state
+    }
+
+    /// Ends all waits. Later calls find the queue closed.
+    pub(crate) fn close(&self) {
+        let mut state = lock(&self.state);
+        state.is_closed = true;
+        let wake = self.publish_now(&mut state);
+        drop(state);
+        self.wake(wake);
+    }
+
+    /// Waits for the readers and decoders that are working, and frees what was not delivered.
+    pub(crate) fn join(&self) {
+        for client in [&self.readers, &self.decoders] {
+            if let Some(client) = client.get() {
+                client.leave();
+            }
+        }
+        let held = lock(&self.state).queue.clear();
+        drop(held);
+    }
+
+    /// The clients of the readers and of the decoders.
+    pub(crate) fn clients(&self) -> Option<(&Client, &Client)> {
+        self.readers.get().zip(self.decoders.get())
+    }
+}
+
+impl<W: Items> SharedQueue<W> {
+    /// A queue that has not begun. Readers have something to do from the start: opening the shards.
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        let shared = Self::of(Queue::new(Arc::clone(&account)), account);
+        shared.n_readable.store(1, SeqCst);
+        shared
+    }
+
+    /// As [`Self::update`], and records in `idle` how many of `n_readers` readers have nothing to do.
+    pub(crate) fn update_timed<T>(
+        &self,
+        idle: &IdleTime,
+        n_readers: usize,
+        change: impl FnOnce(&mut Queue<W>) -> T,
+    ) -> T {
+        self.observed(change, |state, readable| {
+            let queue = &state.queue;
+            let reason = readable.err().filter(|_| queue.has_begun() && !queue.is_over());
+            let now = reason.map(|why| (n_readers.saturating_sub(queue.n_reading()), why));
+            if now != state.idle {
+                state.idle = now;
+                match now {
+                    Some((n_idle, reason)) => idle.set(n_idle as u32, reason),
+                    None => idle.clear(),
+                }
+            }
+        })
     }
 
     /// Waits at most `timeout` for the next batch. Calls `on_wait` with the duration of each wait.
@@ -279,17 +326,6 @@ impl<W: Items> SharedQueue<W> {
         }
     }
 
-    fn wait<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State<W>>,
-        timeout: Duration,
-    ) -> MutexGuard<'a, State<W>> {
-        state.n_waiting += 1;
-        let mut state = wait_timeout(&self.ready, state, timeout);
-        state.n_waiting -= 1;
-        state
-    }
-
     /// Waits at most `timeout` until the stream has begun, failed or was closed. Returns whether it
     /// has.
     pub(crate) fn wait_begun(&self, timeout: Duration) -> bool {
@@ -309,30 +345,30 @@ impl<W: Items> SharedQueue<W> {
     pub(crate) fn fail(&self, error: Error) {
         self.update(|queue| queue.fail(error));
     }
+}
 
-    /// Ends all waits. Later calls find the queue closed.
-    pub(crate) fn close(&self) {
+impl<W: Items> SharedQueue<W, ByRequest<W>> {
+    /// A queue of rows that callers ask for, of which at most `max_active` are under way at a time.
+    pub(crate) fn by_request(account: Arc<Account>, max_active: usize) -> Self {
+        Self::of(Queue::by_request(Arc::clone(&account), max_active), account)
+    }
+
+    /// Adds rows to those that are to be read. Returns them if the queue is closed.
+    pub(crate) fn ask(&self, rows: Vec<(u64, W::Parked)>) -> Result<(), Vec<(u64, W::Parked)>> {
         let mut state = lock(&self.state);
-        state.is_closed = true;
+        if state.is_closed {
+            return Err(rows);
+        }
+        state.queue.ask(rows);
         let wake = self.publish_now(&mut state);
         drop(state);
         self.wake(wake);
+        Ok(())
     }
 
-    /// Waits for the readers and decoders that are working, and frees what was not delivered.
-    pub(crate) fn join(&self) {
-        for client in [&self.readers, &self.decoders] {
-            if let Some(client) = client.get() {
-                client.leave();
-            }
-        }
-        let held = lock(&self.state).queue.clear();
-        drop(held);
-    }
-
-    /// The clients of the readers and of the decoders.
-    pub(crate) fn clients(&self) -> Option<(&Client, &Client)> {
-        self.readers.get().zip(self.decoders.get())
+    /// Whether [`Self::close`] was called.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.state).is_closed
     }
 }
 

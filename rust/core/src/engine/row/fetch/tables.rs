@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::super::context::Context;
+use super::super::{context::Context, plan::TableRead};
 use crate::{
     engine::{
         cache::{BatchId, LoadCache, Lookup, TableCache},
@@ -49,6 +49,30 @@ impl Tables {
     pub(crate) fn clear(&self) {
         self.cache.clear();
         self.paths.clear();
+    }
+
+    /// A table as `read` says, which becomes that of the whole record batch where rows of it cannot be read
+    /// alone. `permit` is what the rows waited for.
+    ///
+    /// Blocks for requests to the storage only.
+    pub(crate) fn read(
+        &self,
+        (dataset, shard): (&Dataset, &Shard),
+        read: &mut TableRead,
+        mut permit: Option<Permit>,
+    ) -> Result<Fetched<Arc<Table>>> {
+        let batch = match read {
+            TableRead::Whole(batch) => *batch,
+            TableRead::Rows(batch, rows, n_bytes) => {
+                let alone = self.rows(dataset, (*batch, &*rows), *n_bytes, &mut permit)?;
+                if let Some(fetched) = alone {
+                    return Ok(fetched);
+                }
+                *batch
+            }
+        };
+        *read = TableRead::Whole(batch);
+        self.whole(dataset, shard, batch, permit)
     }
 
     /// The table of a record batch, which is loaded if there is a permit for it.

@@ -167,7 +167,7 @@ impl<'a> Driver<'a> {
         match grant {
             Grant::Open(permit) => {
                 assert_eq!(permit.n_bytes(), granted);
-                self.check_budget(granted, self.queue.batches.is_empty());
+                self.check_budget(granted, self.queue.order.batches.is_empty());
                 let n = self.queue.n_rows_to_open();
                 self.queue.open_batch(vec![(); n], (), Some(permit));
             }
@@ -184,7 +184,7 @@ impl<'a> Driver<'a> {
                 });
             }
             Grant::Resume { mut parked, permit } => {
-                let in_first = self.queue.batch_of(parked.indices[0]) == 0;
+                let in_first = self.queue.order.batch_of(parked.indices[0]) == 0;
                 self.check_budget(granted, in_first && is_idle);
                 let is_replaced = std::mem::take(&mut parked.is_replaced);
                 match if is_replaced { None } else { parked.waits.pop_front() } {
@@ -234,7 +234,7 @@ impl<'a> Driver<'a> {
             };
             let (before, is_idle) =
                 (self.account.used(), self.is_idle() && self.queue.is_awaited());
-            let in_first = self.queue.batch_of(index) == 0;
+            let in_first = self.queue.order.batch_of(index) == 0;
             let Some((mut back, permit)) = self.queue.park(index, row, wait) else { return };
             self.check_budget(self.account.used() - before, in_first && is_idle);
             back.waits.pop_front();
@@ -350,7 +350,7 @@ impl<'a> Driver<'a> {
     fn check(&self) {
         let expected: Vec<u64> = (0..self.delivered.len() as u64).collect();
         assert_eq!(self.delivered, expected, "in their order, each once");
-        assert!(self.queue.batches.len() <= self.spec.max_open_batches);
+        assert!(self.queue.order.batches.len() <= self.spec.max_open_batches);
         assert!(self.queue.readable() != Ok(0));
     }
 }

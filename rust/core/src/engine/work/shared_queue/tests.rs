@@ -284,7 +284,7 @@ impl RowLoop for Decoding<'_> {
 }
 
 /// Runs `body` through random interleavings. A lost wake-up fails it as a deadlock.
-fn explore(body: impl Fn() + Send + Sync + 'static) {
+pub(super) fn explore(body: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = 1 << 18;
     let rounds = std::env::var("SHUTTLE_ROUNDS").ok();
@@ -292,7 +292,7 @@ fn explore(body: impl Fn() + Send + Sync + 'static) {
     Runner::new(RandomScheduler::new_from_seed(7, rounds), config).run(body);
 }
 
-fn pools() -> (Pool, Pool) {
+pub(super) fn pools() -> (Pool, Pool) {
     (Pool::new("read", Floor::Fixed(2)), Pool::new("decode", Floor::Fixed(1)))
 }
 
