@@ -21,7 +21,7 @@ impl Recordings {
     #[pyo3(signature = (root, *, retries))]
     fn new(py: Python<'_>, root: Option<PathBuf>, retries: u32) -> PyResult<Self> {
         let runtime = runtime::of_this_process(py);
-        let open = || engine::Recordings::open(root.as_deref(), retries, &runtime);
+        let open = || engine::Recordings::open(root.as_deref(), retries, runtime.descriptors());
         Ok(Self { inner: py.detach_core(open)? })
     }
 

@@ -4,7 +4,11 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use arrow_schema::DataType;
 
-use super::{Runtime, dataset::Dataset, options::Options};
+use super::{
+    dataset::{Dataset, Options},
+    opening::open,
+    runtime::Runtime,
+};
 use crate::{
     batch::{Binary, ColumnSource, ColumnSpec, Dtype, column_specs},
     error::Result,
@@ -31,9 +35,9 @@ pub fn element_spec(
         // What elements look like does not depend on which rows there are.
         (source.rows, source.weights, source.order.draws) = (RowSpec::default(), None, None);
     }
-    let store = all_rows.store(&runtime.descriptors).with_cancel(Arc::clone(cancel));
+    let store = all_rows.store(runtime.descriptors()).with_cancel(Arc::clone(cancel));
     let store = Arc::new(store);
-    let dataset = Dataset::open(&all_rows, &store, None)?;
+    let dataset = open(&all_rows, &store, None)?;
     let small = dataset.first_source().projection.small_schema();
     let style = |name: &str| options.batch_size.map(|_| options.styles.of(name));
     let single = options.batch_size.is_none();

@@ -1,11 +1,12 @@
 //! Rows by their index, in any order, for many callers at once.
 //!
 //! A caller asks for some rows and waits for its own alone ([`RandomAccess::request`]). They are read
-//! and decoded on the threads that streams use too. [`jobs`] has what is to be done, [`work`] does it.
+//! and decoded on the threads that streams use too. [`requests`] has who waits for which rows, [`work`] reads
+//! and decodes them.
 //! A row is read, decoded and replaced as in a stream in file order: row `i` of epoch `e` is row
 //! `e * rows + i` of it, so that crops and substitutes are the same.
 
-mod jobs;
+mod requests;
 #[cfg(test)]
 #[cfg(not(feature = "shuttle"))]
 mod tests;
@@ -14,33 +15,27 @@ mod work;
 use std::{
     process,
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering::Release},
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Release},
     },
     time::Duration,
 };
 
 use self::{
-    jobs::{Jobs, RequestState, Ticket},
+    requests::{RequestQueue, RequestState, Ticket, cancel},
     work::{DecodeWork, ReadWork, Shared},
-};
-use super::{
-    Options, Runtime,
-    audio_index::AudioIndexes,
-    context::{BudgetNotice, Context},
-    dataset::Dataset,
-    decoders::RowDecoder,
-    options::{AudioRequest, Pick, SourceOptions},
-    part_counts::Progress,
-    row_alone::LastRow,
-    row_reader::RowReader,
-    row_task::{Attempt, ReadStage, RowTask},
-    table_cache::TableCache,
 };
 use crate::{
     batch::{Batch, Binary},
-    error::{Error, Result},
-    metrics::Metrics,
+    engine::{
+        cache::TableCache,
+        dataset::{AudioRequest, Options, Pick, SourceOptions},
+        opening,
+        row::{Attempt, RowDecoder, RowReader, RowTask},
+        runtime::Runtime,
+        work::ReaderCount,
+    },
+    error::{Error, ErrorKind, Result},
     order::OrderSpec,
 };
 use gristmill_audio::{Crop, warm_up};
@@ -65,7 +60,7 @@ pub struct RandomAccess {
 #[derive(Debug)]
 pub struct Request {
     state: Arc<RequestState>,
-    jobs: Arc<Jobs>,
+    queue: Arc<RequestQueue>,
     binary: Binary,
 }
 
@@ -89,45 +84,29 @@ impl RandomAccess {
             warm_up();
         }
         let budget = options.memory_budget;
-        let closed = Arc::clone(cancel);
-        let store = options
-            .store(&runtime.descriptors)
-            .with_cancel(Arc::clone(&closed))
-            .with_buffers(runtime.memory.buffers());
-        let store = Arc::new(store);
-        let mut dataset = Dataset::open(&options, &store, None)?;
+        let store = runtime.store(&options, cancel);
+        let mut dataset = opening::open(&options, &store, None)?;
         dataset.expect_random_access(&options);
-        let account = runtime.memory.open(budget);
         let max_active = options.n_readers() + READ_AHEAD * options.n_threads();
-        let tables = TableCache::new(&account, budget, budget / TABLES_SHARE / max_active.max(1));
-        let context = Arc::new(Context {
-            audio_index: AudioIndexes::new(&options),
-            reader_count: options.reader_count(),
-            options,
-            dataset: OnceLock::from(dataset),
-            account,
-            store,
-            metrics: Metrics::default(),
-            progress: Progress::default(),
-            budget_notice: BudgetNotice::default(),
-            closed,
-        });
-        let jobs = Arc::new(Jobs::new(max_active));
-        let events = Arc::clone(&jobs) as _;
+        let reader_count =
+            ReaderCount::new(options.n_requests, options.n_readers(), options.n_threads());
+        let context = runtime.context(options, store, cancel);
+        context.audio_index.open(&dataset.shards);
+        context.dataset.get_or_init(|| dataset);
+        let max_referenced = budget / TABLES_SHARE / max_active.max(1);
+        let tables = TableCache::new(&context.account, budget, max_referenced);
+        let queue = Arc::new(RequestQueue::by_request(Arc::clone(&context.account), max_active));
+        queue.watch_account();
+        let events = Arc::clone(&queue) as _;
         let decoder = RowDecoder::new(&context);
         // Without blocks: neighbours are asked for together by chance only.
-        let (blocks, last_row) = (None, LastRow::default());
-        let reader = RowReader { context: Arc::clone(&context), events, tables, blocks, last_row };
-        let shared = Arc::new(Shared { context, reader, decoder, jobs });
+        let reader = RowReader::new(&context, &events, tables, None);
+        let numbers = AtomicU64::new(0);
+        let shared = Arc::new(Shared { context, reader_count, reader, decoder, queue, numbers });
         let access = Self { shared: Arc::clone(&shared), pid: process::id() };
-        let decoding = runtime.decoders.join(Arc::new(DecodeWork(Arc::clone(&shared))))?;
-        match runtime.readers.join(Arc::new(ReadWork(shared))) {
-            Ok(reading) => access.shared.jobs.set_clients(reading, decoding),
-            Err(error) => {
-                decoding.leave();
-                return Err(error.into());
-            }
-        }
+        let decoding = Arc::new(DecodeWork(Arc::clone(&shared)));
+        let (reading, decoding) = runtime.join(Arc::new(ReadWork(shared)), decoding)?;
+        access.shared.queue.set_clients(reading, decoding);
         Ok(access)
     }
 
@@ -145,7 +124,7 @@ impl RandomAccess {
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) for an index that is out of range;
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
     pub fn request(&self, indices: &[u64], epoch: u64) -> Result<Request> {
-        let Shared { context, jobs, .. } = &*self.shared;
+        let Shared { context, queue, numbers, .. } = &*self.shared;
         let dataset = self.shared.dataset()?;
         let n_rows = self.n_rows();
         let state = Arc::new(RequestState::new(indices.len()));
@@ -154,17 +133,17 @@ impl RandomAccess {
             let index = Some(*index).filter(|index| *index < n_rows);
             let index = index.and_then(|i| epoch.checked_mul(n_rows)?.checked_add(i));
             let index = index.ok_or_else(|| Error::config("there is no such row"))?;
-            let ticket = Ticket::new(&state, place, jobs);
             if let Some(row) = self.shared.cached(dataset, index)? {
-                ticket.finish(row);
+                state.set(place, row);
                 continue;
             }
             let attempt = Attempt::first(dataset.step(index)?);
-            let task = Box::new(RowTask { index, attempt, stage: ReadStage::Start });
-            asked.push((task, ticket));
+            let task = Box::new(RowTask::new(index, attempt));
+            let ticket = Ticket::new(&state, place, queue, numbers);
+            asked.push((ticket.number(), (task, ticket)));
         }
-        let request = Request { state, jobs: Arc::clone(jobs), binary: context.options.binary };
-        jobs.add(asked)?;
+        let request = Request { state, queue: Arc::clone(queue), binary: context.options.binary };
+        queue.ask(asked).map_err(|_refused| Error::new(ErrorKind::Closed))?;
         Ok(request)
     }
 
@@ -185,12 +164,12 @@ impl RandomAccess {
         if self.pid != process::id() {
             return;
         }
-        let Shared { context, reader, decoder, jobs } = &*self.shared;
-        jobs.begin_close();
+        let Shared { context, reader, decoder, queue, .. } = &*self.shared;
+        queue.close();
         context.closed.store(true, Release);
-        jobs.close();
-        context.audio_index.close(context);
-        reader.tables.clear();
+        queue.join();
+        context.audio_index.close();
+        reader.clear();
         decoder.clear();
         context.account.close();
         context.store.close();
@@ -242,6 +221,6 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        self.jobs.cancel(&self.state);
+        cancel(&self.queue, &self.state);
     }
 }

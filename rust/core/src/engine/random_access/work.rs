@@ -1,27 +1,22 @@
 //! What reading and decoding threads do for random access.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
-use super::{
-    super::{
-        context::Context,
-        dataset::Dataset,
-        decoders::{Decoded, DecodedRow, RowDecoder},
-        load_cache::Lookup,
-        pool::Work,
-        queue::WaitFor,
-        row_reader::RowReader,
-        row_task::{Attempt, EncodedRow},
-    },
-    jobs::{Claim, Jobs, ReadRow, Ticket},
-};
+use super::requests::{RequestQueue, Ticket};
 use crate::{
     batch::{Batch, Row},
+    engine::{
+        cache::Lookup,
+        dataset::Dataset,
+        join::join,
+        row::{AfterDecoding, Attempt, Context, Ready, RowDecoder, RowReader, RowTask, Stage},
+        work::{Grant, Queue, ReaderCount, Work},
+    },
     error::{Error, Result},
-    memory::Lease,
+    memory::{Lease, Permit},
 };
 use gristmill_audio::Decoder;
 
@@ -29,9 +24,12 @@ use gristmill_audio::Decoder;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) context: Arc<Context>,
+    pub(super) reader_count: ReaderCount,
     pub(super) reader: RowReader,
     pub(super) decoder: RowDecoder,
-    pub(super) jobs: Arc<Jobs>,
+    pub(super) queue: Arc<RequestQueue>,
+    /// Counts the tickets of the queue.
+    pub(super) numbers: AtomicU64,
 }
 
 impl Shared {
@@ -50,55 +48,54 @@ impl Shared {
         let Some((batch, table_row)) = dataset.shard(step)?.locate(step.row.row) else {
             return Ok(None);
         };
-        let Lookup::Loaded(table) = self.reader.tables.find((step.row.shard, batch)) else {
+        let Lookup::Loaded(table) = self.reader.tables.cache.find((step.row.shard, batch)) else {
             return Ok(None);
         };
-        let attempt = Attempt::first(step);
-        let read = EncodedRow {
-            attempt,
-            table,
-            table_row,
-            blobs: Vec::new(),
-            decoding: None,
-            learns: None,
-            is_unknown: false,
-        };
-        let row = DecodedRow::new(read).encoded(&self.context.account);
+        let ready = Ready::without_blobs(table, table_row);
+        let stage = Stage::Ready(ready);
+        let row = RowTask { index, attempt: Attempt::first(step), stage };
+        let row = row.into_encoded(&self.context.account);
         Ok(Some(self.element(dataset, row, Lease::default())))
     }
 
     /// The element of one row.
     fn element(&self, dataset: &Dataset, row: Result<Row>, lease: Lease) -> Result<Batch> {
-        self.context.join(dataset, row.map(|row| vec![row]), lease, None).0
+        join(&self.context, dataset, row.map(|row| vec![row]), lease, None).0
     }
 
     /// Reads a row to its end, or parks it.
-    fn read(&self, dataset: &Dataset, (mut task, ticket, permit): Claim) {
-        let row = match self.reader.advance(dataset, &mut task, permit) {
-            Ok(Some(wait)) => return self.jobs.park(task, ticket, wait),
-            Ok(None) => {
-                let index = task.index;
-                self.context.reader_count.rows_read(1, self.context.store.metrics());
-                RowReader::finish(*task).map(|row| (index, row))
+    fn read(
+        &self,
+        dataset: &Dataset,
+        (mut task, mut ticket): (Box<RowTask>, Ticket),
+        mut permit: Option<Permit>,
+    ) {
+        let number = ticket.number();
+        loop {
+            match self.reader.advance(dataset, &mut task, permit.take()) {
+                Ok(Some(wait)) => {
+                    let row = (task, ticket);
+                    match self.queue.update(|queue| queue.park(number, row, wait)) {
+                        Some((back, granted)) => ((task, ticket), permit) = (back, granted),
+                        None => return,
+                    }
+                }
+                Ok(None) => break,
+                Err(_) if self.context.is_closed() => return drop(ticket),
+                Err(error) => return ticket.finish(Err(error)),
             }
-            Err(_) if self.context.is_closed() => return drop(ticket),
-            Err(error) => Err(error),
-        };
-        match row {
-            Ok((index, row)) if dataset.is_decoding() => {
-                self.jobs.push_read(ReadRow { index, row, ticket });
-            }
-            Ok((_, row)) => {
-                let row = DecodedRow::new(row).encoded(&self.context.account);
-                ticket.finish(self.element(dataset, row, Lease::default()));
-            }
-            Err(error) => ticket.finish(Err(error)),
+        }
+        self.reader_count.rows_read(1, self.context.store.metrics());
+        if dataset.is_decoding() {
+            self.queue.update(|queue| queue.push_read(number, (task, ticket)));
+        } else {
+            let row = task.into_encoded(&self.context.account);
+            ticket.finish(self.element(dataset, row, Lease::default()));
         }
     }
 
-    fn decode(&self, dataset: &Dataset, decoder: &mut Decoder, read: ReadRow) {
-        let ReadRow { index, row, ticket } = read;
-        match self.try_decode(dataset, decoder, (index, row), ticket) {
+    fn decode(&self, dataset: &Dataset, decoder: &mut Decoder, row: Box<RowTask>, ticket: Ticket) {
+        match self.try_decode(dataset, decoder, row, ticket) {
             Ok(()) => {}
             Err((error, ticket)) => ticket.finish(Err(error)),
         }
@@ -108,7 +105,7 @@ impl Shared {
         &self,
         dataset: &Dataset,
         decoder: &mut Decoder,
-        read: (u64, EncodedRow),
+        row: Box<RowTask>,
         ticket: Ticket,
     ) -> Result<(), (Error, Ticket)> {
         let account = &self.context.account;
@@ -124,11 +121,14 @@ impl Shared {
                 Err(error) => return Err((error, ticket)),
             }
         };
-        match self.decoder.decode_row(dataset, decoder, read, &mut slot) {
+        match self.decoder.decode_row(dataset, decoder, row, &mut slot) {
             // What was cancelled is closed, and nothing is known about the row.
-            Decoded::Row(Err(_)) if self.context.is_closed() => drop(ticket),
-            Decoded::Row(row) => ticket.finish(self.element(dataset, row, lease)),
-            Decoded::Reads(task) => self.jobs.park(task, ticket, WaitFor::Reader),
+            AfterDecoding::Finished(Err(_)) if self.context.is_closed() => drop(ticket),
+            AfterDecoding::Finished(row) => ticket.finish(self.element(dataset, row, lease)),
+            AfterDecoding::Reads(task) => {
+                let number = ticket.number();
+                self.queue.update(|queue| queue.replace(number, (task, ticket), None));
+            }
         }
         Ok(())
     }
@@ -139,21 +139,21 @@ pub(super) struct ReadWork(pub(super) Arc<Shared>);
 
 impl Work for ReadWork {
     fn n_ready(&self) -> usize {
-        self.0.jobs.n_readable()
+        self.0.queue.n_readable()
     }
 
     fn max_threads(&self) -> usize {
-        self.0.context.reader_count.get()
+        self.0.reader_count.get()
     }
 
     fn run(&self, slice: Duration) {
-        let Shared { context, jobs, .. } = &*self.0;
+        let Shared { context, queue, .. } = &*self.0;
         let Ok(dataset) = self.0.dataset() else { return };
         let began = Instant::now();
         while !context.is_closed()
-            && let Some(claim) = jobs.next_read(&context.account)
+            && let Some(Grant::Resume { parked, permit }) = queue.update(Queue::next_read)
         {
-            self.0.read(dataset, claim);
+            self.0.read(dataset, parked, permit);
             if began.elapsed() >= slice {
                 break;
             }
@@ -169,7 +169,7 @@ pub(super) struct DecodeWork(pub(super) Arc<Shared>);
 
 impl Work for DecodeWork {
     fn n_ready(&self) -> usize {
-        self.0.jobs.n_decodable()
+        self.0.queue.n_read()
     }
 
     fn max_threads(&self) -> usize {
@@ -177,14 +177,14 @@ impl Work for DecodeWork {
     }
 
     fn run(&self, slice: Duration) {
-        let Shared { context, jobs, decoder: decoders, .. } = &*self.0;
+        let Shared { context, queue, decoder: decoders, .. } = &*self.0;
         let Ok(dataset) = self.0.dataset() else { return };
         decoders.with_decoder(|decoder| {
             let began = Instant::now();
             while !context.is_closed()
-                && let Some(read) = jobs.next_decode()
+                && let Some((_, (row, ticket), _)) = queue.update(Queue::next_decode)
             {
-                self.0.decode(dataset, decoder, read);
+                self.0.decode(dataset, decoder, row, ticket);
                 if began.elapsed() >= slice {
                     break;
                 }
