@@ -23,6 +23,7 @@ __version__: str
 MAX_SAMPLE_RATE: Final[int]
 """In Hz, of files and of results."""
 MAX_CHANNELS: Final[int]
+MAX_PCM_CHANNELS: Final[int]
 """Of a file, and of results."""
 MAX_CROP_SECONDS: Final[float]
 """Of a crop."""
@@ -112,7 +113,7 @@ class AudioOptions:
         column: str | None,
         sample_rate: int | None,
         follows_features: bool,
-        channels: str | int,
+        channels: str | int | list[int],
         crop: Crop | None,
         pad: str | None,
         resampler: str,

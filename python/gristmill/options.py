@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from gristmill.crops import Crop, check_crop, native_crop
 
 Resampler: TypeAlias = Literal["hq", "best", "torchaudio"]
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16", "int16"]
-Channels: TypeAlias = Literal["mono", "keep"] | int
+Channels: TypeAlias = Literal["mono", "keep"] | int | Sequence[int]
 Strict: TypeAlias = bool | Literal["pedantic"]
 
 MAX_THREADS = 65_536
@@ -55,7 +56,8 @@ class Limits:
     Args:
         max_bytes: Bytes of the encoded recording. A data set does not read longer ones.
         max_sample_rate: Its rate in Hz, at most 768,000.
-        max_channels: Its channels, at most 8.
+        max_channels: Its channels, at most 1,024. Coded files have 8 at most; WAV, AIFF, CAF and
+            SPHERE may have more, as of an array of microphones.
         max_seconds: Its length in seconds, at most 30 days.
         max_frames_per_byte: Frames that its headers promise, for each byte that is there. Sound
             has 1 to 30 of them, digital silence in FLAC or Opus up to 300. Recordings of at most
@@ -81,7 +83,7 @@ class Limits:
         most = {
             "max_bytes": 2**64 - 1,
             "max_sample_rate": _core.MAX_SAMPLE_RATE,
-            "max_channels": _core.MAX_CHANNELS,
+            "max_channels": _core.MAX_PCM_CHANNELS,
             "max_frames_per_byte": 2**64 - 1,
             "max_decoded_bytes": 2**64 - 1,
         }
@@ -111,7 +113,8 @@ class Audio:
             once.
         channels: `"mono"` is the mean of all channels, `(frames,)`. `"keep"` gives
             `(channels, frames)` as in the file. A number `n` gives `(n, frames)`: the file's first
-            `n` channels, a mono file repeated; a file with other counts below `n` is an error.
+            `n` channels, a mono file repeated; a file with other counts below `n` is an error. A
+            list such as `[2, 0]` picks channels by number, from 0: `(2, frames)`.
         crop: One part of each recording: `RandomCrop`, `CenterCrop`, `StartCrop`, or `EventCrop`
             around an annotated event; or every part of it, each an element of its own: `Windows`,
             or `EventCrop(pick="all")`. `None` is the whole recording.
@@ -367,14 +370,21 @@ def check_root(name: str, root: Any) -> str | None:
 
 
 def check_channels(name: str, channels: Any) -> Any:
-    """`"mono"`, `"keep"` or a number of channels."""
+    """`"mono"`, `"keep"`, a number of channels, or a tuple of those that are picked."""
     count = checks.as_int(channels)
-    if count is not None and 1 <= count <= 65_535:
+    if count is not None and 1 <= count <= _core.MAX_PCM_CHANNELS:
         return count
     if isinstance(channels, str) and channels in ("mono", "keep"):
         return channels
+    unordered = (str, bytes, dict, set, frozenset)
+    picked = None if isinstance(channels, unordered) else checks.items(channels)
+    if picked is not None and 1 <= len(picked) <= _core.MAX_CHANNELS:
+        numbers = tuple(map(checks.as_int, picked))
+        if all(n is not None and 0 <= n < _core.MAX_PCM_CHANNELS for n in numbers):
+            return numbers
     raise ValueError(
-        f"{name} is 'mono', 'keep' or a number of at least 1, not {checks.shown(channels)}"
+        f"{name} is 'mono', 'keep', a number of channels from 1 to {_core.MAX_PCM_CHANNELS}, or a "
+        f"list of 1 to {_core.MAX_CHANNELS} numbers such as [0, 1], not {checks.shown(channels)}"
     )
 
 
@@ -388,13 +398,17 @@ def native_shuffle(shuffle: Shuffle | None) -> _core.Shuffle | None:
     return None if shuffle is None else _core.Shuffle(**vars(shuffle))
 
 
+def _native_channels(channels: Channels) -> str | int | list[int]:
+    return channels if isinstance(channels, (str, int)) else list(channels)
+
+
 def native_audio(audio: Audio) -> _core.AudioOptions:
     """What is decoded as the core takes it."""
     return _core.AudioOptions(
         column=audio.column,
         sample_rate=None if audio.sample_rate == "auto" else audio.sample_rate,
         follows_features=audio.sample_rate == "auto",
-        channels=audio.channels,
+        channels=_native_channels(audio.channels),
         crop=None if audio.crop is None else native_crop(audio.crop),
         pad=audio.pad,
         resampler=audio.resampler,

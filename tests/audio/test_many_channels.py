@@ -6,8 +6,10 @@ The order is that of WAV files, as FFmpeg gives it.
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import soundfile
 
 import gristmill as gm
 import ogg_files
+import shards
 from av_files import quantized, read, remux, write
 from signals import synthetic
 
@@ -69,6 +72,47 @@ def assert_equals_libsndfile(data: bytes) -> None:
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_pcm_equals_libsndfile(container: str, subtype: str, channels: int) -> None:
     assert_equals_libsndfile(by_soundfile(container, subtype, loud(channels)))
+
+
+@pytest.mark.parametrize(("container", "subtype"), PCM)
+@pytest.mark.parametrize("channels", [9, 16, 64])
+def test_arrays_of_microphones(container: str, subtype: str, channels: int) -> None:
+    data = by_soundfile(container, subtype, loud(channels)[:3_000])
+    assert_equals_libsndfile(data)
+    every = gm.decode(data, channels="keep")
+    mean = every.astype(np.float64).mean(axis=0)
+    np.testing.assert_allclose(gm.decode(data), mean, rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(gm.decode(data, channels=2), every[:2])
+    part = gm.decode(data, channels=[channels - 1, 0], start=0.01, seconds=0.02)
+    np.testing.assert_array_equal(part, every[[-1, 0], 480:1_440])
+
+
+def test_more_channels_than_allowed() -> None:
+    data = by_soundfile("WAV", "PCM_16", loud(65)[:10])
+    with pytest.raises(gm.LimitError, match="65 channels, 64 are allowed") as caught:
+        gm.decode(data)
+    assert "Limits(max_channels=...)" in str(caught.value)
+    more = gm.Limits(max_channels=65)
+    assert gm.decode(data, channels="keep", limits=more).shape == (65, 10)
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG"])
+def test_channels_are_picked_by_number(kind: str, tmp_path: Path) -> None:
+    data = by_soundfile(kind, "VORBIS" if kind == "OGG" else "PCM_16", loud(4))
+    every = gm.decode(data, channels="keep")
+    for picked in ([0], [3], (1, 1), np.array([2, 0])):
+        found = gm.decode(data, channels=picked)
+        np.testing.assert_array_equal(found, every[np.asarray(picked)])
+        audio = gm.Audio(channels=picked, sample_rate=RATE, crop=gm.StartCrop(0.5))
+        path = shards.write_audio(tmp_path / "rows.arrow", [data] * 2)
+        dataset = gm.ArrowIterDataset(path, audio=audio, batch_size=2)
+        np.testing.assert_array_equal(next(iter(dataset))["audio"], [found[:, :24_000]] * 2)
+        assert hash(audio) == hash(pickle.loads(pickle.dumps(audio)))
+    with pytest.raises(gm.DecodeError, match="5 channels are wanted of a recording that has 4"):
+        gm.decode(data, channels=[0, 4])
+    for wrong in ([], [-1], [0.5], list(range(9)), {0}, "0"):
+        with pytest.raises(ValueError, match="channels is 'mono', 'keep', a number"):
+            gm.decode(data, channels=wrong)  # pyright: ignore[reportArgumentType] # the subject
 
 
 @pytest.mark.parametrize("sound", SOUNDS)

@@ -40,11 +40,11 @@ pub use decoder::{Checked, Decoder, Depth, PartPlan, Plan, probe, probe_within, 
 pub use demux::probe::is_length_at_ends;
 pub use error::{DecodeError, Exceeded, Reason, Remedy};
 pub use info::AudioInfo;
-pub use limits::{Budget, FREE_FRAMES, Limits, MAX_CHANNELS, RATES_HZ};
+pub use limits::{Budget, FREE_FRAMES, Limits, MAX_CHANNELS, MAX_PCM_CHANNELS, RATES_HZ};
 pub use names::Codec;
 pub use report::{Counts, Damage, DecodeReport, Note, Notes};
 pub use resample::Resampler;
 pub use sample_type::SampleType;
 pub use seek::Entry;
-pub use spec::{AudioSpec, Channels, Crop, MAX_SECONDS, Pad, Strict};
+pub use spec::{AudioSpec, Channels, Crop, MAX_SECONDS, Pad, Picked, Strict};
 pub use windows::{EventCrop, Place, Tail, Windows};

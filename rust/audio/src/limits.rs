@@ -13,8 +13,11 @@ use crate::{
 /// The lowest and highest rate, in Hz, of files and of targets.
 pub const RATES_HZ: std::ops::RangeInclusive<u32> = 1..=768_000;
 
-/// The most channels that a file may have and that may be asked for.
+/// The most channels of a coded file, and the most that may be picked.
 pub const MAX_CHANNELS: u16 = 8;
+
+/// The most channels of samples that are stored as they are, and the most that may be asked for.
+pub const MAX_PCM_CHANNELS: u16 = 1024;
 
 /// The limits. Each is checked before anything is allocated or decoded, but for the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +26,7 @@ pub struct Limits {
     pub max_bytes: u64,
     /// Frames a second.
     pub max_sample_rate: u32,
-    /// Channels, 1 to [`MAX_CHANNELS`].
+    /// Channels, 1 to [`MAX_PCM_CHANNELS`].
     pub max_channels: u16,
     /// Length of the recording in seconds.
     pub max_seconds: f64,
@@ -67,7 +70,7 @@ impl Limits {
     pub const DEFAULT: Self = Self {
         max_bytes: 1 << 30,
         max_sample_rate: *RATES_HZ.end(),
-        max_channels: MAX_CHANNELS,
+        max_channels: 64,
         max_seconds: 90_000.0,
         max_frames_per_byte: 1000,
         max_decoded_bytes: 8 << 30,
@@ -80,8 +83,9 @@ impl Limits {
     /// # Errors
     /// What is wrong, as a sentence for the user.
     pub fn validate(&self) -> Result<(), String> {
-        if !(1..=MAX_CHANNELS).contains(&self.max_channels) {
-            return Err(format!("max_channels is 1 to {MAX_CHANNELS}, not {}", self.max_channels));
+        if !(1..=MAX_PCM_CHANNELS).contains(&self.max_channels) {
+            let most = MAX_PCM_CHANNELS;
+            return Err(format!("max_channels is 1 to {most}, not {}", self.max_channels));
         }
         if !RATES_HZ.contains(&self.max_sample_rate) {
             return Err(format!("max_sample_rate is 1 to 768000, not {}", self.max_sample_rate));
@@ -207,8 +211,8 @@ impl Exceeded {
     }
 
     /// More or fewer channels than any limit can allow.
-    pub(super) fn channels(found: impl std::fmt::Display) -> Reason {
-        let what = format!("{found} channels are not within 1 and {MAX_CHANNELS}");
+    pub(super) fn channels(found: impl std::fmt::Display, most: u16) -> Reason {
+        let what = format!("{found} channels are not within 1 and {most}");
         Self::fixed("max_channels", what)
     }
 }
@@ -276,7 +280,7 @@ mod tests {
         assert!(Limits::DEFAULT.validate().is_ok());
         for limits in [
             Limits { max_channels: 0, ..Limits::DEFAULT },
-            Limits { max_channels: 9, ..Limits::DEFAULT },
+            Limits { max_channels: MAX_PCM_CHANNELS + 1, ..Limits::DEFAULT },
             Limits { max_sample_rate: 0, ..Limits::DEFAULT },
             Limits { max_seconds: f64::NAN, ..Limits::DEFAULT },
             Limits { max_seconds: 0.0, ..Limits::DEFAULT },

@@ -19,7 +19,7 @@ use crate::{
     crc,
     demux::SEEK_TABLES,
     info::AudioInfo,
-    limits::{MAX_CHANNELS, RATES_HZ},
+    limits::{MAX_PCM_CHANNELS, RATES_HZ},
     names::Codec,
     report::{Damage, Ledger, Notes},
     spec::Strict,
@@ -110,7 +110,8 @@ impl Entry {
         let (kind, codec) = (reader.byte()?, reader.byte()?);
         let rate_hz = u32::try_from(reader.number()?).ok()?;
         let n_channels = u16::try_from(reader.number()?).ok()?;
-        let is_possible = RATES_HZ.contains(&rate_hz) && (1..=MAX_CHANNELS).contains(&n_channels);
+        let is_possible =
+            RATES_HZ.contains(&rate_hz) && (1..=MAX_PCM_CHANNELS).contains(&n_channels);
         let info = AudioInfo {
             codec: Codec::of_number(codec >> 1).filter(|_| is_possible)?,
             rate_hz,

@@ -3,7 +3,7 @@
 use super::{
     error::Reason,
     report::{Damage, Ledger},
-    spec::{Channels, Strict},
+    spec::{Channels, Picked, Strict},
 };
 
 /// How the channels of a file become those that are wanted.
@@ -15,6 +15,8 @@ pub(super) enum Mix {
     Take,
     /// One channel into all planes.
     Spread,
+    /// These channels.
+    Pick(Picked),
     /// None is kept: there are no planes. Samples that are not finite are counted.
     Discard,
 }
@@ -29,6 +31,14 @@ impl Mix {
             Channels::Exact(wanted) if wanted <= found => Ok((Self::Take, wanted)),
             Channels::Exact(wanted) if found == 1 => Ok((Self::Spread, wanted)),
             Channels::Exact(wanted) => Err(Reason::TooFewChannels { found, wanted }),
+            Channels::Picked(picked) => {
+                let last = picked.places().iter().copied().max().unwrap_or_default();
+                if last >= found {
+                    let wanted = last.saturating_add(1);
+                    return Err(Reason::TooFewChannels { found, wanted });
+                }
+                Ok((Self::Pick(picked), picked.places().len() as u16))
+            }
         }
     }
 }
@@ -251,6 +261,13 @@ impl<'a> Sink<'a> {
             Mix::Take => {
                 for (plane, channel) in self.planes.chunks_mut(self.stride.max(1)).zip(channels) {
                     copy(plane.get_mut(range.clone()), channel.get(skip..));
+                }
+            }
+            Mix::Pick(picked) => {
+                let planes = self.planes.chunks_mut(self.stride.max(1));
+                for (plane, place) in planes.zip(picked.places()) {
+                    let channel = channels.get(usize::from(*place));
+                    copy(plane.get_mut(range.clone()), channel.and_then(|c| c.get(skip..)));
                 }
             }
             Mix::Spread => {

@@ -1,7 +1,7 @@
 //! What the caller wants of a recording.
 
 use crate::{
-    limits::{Limits, MAX_CHANNELS, RATES_HZ},
+    limits::{Limits, MAX_CHANNELS, MAX_PCM_CHANNELS, RATES_HZ},
     resample::Resampler,
     sample_type::SampleType,
     windows::{EventCrop, Windows, frames_of},
@@ -74,9 +74,9 @@ impl AudioSpec {
             return Err(format!("the sample rate must be within 1 and 768000 Hz, not {rate}"));
         }
         if let Channels::Exact(n) = self.channels
-            && !(1..=MAX_CHANNELS).contains(&n)
+            && !(1..=MAX_PCM_CHANNELS).contains(&n)
         {
-            return Err(format!("the channels must be within 1 and {MAX_CHANNELS}, not {n}"));
+            return Err(format!("the channels must be within 1 and {MAX_PCM_CHANNELS}, not {n}"));
         }
         // As far as a recording may reach: only the length of a crop has a limit of its own.
         if let Crop::At { start, .. } = self.crop
@@ -107,6 +107,7 @@ impl AudioSpec {
         let n_channels = match self.channels {
             Channels::Mono => 1,
             Channels::Exact(n) => n,
+            Channels::Picked(picked) => picked.n,
             Channels::Keep => return None,
         };
         if self.pad == Pad::None {
@@ -142,6 +143,38 @@ pub enum Channels {
     /// Exactly this many, `(channels, frames)`: the first ones of the file; a mono file is
     /// repeated; any other file with fewer channels is an error.
     Exact(u16),
+    /// These, `(channels, frames)`; a file without one of them is an error.
+    Picked(Picked),
+}
+
+/// Channels of a file by their numbers, in the order in which they come out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Picked {
+    places: [u16; MAX_CHANNELS as usize],
+    n: u16,
+}
+
+impl Picked {
+    /// Picks channels, counted from 0.
+    ///
+    /// # Errors
+    /// None are picked, or more than [`MAX_CHANNELS`].
+    pub fn new(picked: &[u16]) -> Result<Self, String> {
+        let mut places = [0; MAX_CHANNELS as usize];
+        match places.get_mut(..picked.len()) {
+            Some(to) if !picked.is_empty() => to.copy_from_slice(picked),
+            _ => {
+                let n = picked.len();
+                return Err(format!("1 to {MAX_CHANNELS} channels can be picked, not {n}"));
+            }
+        }
+        Ok(Self { places, n: picked.len() as u16 })
+    }
+
+    /// The numbers of the channels.
+    pub fn places(&self) -> &[u16] {
+        self.places.get(..usize::from(self.n)).unwrap_or_default()
+    }
 }
 
 /// Which part of the recording comes out, in frames at the target rate.

@@ -77,6 +77,8 @@ mod _core {
     /// Of a file, and of results.
     #[pymodule_export]
     const MAX_CHANNELS: u16 = gristmill_audio::MAX_CHANNELS;
+    #[pymodule_export]
+    const MAX_PCM_CHANNELS: u16 = gristmill_audio::MAX_PCM_CHANNELS;
     /// Of a crop.
     #[pymodule_export]
     const MAX_CROP_SECONDS: f64 = gristmill_audio::MAX_SECONDS;

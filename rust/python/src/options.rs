@@ -168,11 +168,12 @@ enum AudioArg {
     Auto(#[expect(dead_code, reason = "it is the only name")] String),
 }
 
-/// `"mono"`, `"keep"` or a number.
+/// `"mono"`, `"keep"`, a number, or the numbers of channels.
 #[derive(Clone, Debug, FromPyObject)]
 enum ChannelsArg {
     Count(u16),
     Name(String),
+    Picked(Vec<u16>),
 }
 
 /// A length, or the name of a mode.
@@ -358,6 +359,9 @@ impl AudioOptions {
         };
         let channels = match &self.channels {
             ChannelsArg::Count(n) => Channels::Exact(*n),
+            ChannelsArg::Picked(picked) => {
+                Channels::Picked(audio::Picked::new(picked).map_err(PyValueError::new_err)?)
+            }
             ChannelsArg::Name(name) if name == "mono" => Channels::Mono,
             ChannelsArg::Name(name) if name == "keep" => Channels::Keep,
             ChannelsArg::Name(other) => return Err(unknown("channels", other)),

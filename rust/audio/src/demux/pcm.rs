@@ -12,7 +12,7 @@ use crate::{
     demux::stated::{Believed, Stated},
     error::{Exceeded, Reason},
     info::AudioInfo,
-    limits::MAX_CHANNELS,
+    limits::{MAX_CHANNELS, MAX_PCM_CHANNELS},
     names::Codec,
     report::{Damage, Ledger, Note},
     sink::Sink,
@@ -117,8 +117,8 @@ impl Format {
     /// Refuses channel counts outside the limits.
     pub(crate) fn new(rate_hz: u32, n_channels: u32, encoding: Encoding) -> Result<Self, Reason> {
         match u16::try_from(n_channels) {
-            Ok(n_channels @ 1..=MAX_CHANNELS) => Ok(Self { rate_hz, n_channels, encoding }),
-            _ => Err(Exceeded::channels(n_channels)),
+            Ok(n_channels @ 1..=MAX_PCM_CHANNELS) => Ok(Self { rate_hz, n_channels, encoding }),
+            _ => Err(Exceeded::channels(n_channels, MAX_PCM_CHANNELS)),
         }
     }
 
@@ -302,7 +302,20 @@ struct Conversion<'a, 'b> {
 impl Conversion<'_, '_> {
     fn convert<const W: usize>(&mut self, to_f32: impl Fn([u8; W]) -> f32) -> Result<(), Reason> {
         let n_channels = usize::from(self.layout.n_channels);
-        let mut planes = [[0.0; BLOCK]; MAX_CHANNELS as usize];
+        if n_channels > usize::from(MAX_CHANNELS) {
+            // As of an array of microphones: 2 MiB at most.
+            return self.convert_by(&mut vec![[0.0; BLOCK]; n_channels], to_f32);
+        }
+        self.convert_by(&mut [[0.0; BLOCK]; MAX_CHANNELS as usize], to_f32)
+    }
+
+    /// Converts a block at a time, by way of `planes`, one a channel or more.
+    fn convert_by<const W: usize>(
+        &mut self,
+        planes: &mut [[f32; BLOCK]],
+        to_f32: impl Fn([u8; W]) -> f32,
+    ) -> Result<(), Reason> {
+        let n_channels = usize::from(self.layout.n_channels);
         let mut pts = self.sink.next();
         let n_before = pts.saturating_sub(self.layout.first) as usize;
         let start = self.layout.data + n_before * n_channels * W;
@@ -311,7 +324,7 @@ impl Conversion<'_, '_> {
             self.cancel.check()?;
             let (samples, _) = block.as_chunks::<W>();
             let n_frames = samples.len() / n_channels;
-            match &mut planes {
+            match &mut *planes {
                 // One and two channels in a form that the compiler vectorises.
                 [mono, ..] if n_channels == 1 => {
                     for (to, &sample) in mono.iter_mut().zip(samples) {
@@ -333,11 +346,15 @@ impl Conversion<'_, '_> {
                     }
                 }
             }
-            let mut slices = [&[][..]; MAX_CHANNELS as usize];
-            for (slice, plane) in slices.iter_mut().zip(&planes) {
+            let (mut few, mut many) = ([&[][..]; MAX_CHANNELS as usize], Vec::new());
+            let slices = few.get_mut(..n_channels).unwrap_or_else(|| {
+                many.resize(n_channels, &[][..]);
+                &mut many
+            });
+            for (slice, plane) in slices.iter_mut().zip(&*planes) {
                 *slice = plane.get(..n_frames).unwrap_or_default();
             }
-            self.sink.push(pts as i64, slices.get(..n_channels).unwrap_or_default());
+            self.sink.push(pts as i64, slices);
             if self.sink.is_full() {
                 break;
             }

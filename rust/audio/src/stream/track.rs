@@ -114,5 +114,5 @@ pub(crate) fn limited(n_channels: impl Into<u64>) -> Result<u16, Reason> {
     if (1..=u64::from(MAX_CHANNELS)).contains(&n) {
         return Ok(n as u16);
     }
-    Err(Exceeded::channels(n))
+    Err(Exceeded::channels(n, MAX_CHANNELS))
 }

@@ -99,5 +99,6 @@ fn samples_shape(dataset: &Dataset) -> Vec<Option<usize>> {
         Some(Channels::Mono) | None => vec![None],
         Some(Channels::Keep) => vec![None, None],
         Some(Channels::Exact(n)) => vec![Some(usize::from(n)), None],
+        Some(Channels::Picked(picked)) => vec![Some(picked.places().len()), None],
     }
 }

@@ -108,7 +108,7 @@ impl Fields<'_> {
             return Err(Reason::UnsupportedCodec(format!("Opus with mapping family {family}")));
         }
         if n_channels == 0 || u16::from(n_channels) > MAX_CHANNELS {
-            return Err(Exceeded::channels(n_channels));
+            return Err(Exceeded::channels(n_channels, MAX_CHANNELS));
         }
         if family == 0 && n_channels > 2 {
             return Err(Reason::malformed("Opus of mapping family 0 has one or two channels"));

@@ -126,7 +126,7 @@ fn begin(walk: &mut Walk<'_>) -> Result<VorbisLayout, Reason> {
     let (ident_packet, setup) = headers(walk)?;
     let ident = Ident::read(&ident_packet)?;
     if ident.n_channels == 0 || ident.n_channels > MAX_CHANNELS {
-        return Err(Exceeded::channels(ident.n_channels));
+        return Err(Exceeded::channels(ident.n_channels, MAX_CHANNELS));
     }
     Ok(VorbisLayout {
         ident,

@@ -189,6 +189,7 @@ fn zeros(dataset: &Dataset, slot: &mut Option<AlignedBuf>) -> BlobValue {
     }
     let shape = match dataset.first_source().audio.as_ref().map(|(_, spec)| spec.channels) {
         Some(Channels::Exact(n)) => vec![usize::from(n), 0],
+        Some(Channels::Picked(picked)) => vec![picked.places().len(), 0],
         Some(Channels::Keep) => vec![1, 0],
         Some(Channels::Mono) | None => vec![0],
     };

@@ -221,6 +221,7 @@ fn decoded_bytes(spec: &AudioSpec, info: &AudioInfo) -> usize {
         Channels::Mono => 1,
         Channels::Keep => info.n_channels,
         Channels::Exact(n) => n,
+        Channels::Picked(picked) => picked.places().len() as u16,
     };
     ((seconds * bytes_per_s) as usize).saturating_mul(usize::from(channels))
 }
