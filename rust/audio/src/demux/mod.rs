@@ -25,7 +25,7 @@ use container::Container;
 use crate::stream::ReadTable;
 
 /// Those that begin with bytes of their own, in the order in which they are asked.
-pub(crate) const BY_MAGIC: [&dyn Container; 9] = [
+pub(crate) const BY_MAGIC: &[&dyn Container] = &[
     &wav::Wav,
     &aiff::Aiff,
     &caf::Caf,
@@ -38,10 +38,10 @@ pub(crate) const BY_MAGIC: [&dyn Container; 9] = [
 ];
 
 /// Those that are nothing but frames one after another. They are asked last: chance looks like them.
-pub(crate) const BY_FRAMES: [&dyn Container; 2] = [&adts::Adts, &mpeg::Mpeg];
+pub(crate) const BY_FRAMES: &[&dyn Container] = &[&adts::Adts, &mpeg::Mpeg];
 
 /// What reads the seek table of each kind, by the numbers that are stored for them. They never change.
-pub(crate) const SEEK_TABLES: [(u8, ReadTable); 6] = [
+pub(crate) const SEEK_TABLES: &[(u8, ReadTable)] = &[
     (pcm::KIND, pcm::read_table),
     (mpeg::KIND, mpeg::read_table),
     (flac::KIND, flac::read_table),

@@ -18,14 +18,14 @@ pub(crate) fn find_container(bytes: &[u8]) -> Result<(&'static dyn Container, us
     let find = |table: &[&'static dyn Container]| {
         table.iter().find_map(|&kind| Some((kind, kind.find(bytes, offset)?)))
     };
-    if let Some(found) = find(&BY_MAGIC) {
+    if let Some(found) = find(BY_MAGIC) {
         return Ok(found);
     }
     let refused = |name: &str| Reason::UnsupportedCodec(name.to_owned());
     if let Some(name) = unsupported(from(bytes, offset)) {
         return Err(refused(name));
     }
-    find(&BY_FRAMES)
+    find(BY_FRAMES)
         .ok_or_else(|| mpeg::refusal(bytes, offset).map_or(Reason::UnknownFormat, refused))
 }
 

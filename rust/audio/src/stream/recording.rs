@@ -58,7 +58,7 @@ pub(crate) struct About {
 
 /// Which bytes of a recording hold which frames.
 pub(crate) trait SeekTable: fmt::Debug + Send + Sync {
-    /// The number of its kind in the table of those that read them.
+    /// The number of its kind, which stands for its reader in entries.
     fn kind(&self) -> u8;
 
     /// Writes what the reader of its kind reads.

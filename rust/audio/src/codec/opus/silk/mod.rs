@@ -26,7 +26,7 @@ use self::{
 };
 use super::range_decoder::RangeDecoder;
 
-/// Samples of such a frame at 48 kHz.
+/// Samples of the longest frame at 48 kHz.
 const MAX_LEN: usize = 960;
 
 /// How a packet's frames are coded.
