@@ -74,6 +74,10 @@ impl Shared {
         loop {
             match self.reader.advance(dataset, &mut task, permit.take()) {
                 Ok(Some(wait)) => {
+                    permit = self.queue.bytes_at_once(wait);
+                    if permit.is_some() {
+                        continue;
+                    }
                     let row = (task, ticket);
                     match self.queue.update(|queue| queue.park(number, row, wait)) {
                         Some((back, granted)) => ((task, ticket), permit) = (back, granted),

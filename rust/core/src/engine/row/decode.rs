@@ -1,13 +1,16 @@
 //! Decoding a row that was read: without I/O, and without a change to any cache. What is worth remembering
-//! of a recording is returned beside its audio.
+//! of a recording is returned, before it is decoded: other rows of it may be planned by then.
 
 use std::sync::Arc;
 
-use super::task::{Attempt, Finish, Parts, RawBlob, Ready};
+use super::{
+    crop::CropSpec,
+    task::{Attempt, Finish, Parts, RawBlob, Ready},
+};
 use crate::{
     batch::{BlobValue, DamagedRow, RowCrop, RowOutcome},
     engine::dataset::Dataset,
-    error::Result,
+    error::{Error, Result},
     memory::{Account, AlignedBuf, Buffer},
     shard::Shard,
 };
@@ -15,87 +18,116 @@ use gristmill_audio::{
     AudioSpec, Channels, DecodeError, DecodeReport, Decoder, Entry, Plan, Reason,
 };
 
+/// What is decoded of a row's recording.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    crop: CropSpec,
+    /// The plan of a whole recording. That of parts is beside their bytes.
+    whole: Option<Plan>,
+}
+
+/// What planning a row has told of its recording.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    /// What was found in the recording that begins at this byte of the shard.
+    pub(crate) entry: Option<(u64, Result<Option<Entry>, DecodeError>)>,
+    /// Bytes that were read and that a part would not have needed.
+    pub(crate) spared: Option<u64>,
+}
+
 /// What comes of decoding a row.
 #[derive(Debug)]
 pub(crate) enum Decoded {
     /// Its audio.
     Done(Finish),
-    /// Its parts are not what the audio index says: the whole recording must be read.
-    Again,
+    /// The parts of the recording that begins at this byte of the shard are not what the audio index says: all
+    /// of it must be read.
+    Again(u64),
 }
 
-/// What decoding a row has told of its recording.
-#[derive(Debug, Default)]
-pub(crate) struct Learned {
-    /// What planning the recording that begins at this byte of the shard has found.
-    pub(crate) entry: Option<(u64, Result<Option<Entry>, DecodeError>)>,
-    /// The beginning of a recording whose entry in the audio index is wrong.
-    pub(crate) wrong: Option<u64>,
-    /// Bytes that were read and that a part would not have needed.
-    pub(crate) spared: Option<u64>,
+/// Plans what is decoded of a row, and adds to `learned` what that tells of its recording; `None` where nothing is
+/// decoded.
+///
+/// # Errors
+///
+/// Those of planning, and why the row has no recording.
+pub(crate) fn plan(
+    dataset: &Dataset,
+    decoder: &mut Decoder,
+    (attempt, ready): (&Attempt, &mut Ready),
+    learned: &mut Learned,
+) -> Result<Option<Planned>> {
+    let source = dataset.source(attempt.step.row.shard);
+    let Some(((k, spec), crop)) = source.audio.as_ref().zip(ready.crop.take()) else {
+        return Ok(None);
+    };
+    let crop = crop?;
+    let spec = crop.spec(spec);
+    let whole = match ready.blobs.get(*k) {
+        Some(RawBlob::Parts(_)) => None,
+        blob => {
+            let bytes = blob.and_then(RawBlob::as_slice);
+            let bytes = bytes.ok_or_else(|| why_unread(spec, blob))?;
+            let plan = plan_whole(decoder, (bytes, ready.learns), (spec, crop.draw), learned)?;
+            if ready.is_unknown {
+                learned.spared = Some(plan.spared_bytes(bytes.len() as u64));
+            }
+            Some(plan)
+        }
+    };
+    Ok(Some(Planned { crop, whole }))
 }
 
-/// The audio of a row, in `slot` if there is one, or else in memory of the row's permit. What was learned is
-/// added to `learned`. On an error, and where the row must be read again, the slot stays with the caller.
+/// Decodes what was planned of a row, into `slot` if there is one, or else into memory of the row's permit. On an
+/// error, and where the row must be read again, the slot stays with the caller.
 ///
 /// # Errors
 ///
 /// Those of decoding.
-pub(crate) fn decode(
+pub(crate) fn render(
     dataset: &Dataset,
     decoder: &mut Decoder,
     (attempt, ready): (&Attempt, &mut Ready),
+    planned: Option<Planned>,
     (slot, account): (&mut Option<AlignedBuf>, &Arc<Account>),
-    learned: &mut Learned,
 ) -> Result<Decoded> {
     let id = attempt.step.row;
     let source = dataset.source(id.shard);
-    let Some(((k, spec), crop_spec)) = source.audio.as_ref().zip(ready.crop.take()) else {
+    let Some(((k, spec), Planned { crop: of_row, whole })) = source.audio.as_ref().zip(planned)
+    else {
         let (audio, crop) = (with_audio(dataset, BlobValue::Null), Some(RowCrop::default()));
         return Ok(Decoded::Done(Finish { audio, crop, damage: None }));
     };
-    let crop_spec = crop_spec?;
-    let spec = crop_spec.spec(spec);
-    let blob = ready.blobs.get(*k);
-    let whole_plan;
-    let (recording, plan) = match blob {
-        Some(RawBlob::Parts(parts)) => (Recording::Parts(parts), parts.plan.plan()),
-        blob => {
-            let bytes = blob.and_then(RawBlob::as_slice);
-            let bytes = bytes.ok_or_else(|| why_unread(spec, blob))?;
-            whole_plan =
-                plan_whole(decoder, (bytes, ready.learns), (spec, crop_spec.draw), learned)?;
-            if ready.is_unknown {
-                learned.spared = Some(whole_plan.spared_bytes(bytes.len() as u64));
-            }
-            (Recording::Whole(bytes), &whole_plan)
-        }
+    let spec = of_row.spec(spec);
+    let recording = match (ready.blobs.get(*k), &whole) {
+        (Some(RawBlob::Parts(parts)), _) => Recording::Parts(parts),
+        (Some(blob), Some(plan)) => Recording::Whole(blob.as_slice().unwrap_or_default(), plan),
+        _ => return Err(Error::internal("a row has no plan")),
     };
+    let plan = recording.plan();
     let codec = plan.info().codec;
     let frames = plan.crop();
     let crop = RowCrop {
         start_s: frames.start as f64 / f64::from(plan.rate_hz()),
         n_frames: frames.end - frames.start,
-        ..crop_spec.crop
+        ..of_row.crop
     };
     let (value, report) = if let Some(slot) = slot {
-        (None, recording.render(decoder, plan, slot.as_bytes_mut())?)
+        (None, recording.render(decoder, slot.as_bytes_mut())?)
     } else {
         let shape = match spec.channels {
             Channels::Mono => vec![plan.n_frames()],
             _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
         };
         let mut buf = AlignedBuf::zeroed(plan.n_bytes())?;
-        let report = recording.render(decoder, plan, buf.as_bytes_mut())?;
+        let report = recording.render(decoder, buf.as_bytes_mut())?;
         let decoding = ready.decoding.get_or_insert_with(|| account.take(0));
         let permit = decoding.split(plan.n_bytes());
         (Some(BlobValue::Own(Buffer::with_permit(buf, permit), shape)), report)
     };
-    let Some(report) = report else {
-        if let Recording::Parts(parts) = recording {
-            learned.wrong = Some(parts.start);
-        }
-        return Ok(Decoded::Again);
+    let report = match report {
+        Ok(report) => report,
+        Err(Changed { start }) => return Ok(Decoded::Again(start)),
     };
     report.check_missing(codec, source.max_missing)?;
     let damage = (!report.damage.is_empty()).then(|| {
@@ -132,25 +164,37 @@ fn plan_whole(
 /// What was read of a recording.
 #[derive(Clone, Copy, Debug)]
 enum Recording<'a> {
-    Whole(&'a [u8]),
+    Whole(&'a [u8], &'a Plan),
     Parts(&'a Parts),
 }
 
-impl Recording<'_> {
-    /// Decodes what was planned of it; `None` where it must be read whole.
+/// The parts of the recording that begins here are not what they should be.
+struct Changed {
+    start: u64,
+}
+
+impl<'a> Recording<'a> {
+    fn plan(self) -> &'a Plan {
+        match self {
+            Self::Whole(_, plan) => plan,
+            Self::Parts(parts) => parts.plan.plan(),
+        }
+    }
+
+    /// Decodes what was planned of it.
     fn render(
         self,
         decoder: &mut Decoder,
-        plan: &Plan,
         out: &mut [u8],
-    ) -> Result<Option<DecodeReport>> {
-        Ok(match self {
-            Self::Whole(bytes) => Some(decoder.render_bytes(bytes, plan, out)?),
+    ) -> Result<Result<DecodeReport, Changed>> {
+        match self {
+            Self::Whole(bytes, plan) => Ok(Ok(decoder.render_bytes(bytes, plan, out)?)),
             Self::Parts(parts) => {
                 let bytes: Vec<&[u8]> = parts.bytes.iter().map(AsRef::as_ref).collect();
-                decoder.render_part(&bytes, &parts.plan, out)?
+                let report = decoder.render_part(&bytes, &parts.plan, out)?;
+                Ok(report.ok_or(Changed { start: parts.start }))
             }
-        })
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     context::Context,
-    decode::{Decoded, Learned, decode, without_audio},
+    decode::{Decoded, Learned, plan, render, without_audio},
     replace::{is_of_row, is_replaced},
     task::{RowTask, Stage},
 };
@@ -81,17 +81,19 @@ impl RowDecoder {
             return AfterDecoding::Finished(ready.finish(row.attempt, account, finish));
         }
         let began = Instant::now();
-        let mut learned = Learned::default();
-        let of_row = (&row.attempt, &mut ready);
-        let decoded = decode(dataset, decoder, of_row, (slot, account), &mut learned);
+        let (id, mut learned) = (row.attempt.step.row, Learned::default());
+        let planned = plan(dataset, decoder, (&row.attempt, &mut ready), &mut learned);
+        self.learn(id.shard, learned);
+        let decoded = planned.and_then(|planned| {
+            let of_row = (&row.attempt, &mut ready);
+            render(dataset, decoder, of_row, planned, (slot, account))
+        });
         let (took, resampling) = (began.elapsed(), decoder.take_resampling());
         let metrics = &self.context.metrics;
         metrics.decode.record(took.saturating_sub(resampling));
         if !resampling.is_zero() {
             metrics.resample.record(resampling);
         }
-        let id = row.attempt.step.row;
-        self.learn(id.shard, learned);
         let counts = dataset.row_counts.get(id.shard as usize);
         match decoded {
             Ok(Decoded::Done(finish)) => {
@@ -100,7 +102,8 @@ impl RowDecoder {
                 }
                 AfterDecoding::Finished(ready.finish(row.attempt, account, finish))
             }
-            Ok(Decoded::Again) => {
+            Ok(Decoded::Again(start)) => {
+                self.context.audio_index.forget(id.shard, start);
                 row.attempt.is_whole = true;
                 AfterDecoding::Reads(row)
             }
@@ -119,13 +122,10 @@ impl RowDecoder {
     }
 
     /// Remembers what was learned of a recording of this shard.
-    fn learn(&self, shard: u32, Learned { entry, wrong, spared }: Learned) {
+    fn learn(&self, shard: u32, Learned { entry, spared }: Learned) {
         let Context { audio_index, metrics, .. } = &*self.context;
         if let Some((start, found)) = &entry {
             audio_index.learned(shard, *start, found.as_ref().map(Option::as_ref));
-        }
-        if let Some(start) = wrong {
-            audio_index.forget(shard, start);
         }
         if let Some(n_bytes) = spared {
             metrics.spared(n_bytes);
