@@ -45,8 +45,8 @@ class Format:
 
 FORMATS = [
     Format(
-        "WAV, RF64, BW64 of up to 1,024 channels: 8 to 32-bit integers, 32 and 64-bit float, A-law, "
-        "mu-law",
+        "WAV, RF64, BW64 of up to 1,024 channels: 8 to 32-bit integers, 32 and 64-bit float, A-law,"
+        " mu-law",
         ("WAV",),
         "soundfile",
         0.0,
