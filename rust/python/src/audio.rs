@@ -176,11 +176,11 @@ fn info_to_py(py: Python<'_>, info: AudioInfo) -> PyResult<Bound<'_, PyAny>> {
 /// What the headers say, as `gristmill.AudioInfo`.
 #[pyfunction]
 #[pyo3(signature = (data, *, limits))]
-pub(crate) fn probe<'py>(
-    py: Python<'py>,
+pub(crate) fn probe(
+    py: Python<'_>,
     data: PyBackedBytes,
     limits: Limits,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Bound<'_, PyAny>> {
     let limits = limits.parse()?;
     let info = py.detach_core(|| Ok(gristmill_audio::probe_within(&data, limits)?))?;
     info_to_py(py, info)

@@ -347,6 +347,7 @@ fn events(audio: &Group<'_>) -> PyResult<Option<EventOptions>> {
 #[pymethods]
 impl AudioSpecArg {
     #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
     fn new(audio: Group<'_>) -> PyResult<Self> {
         audio_spec(&audio).map(Self)
     }

@@ -47,9 +47,10 @@ pub(crate) fn selection(options: &Group<'_>) -> PyResult<RowSpec> {
     });
     let picks = options.group("rows")?.map(|rows| {
         let data: PyBackedBytes = rows.get("data")?;
-        Ok::<_, PyErr>(match rows.get("is_mask")? {
-            true => Picks::Mask(data.iter().map(|byte| *byte != 0).collect()),
-            false => Picks::Indices(words(&data).into()),
+        Ok::<_, PyErr>(if rows.get("is_mask")? {
+            Picks::Mask(data.iter().map(|byte| *byte != 0).collect())
+        } else {
+            Picks::Indices(words(&data).into())
         })
     });
     let condition = |(column, op, values): ConditionArg| {
