@@ -1,7 +1,8 @@
 """The native core. Private: `gristmill`'s own modules are its only callers.
 
-Options come in as classes of this module, made once they are checked. What users get comes out as
-Python's own classes, and everything else as classes of this module.
+Options come in as Python's data classes, once they are checked: `rust/python/src/options.rs` reads
+their attributes. What users get comes out as Python's own classes, and everything else as classes
+of this module.
 """
 
 from typing import Any, Final, Literal, TypeAlias, final
@@ -10,11 +11,12 @@ import numpy as np
 
 from gristmill.bad_rows.rows import BadRow, DamagedRow
 from gristmill.metrics.stats import Stats
+from gristmill.options import Audio, Shuffle
 from gristmill.report import AudioInfo, DecodeReport
+from gristmill.stream_options import StreamOptions
 from gristmill.tools.shards import ShardHeader
 
 _Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-_Slice: TypeAlias = tuple[int | None, int | None, int | None, bool]
 _Scalar: TypeAlias = bool | int | float | str | bytes | tuple[str, int]
 _ElementSpec: TypeAlias = dict[str, ColumnSpec | _ElementSpec]
 
@@ -72,96 +74,10 @@ class Limits:
         """The core's defaults."""
 
 @final
-class Shuffle:
-    """As `gristmill.Shuffle`."""
+class AudioSpec:
+    """What is decoded of recordings, and how."""
 
-    def __new__(
-        cls, seed: int, window: int | None, streams: int, reshuffle_each_epoch: bool
-    ) -> Shuffle: ...
-
-@final
-class Crop:
-    """A crop of any kind; what a kind does not have is not looked at."""
-
-    def __new__(
-        cls,
-        kind: str,
-        seconds: float | None,
-        hop_seconds: float,
-        tail: str,
-        place: str,
-    ) -> Crop: ...
-
-@final
-class Events:
-    """Where the events of rows are found, and which of them are delivered.
-
-    The columns are `start` and `end`, or `pairs`.
-    """
-
-    def __new__(cls, start: str, end: str, pairs: str | None, pick: str) -> Events: ...
-
-@final
-class AudioOptions:
-    """As `gristmill.Audio`; a crop of `None` is whole recordings.
-
-    With `follows_features` and no rate it is that of the features, where these name one.
-    """
-
-    def __new__(
-        cls,
-        column: str | None,
-        sample_rate: int | None,
-        follows_features: bool,
-        channels: str | int | list[int],
-        crop: Crop | None,
-        pad: str | None,
-        resampler: str,
-        dtype: str,
-        strict: bool | Literal["pedantic"],
-        limits: Limits,
-    ) -> AudioOptions: ...
-
-@final
-class OrderSpec:
-    """An order, and the part of it that is delivered here.
-
-    Of each epoch, the positions that `slices` leave one after the other, each as `(start, stop,
-    step, sequential)`; of the stream of all epochs, every `stride`-th row from `offset` on. The
-    stream is cut to a multiple of `multiple_of` rows.
-    """
-
-    def __new__(
-        cls,
-        shuffle: Shuffle | None,
-        slices: list[_Slice],
-        epochs: int | None,
-        offset: int,
-        stride: int,
-        multiple_of: int,
-    ) -> OrderSpec: ...
-
-@final
-class Selection:
-    """Which rows take part.
-
-    `runs` are `(shard, first row, rows)`, and `indices` 64-bit integers that choose among their
-    rows; without runs there are all rows of all shards. Of these, `mask` has a byte for each, or
-    `picks` the numbers of some as 64-bit integers. `filters` has lists of `(column, operator,
-    values)`; `split` is `(name, seed, column, first hash, last hash)`. With `is_list`, rows may
-    come in another order than that of the files.
-    """
-
-    def __new__(
-        cls,
-        runs: list[tuple[int, int, int]] | None,
-        indices: bytes | None,
-        mask: bytes | None,
-        picks: bytes | None,
-        filters: list[list[tuple[str, str, list[_Scalar | None]]]],
-        split: tuple[str, int, str | None, int, int] | None,
-        is_list: bool,
-    ) -> Selection: ...
+    def __new__(cls, audio: Audio) -> AudioSpec: ...
 
 @final
 class Sampling:
@@ -184,69 +100,6 @@ class Sampling:
     ) -> Sampling: ...
 
 @final
-class Options:
-    """The options of a data set.
-
-    `exclude` has the rows of each shard, by its number, as 64-bit integers, and `expected_rows` how
-    many rows a shard must have. `labels` is `"map"` or `"strict"`. `ragged_columns` and
-    `fill_values` are for single columns. `multi_hot` has the classes of columns, `None` for those
-    that the shards name. `audio_rates` has the rates of columns in place of those that the features
-    of the shards name.
-    """
-
-    def __new__(
-        cls,
-        paths: list[str],
-        labels: str,
-        storage_options: list[tuple[str, str]],
-        columns: list[str] | None,
-        audio: AudioOptions | Literal["auto"] | None,
-        audio_rates: list[tuple[str, int | None]] | None,
-        root: str | None,
-        events: Events | None,
-        order: OrderSpec,
-        crop_seed: int,
-        selection: Selection,
-        sampling: Sampling | None,
-        exclude: list[tuple[int, bytes]],
-        expected_rows: list[tuple[int, int]],
-        on_error: str,
-        max_missing: float | None,
-        batch_size: int | None,
-        remainder: str,
-        binary: str,
-        ragged: str | int,
-        ragged_columns: list[tuple[str, str | int]],
-        fill_value: float | None,
-        fill_values: list[tuple[str, float]],
-        multi_hot: list[tuple[str, int | list[str] | None]],
-        with_row_id: bool,
-        with_crop: bool,
-        num_threads: int | None,
-        num_requests: int | None,
-        memory_budget: int,
-        prefetch_batches: int,
-        index_dir: str | None,
-        audio_index: bool,
-        cache_dir: str | None,
-        cache_limit: float,
-        retries: int,
-        page_cache: bool,
-    ) -> Options: ...
-
-@final
-class Mixture:
-    """The options of a mixture: those of its data sets, with the options of batches in common.
-
-    `stop` is `"first"` or `"all"`, `labels` as in `Options`. The weights add up to at most
-    `MAX_MIXTURE_TOTAL`.
-    """
-
-    def __new__(
-        cls, data_sets: list[Options], weights: list[int], stop: str, labels: str
-    ) -> Mixture: ...
-
-@final
 class Start:
     """The position at which the stream starts; without a fingerprint it may be of any data."""
 
@@ -261,7 +114,7 @@ class ColumnSpec:
     shape: Final[list[int | None]]
     dtype: Final[Any]
 
-def element_spec(options: Options | Mixture) -> _ElementSpec:
+def element_spec(options: StreamOptions) -> _ElementSpec:
     """The columns of an element, nested for structs, from the shards' headers."""
 
 @final
@@ -281,9 +134,9 @@ class Order:
     answered meanwhile.
     """
 
-    def __new__(cls, options: Options | Mixture) -> Order: ...
+    def __new__(cls, options: StreamOptions) -> Order: ...
     @staticmethod
-    def of_counts(counts: list[int], order: OrderSpec) -> Order:
+    def of_counts(counts: list[int], shuffle: Shuffle | None, epochs: int | None) -> Order:
         """The order of shards with these row counts."""
 
     def total(self) -> int | None:
@@ -324,6 +177,8 @@ class Opened:
     """The epoch in which the stream was taken up."""
     start_index: Final[int]
     """The row of that epoch at which it was."""
+    added_columns: Final[list[str]]
+    """The columns of elements that are ours and not the data's."""
 
 @final
 class Reads:
@@ -358,7 +213,7 @@ class Turn:
 class Pipeline:
     """A running stream of batches."""
 
-    def __new__(cls, options: Options | Mixture, start: Start) -> Pipeline: ...
+    def __new__(cls, options: StreamOptions, start: Start) -> Pipeline: ...
     def next(self) -> Element | None:
         """The next element; `None` at the end.
 
@@ -409,7 +264,7 @@ class Recordings:
 class RandomAccess:
     """The rows of a data set by their index, for any number of threads at once."""
 
-    def __new__(cls, options: Options) -> RandomAccess:
+    def __new__(cls, options: StreamOptions) -> RandomAccess:
         """Opens the shards; the options of order and batches do not matter."""
 
     def n_rows(self) -> int:
@@ -432,7 +287,7 @@ class RandomAccess:
         """Ends all work and frees all memory. Safe to call again, and from any thread."""
 
 def decode(
-    data: bytes | bytearray, audio: AudioOptions, *, start: float, seconds: float | None
+    data: bytes | bytearray, audio: AudioSpec, *, start: float, seconds: float | None
 ) -> tuple[_Array, DecodeReport]:
     """Decodes one recording, or the part from `start` on for `seconds`, without the GIL.
 
@@ -440,7 +295,7 @@ def decode(
     """
 
 def decode_row(
-    data: bytes | bytearray, audio: AudioOptions, *, draw: int, max_missing: float | None
+    data: bytes | bytearray, audio: AudioSpec, *, draw: int, max_missing: float | None
 ) -> _Array:
     """Decodes one recording as a row of a data set, with its crop and padding, without the GIL.
 

@@ -17,7 +17,6 @@ from gristmill.options import (
     Resampler,
     Strict,
     check_limits,
-    native_audio,
     native_limits,
 )
 from gristmill.report import AudioInfo, DecodeReport
@@ -107,7 +106,7 @@ def decode_with_report(
     )
     return _core.decode(
         as_bytes(data),
-        native_audio(audio),
+        _core.AudioSpec(audio),
         start=checks.number("start", start, 0, _core.MAX_RECORDING_SECONDS, write="start=1.5"),
         seconds=None if seconds is None else check_crop_seconds("seconds", seconds, "seconds=5"),
     )

@@ -25,7 +25,12 @@ class PerColumn(NamedTuple):
     """An option's value for all columns, and for single ones by name."""
 
     default: Any
-    named: dict[str, Any]
+    named: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def shown(self) -> Any:
+        """As it would be typed."""
+        return dict(self.named) or self.default
 
 
 def checked_binary(binary: Binary) -> Binary:
@@ -43,7 +48,7 @@ def checked_ragged(ragged: Ragged) -> PerColumn:
     named = dict(ragged) if isinstance(ragged, Mapping) else {}
     default = "object" if isinstance(ragged, Mapping) else ragged
     _check_names("ragged", named, '{"tokens": "pad"}')
-    return PerColumn(_ragged(default), {name: _ragged(mode) for name, mode in named.items()})
+    return PerColumn(_ragged(default), tuple((name, _ragged(mode)) for name, mode in named.items()))
 
 
 def checked_multi_hot(multi_hot: Any) -> tuple[tuple[str, Classes], ...]:
@@ -90,8 +95,8 @@ def checked_fill(fill: FillValue) -> PerColumn:
     """The fill values of all columns, and of single ones, as plain Python numbers."""
     if isinstance(fill, Mapping):
         _check_names("fill_value", fill, '{"count": -1}')
-        return PerColumn(None, {name: _number(value) for name, value in fill.items()})
-    return PerColumn(None if fill is None else _number(fill), {})
+        return PerColumn(None, tuple((name, _number(value)) for name, value in fill.items()))
+    return PerColumn(None if fill is None else _number(fill))
 
 
 def _number(value: FillNumber) -> bool | int | float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from gristmill import _core, checks
 
@@ -16,6 +16,9 @@ Pick: TypeAlias = Literal["random", "all"]
 @dataclass(frozen=True)
 class _Crop:
     """A part of each recording, `seconds` long, rounded to whole frames at the target rate."""
+
+    _kind: ClassVar[str]
+    """What the core calls it."""
 
     seconds: float
 
@@ -33,6 +36,8 @@ class StartCrop(_Crop):
         seconds: Length of the crop, above 0.
     """
 
+    _kind: ClassVar[str] = "start"
+
 
 @dataclass(frozen=True)
 class CenterCrop(_Crop):
@@ -41,6 +46,8 @@ class CenterCrop(_Crop):
     Args:
         seconds: Length of the crop, above 0.
     """
+
+    _kind: ClassVar[str] = "center"
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,8 @@ class RandomCrop(_Crop):
         seed: `None` takes the seed of `Shuffle`, or 0 without one. Where Grain repeats a data set
             of one epoch, draw it anew for each epoch; see "Crops that differ" in the guide.
     """
+
+    _kind: ClassVar[str] = "random"
 
     seed: int | None = None
 
@@ -86,6 +95,8 @@ class Windows(_Crop):
             window; recordings shorter than one have none. `"back"`: a last window that ends with
             the recording, so that it overlaps the one before.
     """
+
+    _kind: ClassVar[str] = "windows"
 
     hop: float | None = None
     tail: Tail = "pad"
@@ -129,6 +140,8 @@ class EventCrop:
         seed: As in `RandomCrop`.
     """
 
+    _kind: ClassVar[str] = "events"
+
     start: str = "start_time"
     end: str = "end_time"
     pairs: str | None = None
@@ -162,14 +175,6 @@ class EventCrop:
 
 Crop: TypeAlias = RandomCrop | CenterCrop | StartCrop | Windows | EventCrop
 
-_KINDS: Final = (
-    (StartCrop, "start"),
-    (CenterCrop, "center"),
-    (RandomCrop, "random"),
-    (Windows, "windows"),
-    (EventCrop, "events"),
-)
-
 
 def check_crop(name: str, crop: Any) -> Any:
     """A crop of one of the classes, or `None`."""
@@ -181,25 +186,6 @@ def check_crop(name: str, crop: Any) -> Any:
 def check_crop_seconds(name: str, seconds: Any, write: str) -> float:
     """The length of a crop."""
     return checks.number(name, seconds, 0, _core.MAX_CROP_SECONDS, above=True, write=write)
-
-
-def native_crop(crop: Crop) -> _core.Crop:
-    """The crop as the core takes it."""
-    hop = crop.hop if isinstance(crop, Windows) else None
-    return _core.Crop(
-        kind=next(kind for of, kind in _KINDS if isinstance(crop, of)),
-        seconds=crop.seconds,
-        hop_seconds=(crop.seconds or 0.0) if hop is None else hop,
-        tail=crop.tail if isinstance(crop, Windows) else "pad",
-        place=crop.place if isinstance(crop, EventCrop) else "random",
-    )
-
-
-def native_events(crop: Crop | None) -> _core.Events | None:
-    """Where the crop's events are, as the core takes it; `None` where it is about none."""
-    if not isinstance(crop, EventCrop):
-        return None
-    return _core.Events(start=crop.start, end=crop.end, pairs=crop.pairs, pick=crop.pick)
 
 
 def crop_seed(crop: Crop | None) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import grain
@@ -25,18 +24,18 @@ from gristmill.columns import (
     Ragged,
     Remainder,
 )
-from gristmill.dataset_options import DatasetOptions
 from gristmill.datasets_table import DatasetsObject, DatasetsTable
 from gristmill.features import Features, class_names, joined_features
 from gristmill.filters import Filters
 from gristmill.iterator import ArrowIterator, Element
 from gristmill.options import Audio, ReadOptions, Shuffle
-from gristmill.row_options import checked_row_options, source_text
-from gristmill.sampling import Balanced, Weighted, checked_sampling
+from gristmill.row_options import RowOptions, checked_row_options
+from gristmill.sampling import Balanced, Weighted
 from gristmill.selection import Rows, Split
 from gristmill.signature import call_text, short
 from gristmill.slips import Guided
 from gristmill.storage import Given
+from gristmill.stream_options import StreamOptions
 from gristmill.urls import shown_path
 
 
@@ -199,7 +198,6 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
         read: ReadOptions | None = None,
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        seed = checks.as_int(shuffle)
         rows_read = checked_row_options(
             paths,
             columns=columns,
@@ -209,8 +207,11 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
             split=split,
             labels=labels,
             storage_options=storage_options,
+            exclude=exclude,
+            sampling=sampling,
+            shuffle=shuffle,
+            epochs=epochs,
         )
-        excluded = _exclude.as_items(exclude)
         batches = checked_batches(
             batch_size=batch_size,
             drop_remainder=drop_remainder,
@@ -220,7 +221,7 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
             on_error=on_error,
             max_bad_rows=max_bad_rows,
             quarantine=quarantine,
-            excluded=excluded,
+            excluded=rows_read.exclude,
             binary=binary,
             ragged=ragged,
             fill_value=fill_value,
@@ -229,41 +230,30 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
             with_crop=with_crop,
             read=read,
         )
-        options = DatasetOptions(
-            sampling=None,
-            shuffle=checks.instance(
-                "shuffle",
-                shuffle,
-                Shuffle,
-                write=f"shuffle=gm.Shuffle(seed={42 if seed is None else seed})",
-                none=True,
-            ),
-            epochs=check_epochs(epochs),
-            exclude=excluded,
-            **rows_read,
-            **batches,
-        )
-        self._options = replace(options, sampling=checked_sampling(sampling, options.shuffle))
+        self._options = StreamOptions(sources=(rows_read,), batches=batches)
+
+    @property
+    def _rows(self) -> RowOptions:
+        return self._options.sources[0]
 
     def __iter__(self) -> ArrowIterator:
         return ArrowIterator(self._options, self)
 
     def __str__(self) -> str:
-        paths = self._options.table or self._options.paths
+        paths = self._rows.table or self._rows.paths
         if isinstance(paths, DatasetsTable):
             return f"ArrowIterDataset({paths!r})"
         text = shown_path(paths[0]) if len(paths) == 1 else f"{len(paths)} paths"
         return f"ArrowIterDataset({text})"
 
     def __repr__(self) -> str:
-        options = self._options
-        partition = options.partition
+        rows, batches = self._rows, self._options.batches
+        partition = batches.partition
         is_part = partition.stream_stride > 1 or partition.slices
         return call_text(
             ArrowIterDataset,
-            source_text(options),
-            options.shown,
-            n_excluded=len(options.exclude),
+            rows.source_text,
+            {**rows.shown, **batches.shown},
             rest=f"partition={short(partition)}" if is_part else "",
         )
 
@@ -284,10 +274,11 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
         """
         checks.instance("sl", sl, slice, write="set_slice(slice(0, None, 2))")
         sequential = checks.flag("sequential_slice", sequential_slice)
-        narrowed = self._options.partition.narrow(sl, sequential)
-        shuffle = self._options.shuffle
-        is_new = len(narrowed.slices) > len(self._options.partition.slices)
-        differs = shuffle is not None and shuffle.reshuffle_each_epoch and self._options.epochs != 1
+        rows, partition = self._rows, self._options.batches.partition
+        narrowed = partition.narrow(sl, sequential)
+        shuffle = rows.shuffle
+        is_new = len(narrowed.slices) > len(partition.slices)
+        differs = shuffle is not None and shuffle.reshuffle_each_epoch and rows.epochs != 1
         if is_new and differs and not sequential:
             warnings.warn(
                 f"set_slice({sl}) takes positions, and Shuffle(reshuffle_each_epoch=True) puts "
@@ -295,12 +286,12 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
                 "filters= or rows=",
                 stacklevel=2,
             )
-        self._options = replace(self._options, partition=narrowed)
+        self._options = self._options.with_partition(narrowed)
 
     @property
     def _element_spec(self) -> Any:
         """Shapes and dtypes of the elements, from the headers of the shards."""
-        return element_spec(self._options.native())
+        return element_spec(self._options)
 
     @property
     def features(self) -> Features:
@@ -310,7 +301,7 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
         `datasets.Features.from_dict(dataset.features)` makes it an object of `datasets`. Of shards
         that differ, the columns that all of them have, with the classes and types of all.
         """
-        columns = self._options.columns
+        columns = self._rows.columns
         features = self._features(None)
         return {name: f for name, f in features.items() if columns is None or name in columns}
 
@@ -326,22 +317,22 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
                 become those of all.
         """
         checks.text("column", column, write='class_names("label")')
-        given = dict(self._options.multi_hot).get(column)
+        given = dict(self._options.batches.multi_hot).get(column)
         if isinstance(given, tuple):
             return given
-        return class_names(self._features(column), column, shown_path(self._options.paths[0]))
+        return class_names(self._features(column), column, shown_path(self._rows.paths[0]))
 
     def _features(self, column: str | None) -> Features:
         """The features of all shards; refuses a column that they do not have in common."""
-        read = self._options.read
-        shards = _paths.resolve(self._options.paths, self._options.storage_options, read.retries)
+        rows, read = self._rows, self._options.batches.read
+        shards = _paths.resolve(rows.paths, rows.storage_options, read.retries)
         metadata, columns, names = _core.read_joint_header(
             shards,
-            labels=self._options.labels,
+            labels=rows.labels,
             column=column,
             index_dir=read.resolved_index_dir,
             retries=read.retries,
-            storage_options=self._options.storage_options.native(shards),
+            storage_options=rows.storage_options.native(shards),
         )
         return joined_features(metadata, columns, names)
 
@@ -351,7 +342,7 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
         Where elements are windows or single events, these are counted instead. The first time that
         may take a pass over the recordings' headers; see `Windows`.
         """
-        return _core.Order(self._options.native()).rows_per_epoch()
+        return _core.Order(self._options).rows_per_epoch()
 
     def steps_per_epoch(self) -> int:
         """Elements of one epoch on this host: batches, or rows without `batch_size`.
@@ -360,24 +351,17 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
         out. Over several epochs batches run across their ends, so that an epoch may take a step
         less than this. Reads what `rows_per_epoch` reads.
         """
-        return self._options.steps_of(self.rows_per_epoch())
+        return self._options.batches.steps_of(self.rows_per_epoch())
 
 
-def options_of(dataset: ArrowIterDataset) -> DatasetOptions:
+def options_of(dataset: ArrowIterDataset) -> StreamOptions:
     """The options of a data set, for modules of this package."""
     return dataset._options  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
-def check_epochs(epochs: Any) -> int | None:
-    """A number of epochs, or `None` without end."""
-    return checks.integer(
-        "epochs", epochs, 1, 2**63 - 1, write="epochs=10, or None for ever", none=True
-    )
-
-
-def element_spec(native: _core.Options | _core.Mixture) -> Any:
+def element_spec(options: StreamOptions) -> Any:
     """Shapes and dtypes of the elements, as Grain has them. Reads the shards' headers."""
-    return {name: _spec(column) for name, column in _core.element_spec(native).items()}
+    return {name: _spec(column) for name, column in _core.element_spec(options).items()}
 
 
 def _spec(column: Any) -> Any:

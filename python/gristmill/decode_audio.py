@@ -15,7 +15,6 @@ from gristmill.options import (
     Audio,
     ReadOptions,
     check_root,
-    native_audio,
     native_limits,
 )
 from gristmill.signature import short
@@ -90,7 +89,7 @@ class DecodeAudio(_Transform):
                 f"audio is for the column {found.column!r}, and key is {key!r}: write "
                 f"gm.DecodeAudio(..., key={found.column!r})"
             )
-        self._native: _core.AudioOptions = native_audio(found)
+        self._spec: _core.AudioSpec = _core.AudioSpec(found)
         self._limits: _core.Limits = native_limits(found.limits)
         self._recordings: _core.Recordings = _core.Recordings(
             check_root("root", found.root), retries=_RETRIES
@@ -113,7 +112,7 @@ class DecodeAudio(_Transform):
         columns = cast("dict[str, Any]", element)
         samples = _core.decode_row(
             self._bytes(columns[self.key]),
-            self._native,
+            self._spec,
             draw=draw,
             max_missing=self.audio.max_missing,
         )

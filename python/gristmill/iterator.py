@@ -15,16 +15,15 @@ from gristmill._grain import RECORDING_STATS, recorded
 from gristmill.bad_rows.rows import BadRow, DamagedRow
 from gristmill.bad_rows.tracker import BadRowTracker, keep_latest
 from gristmill.checks import as_int, shown
-from gristmill.dataset_options import Columns
 from gristmill.elastic import from_shard_states, to_shard_states
 from gristmill.errors import InternalError
 from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.telemetry import Telemetry, pass_on_warnings
 from gristmill.metrics.verdict import Verdict
-from gristmill.mixture_options import IteratorOptions
 from gristmill.slips import Closing
 from gristmill.state import ANY_DATA, Position
+from gristmill.stream_options import Columns, StreamOptions
 
 Element = dict[str, Any]
 
@@ -43,11 +42,12 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
     closes it at the end.
     """
 
-    def __init__(self, options: IteratorOptions, dataset: object) -> None:
+    def __init__(self, options: StreamOptions, dataset: object) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._options = options
+        self._batches = options.batches
         self._dataset = dataset
-        self._partition = options.partition
+        self._partition = options.batches.partition
         self._position = Position.start_of(self._partition)
         # What `set_state` was given; `None` once the position has moved on.
         self._given: dict[str, Any] | None = None
@@ -57,7 +57,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         self._opened: _core.Opened | None = None
         self._ended = False
         self._damaged: dict[tuple[str, int], DamagedRow] = {}
-        self._bad = BadRowTracker(options.policy)
+        self._bad = BadRowTracker(options.batches.policy)
         # What holds once the element of this call is handed over.
         self._next_position = self._position
         self._next_counts = self._bad.counts
@@ -65,7 +65,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         self._is_settled = True
         self._columns: Columns = {}
         self._row_tokens: int | None = None
-        self._telemetry = Telemetry(options.read.log_every_seconds)
+        self._telemetry = Telemetry(options.batches.read.log_every_seconds)
         self._measured: Stats | None = None
 
     def __next__(self) -> Element:
@@ -99,10 +99,15 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         try:
             while (element := pipeline.next()) is not None:
                 columns = element.columns
-                self._take(element, self._opened or self._require_opened(pipeline))
+                opened = self._opened or self._require_opened(pipeline)
+                self._take(element, opened)
                 if columns is not None:
                     if not self._columns:
-                        self._columns = {name: _is_object(value) for name, value in columns.items()}
+                        self._columns = {
+                            name: _is_object(value)
+                            for name, value in columns.items()
+                            if name not in opened.added_columns
+                        }
                         self._row_tokens = _tokens_of_row(columns, element.n_rows)
                     self._telemetry.element(self, pipeline)
                     return columns
@@ -115,7 +120,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
             self._assert_not_closed()
             raise
         position = self._position
-        may_leave_rows = self._options.may_leave_rows
+        may_leave_rows = self._batches.may_leave_rows
         if opened is not None and not may_leave_rows:
             position = position.ended(opened)
         self._stop()
@@ -132,7 +137,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         # Where the stride does not divide the epoch, other rows come here in the next one.
         n_different = n_rows // math.gcd(n_rows, stride)
         self._next_counts = self._bad.delivered(element, n_rows // stride, n_different)
-        if element.n_rows < self._options.rows_per_element:
+        if element.n_rows < self._batches.rows_per_element:
             self._next_position = self._position.ended(opened)
         else:
             self._next_position = self._position.after(element.n_rows, opened, self._partition)
@@ -145,7 +150,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         if self._pipeline is None or self._pid != os.getpid():
             start = Position.from_state(self.get_state(), partition=self._partition)
             self._bad.check_file()
-            pipeline = _core.Pipeline(self._options.native(), self._options.start(start))
+            pipeline = _core.Pipeline(self._options, self._batches.start(start))
             self._pid = os.getpid()
             self._position = start
             self._opened = None
@@ -294,13 +299,13 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
                 )
             rows += state["epoch"] * opened.rows_per_epoch
         own_rows = self._partition.n_before(rows)
-        if self._options.pads:
+        if self._batches.pads:
             # At the end all hosts have as many batches as the one with the most rows.
             own_rows = -(-rows // self._partition.stream_stride)
-        return -(-own_rows // self._options.rows_per_element)
+        return -(-own_rows // self._batches.rows_per_element)
 
     def _set_next_index(self, index: int) -> None:
-        rows = index * self._options.rows_per_element * self._partition.stream_stride
+        rows = index * self._batches.rows_per_element * self._partition.stream_stride
         start = Position.start_of(self._partition)
         # It fits any data: how much there is, is not known before the first `next`.
         position = start._replace(next_index=rows, fingerprint=ANY_DATA) if rows else start
@@ -317,7 +322,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         return f"ArrowIterator({self._dataset!r})"
 
 
-def _restored(options: IteratorOptions, dataset: object, state: dict[str, Any]) -> ArrowIterator:
+def _restored(options: StreamOptions, dataset: object, state: dict[str, Any]) -> ArrowIterator:
     """An iterator at the position of `state`."""
     iterator = ArrowIterator(options, dataset)
     iterator.set_state(state)

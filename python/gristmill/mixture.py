@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields
 from itertools import chain
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from gristmill import _core, checks
 from gristmill.bad_rows.policy import OnError
-from gristmill.batch_options import checked_batches
+from gristmill.batch_options import BatchOptions, checked_batches
 from gristmill.columns import (
     Binary,
     FillValue,
@@ -24,13 +24,14 @@ from gristmill.columns import (
     checked_labels,
 )
 from gristmill.dataset import ArrowIterDataset, element_spec, options_of
-from gristmill.dataset_options import DatasetOptions
 from gristmill.errors import SchemaError
 from gristmill.iterator import ArrowIterator, Element
-from gristmill.mixture_options import MixtureOptions, Stop, checked_weights, listed_weights
-from gristmill.options import Audio, ReadOptions
+from gristmill.mixing import Mixing, Stop, checked_weights, listed_weights
+from gristmill.options import ReadOptions
+from gristmill.row_options import RowOptions
 from gristmill.signature import call_text
 from gristmill.slips import Guided
+from gristmill.stream_options import StreamOptions
 
 _WRITE: Final = "gm.Mixture([field, xeno_canto], weights=[0.7, 0.3], batch_size=64)"
 
@@ -113,8 +114,9 @@ class Mixture(Guided, grain.IterDataset[Element]):
         self._weights = listed_weights(weights)
         parts = [options_of(dataset) for dataset in self._datasets]
         for k, part in enumerate(parts):
-            _refuse_batch_options(k, part)
-        _check_audio(parts)
+            _refuse_batch_options(k, part.batches)
+        sources = tuple(part.sources[0] for part in parts)
+        _check_audio(sources)
         batches = checked_batches(
             batch_size=batch_size,
             drop_remainder=drop_remainder,
@@ -124,7 +126,7 @@ class Mixture(Guided, grain.IterDataset[Element]):
             on_error=on_error,
             max_bad_rows=max_bad_rows,
             quarantine=quarantine,
-            excluded=[item for part in parts for item in part.exclude],
+            excluded=[item for rows in sources for item in rows.exclude],
             binary=binary,
             ragged=ragged,
             fill_value=fill_value,
@@ -133,12 +135,12 @@ class Mixture(Guided, grain.IterDataset[Element]):
             with_crop=with_crop,
             read=read,
         )
-        self._options = MixtureOptions(
-            parts=tuple(replace(part, **batches) for part in parts),
-            weights=checked_weights(self._weights, len(parts)),
+        self._mixing = Mixing(
+            weights=checked_weights(self._weights, len(sources)),
             stop=checks.choice("stop", stop, ("first", "all"), write='write stop="first"'),
             labels=checked_labels(labels),
         )
+        self._options = StreamOptions(sources=sources, batches=batches, mixing=self._mixing)
 
     def __iter__(self) -> ArrowIterator:
         return ArrowIterator(self._options, self)
@@ -147,17 +149,14 @@ class Mixture(Guided, grain.IterDataset[Element]):
         return f"Mixture({len(self._datasets)} data sets)"
 
     def __repr__(self) -> str:
-        first, partition = self._options.parts[0], self._options.partition
-        named = {
-            **first.shown,
-            "weights": self._weights if self._weights is None else list(self._weights),
-            "stop": self._options.stop,
-            "labels": self._options.labels,
-        }
+        batches = self._options.batches
+        partition = batches.partition
+        weights = self._weights if self._weights is None else list(self._weights)
+        named = {**batches.shown, **vars(self._mixing), "weights": weights}
         is_part = partition.stream_stride > 1
         listed = ", ".join(map(repr, self._datasets))
         rest = f"partition={partition}" if is_part else ""
-        return call_text(Mixture, f"[{listed}]", named, n_excluded=0, rest=rest)
+        return call_text(Mixture, f"[{listed}]", named, rest)
 
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
         """Keeps every n-th row of the stream, in place: Grain shares it among workers by this.
@@ -171,7 +170,7 @@ class Mixture(Guided, grain.IterDataset[Element]):
         """
         checks.instance("sl", sl, slice, write="set_slice(slice(0, None, 2))")
         sequential = checks.flag("sequential_slice", sequential_slice)
-        narrowed = self._options.partition.narrow(sl, sequential)
+        narrowed = self._options.batches.partition.narrow(sl, sequential)
         if narrowed.slices:
             raise ValueError(
                 f"set_slice({sl}, sequential_slice={sequential}) takes a part of each epoch, and "
@@ -184,7 +183,7 @@ class Mixture(Guided, grain.IterDataset[Element]):
     @property
     def _element_spec(self) -> Any:
         """Shapes and dtypes of the elements, from the headers of the data sets' shards."""
-        return element_spec(self._options.native())
+        return element_spec(self._options)
 
     def class_names(self, column: str) -> tuple[str, ...]:
         """The names of a column's classes, in the order of the ids; reads the shards' headers.
@@ -196,11 +195,11 @@ class Mixture(Guided, grain.IterDataset[Element]):
             SchemaError: A data set has no names for them, or others with `labels="strict"`.
         """
         checks.text("column", column, write='class_names("label")')
-        given = dict(self._options.parts[0].multi_hot).get(column)
+        given = dict(self._options.batches.multi_hot).get(column)
         if isinstance(given, tuple):
             return given
         lists = [dataset.class_names(column) for dataset in self._datasets]
-        if self._options.labels == "strict" and len(set(lists)) > 1:
+        if self._mixing.labels == "strict" and len(set(lists)) > 1:
             raise SchemaError(
                 f"column {column!r}: data sets of the mixture list other classes, and "
                 'labels="strict" refuses that; write labels="map"',
@@ -218,7 +217,7 @@ class Mixture(Guided, grain.IterDataset[Element]):
 
     def steps_per_epoch(self) -> int:
         """Elements on this host for the rows of `rows_per_epoch`: batches, or single rows."""
-        return self._options.steps_of(self.rows_per_epoch())
+        return self._options.batches.steps_of(self.rows_per_epoch())
 
     def total_rows(self) -> int | None:
         """Rows of the whole stream, for all hosts and workers together; `None` without end.
@@ -228,10 +227,10 @@ class Mixture(Guided, grain.IterDataset[Element]):
         return self._order().total()
 
     def _order(self) -> _core.Order:
-        return _core.Order(self._options.of_all_hosts().native())
+        return _core.Order(self._options.of_all_hosts())
 
 
-def mixture_options_of(mixture: Mixture) -> MixtureOptions:
+def mixture_options_of(mixture: Mixture) -> StreamOptions:
     """The options of a mixture, for modules of this package."""
     return mixture._options  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
@@ -257,30 +256,14 @@ def _checked_datasets(datasets: Any) -> tuple[ArrowIterDataset, ...]:
     return listed
 
 
-_BATCHES: Final = checked_batches(
-    batch_size=None,
-    drop_remainder=False,
-    remainder="keep",
-    shard_options=None,
-    allow_changed=False,
-    on_error="raise",
-    max_bad_rows=None,
-    quarantine=None,
-    excluded=(),
-    binary="bytes",
-    ragged="object",
-    fill_value=None,
-    multi_hot=(),
-    with_row_id=False,
-    with_crop=False,
-    read=None,
-)
+_BATCHES: Final = checked_batches()
 """The options of batches where none are given."""
 
 
-def _refuse_batch_options(k: int, part: DatasetOptions) -> None:
+def _refuse_batch_options(k: int, batches: BatchOptions) -> None:
     """Refuses a data set that has options which are the mixture's."""
-    given = [name for name, default in _BATCHES.items() if getattr(part, name) != default]
+    names = [field.name for field in fields(BatchOptions)]
+    given = [name for name in names if getattr(batches, name) != getattr(_BATCHES, name)]
     if not given:
         return
     called = {
@@ -294,12 +277,12 @@ def _refuse_batch_options(k: int, part: DatasetOptions) -> None:
     )
 
 
-def _check_audio(parts: Sequence[DatasetOptions]) -> None:
+def _check_audio(sources: Sequence[RowOptions]) -> None:
     """Refuses audio of several rates or shapes, as far as the options tell."""
     first: dict[str, tuple[int, object]] = {}
-    for k, part in enumerate(parts):
-        audio = part.audio
-        if not isinstance(audio, Audio):
+    for k, rows in enumerate(sources):
+        audio = rows.decoded
+        if audio is None:
             continue
         found: dict[str, object] = {
             "sample_rate": audio.sample_rate,

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from gristmill import _core, checks
-from gristmill.crops import Crop, check_crop, native_crop
+from gristmill.crops import Crop, check_crop
 
 Resampler: TypeAlias = Literal["hq", "best", "torchaudio"]
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16", "int16"]
@@ -391,31 +391,6 @@ def check_channels(name: str, channels: Any) -> Any:
 def native_limits(limits: Limits) -> _core.Limits:
     """The limits as the core takes them."""
     return _core.Limits(**vars(limits))
-
-
-def native_shuffle(shuffle: Shuffle | None) -> _core.Shuffle | None:
-    """The shuffle as the core takes it."""
-    return None if shuffle is None else _core.Shuffle(**vars(shuffle))
-
-
-def _native_channels(channels: Channels) -> str | int | list[int]:
-    return channels if isinstance(channels, (str, int)) else list(channels)
-
-
-def native_audio(audio: Audio) -> _core.AudioOptions:
-    """What is decoded as the core takes it."""
-    return _core.AudioOptions(
-        column=audio.column,
-        sample_rate=None if audio.sample_rate == "auto" else audio.sample_rate,
-        follows_features=audio.sample_rate == "auto",
-        channels=_native_channels(audio.channels),
-        crop=None if audio.crop is None else native_crop(audio.crop),
-        pad=audio.pad,
-        resampler=audio.resampler,
-        dtype=audio.dtype,
-        strict=audio.strict,
-        limits=native_limits(audio.limits),
-    )
 
 
 _DEFAULT_LIMITS: Final = Limits()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from gristmill import _core, checks
-from gristmill.dataset import ArrowIterDataset, check_epochs, options_of
-from gristmill.dataset_options import native_order
+from gristmill.dataset import ArrowIterDataset, options_of
 from gristmill.mixture import Mixture, mixture_options_of
 from gristmill.options import Shuffle
-from gristmill.partition import Partition
+from gristmill.row_options import check_epochs
 
 _Array = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -129,14 +127,8 @@ def _open(
     if isinstance(rows, (ArrowIterDataset, Mixture)):
         if shuffle is not None or epochs != 1:
             raise ValueError("shuffle and epochs are the data set's own; give them for row counts")
-        if isinstance(rows, Mixture):
-            mixture = mixture_options_of(rows)
-            return _core.Order((mixture if of_this_host else mixture.of_all_hosts()).native())
-        options = options_of(rows)
-        if not of_this_host:
-            slices = options.partition.slices
-            options = replace(options, partition=Partition(slices=slices))
-        return _core.Order(options.native())
+        options = mixture_options_of(rows) if isinstance(rows, Mixture) else options_of(rows)
+        return _core.Order(options if of_this_host else options.of_all_hosts())
     write = "global_order([1000, 1000], shuffle=gm.Shuffle(seed=42))"
     checks.in_order("rows", rows)
     listed = None if isinstance(rows, (str, bytes)) else checks.items(rows)
@@ -145,4 +137,4 @@ def _open(
     counts = [checks.integer("a row count", count, 0, 2**63 - 1, write=write) for count in listed]
     epochs = check_epochs(epochs)
     checks.instance("shuffle", shuffle, Shuffle, write="shuffle=gm.Shuffle(seed=42)", none=True)
-    return _core.Order.of_counts(counts, native_order(shuffle, epochs, Partition()))
+    return _core.Order.of_counts(counts, shuffle, epochs)

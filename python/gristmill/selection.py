@@ -10,9 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from gristmill import _core, checks
-from gristmill.datasets_table import DatasetsTable
-from gristmill.filters import Checked
+from gristmill import checks
 
 Rows: TypeAlias = Sequence[bool] | Sequence[int] | np.ndarray[Any, np.dtype[Any]]
 """A mask, or row numbers."""
@@ -117,24 +115,6 @@ def checked_rows(rows: Rows | None) -> RowChoice | None:
 def checked_split(split: Split | None) -> Split | None:
     """The part of a split that was chosen."""
     return checks.instance("split", split, Split, write=f"split={_WRITE_SPLIT}", none=True)
-
-
-def native_selection(
-    table: DatasetsTable | None, rows: RowChoice | None, filters: Checked, split: Split | None
-) -> _core.Selection:
-    """Which rows take part, as the core takes it."""
-    is_list = (table is not None and table.is_list) or (rows is not None and rows.is_list)
-    return _core.Selection(
-        runs=None if table is None else list(table.runs),
-        indices=None if table is None else table.indices,
-        mask=rows.data if rows is not None and rows.is_mask else None,
-        picks=rows.data if rows is not None and not rows.is_mask else None,
-        filters=[
-            [(one.column, one.operator, list(one.values)) for one in group] for group in filters
-        ],
-        split=None if split is None else split.native(),
-        is_list=is_list,
-    )
 
 
 def _rises(numbers: Any) -> bool:

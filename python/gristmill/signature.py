@@ -13,16 +13,18 @@ from gristmill.urls import shown_path
 _LONGEST_PATHS = 200
 
 
-def call_text(
-    kind: type, source: str, named: Mapping[str, Any], *, n_excluded: int, rest: str = ""
-) -> str:
+def call_text(kind: type, source: str, named: Mapping[str, Any], rest: str = "") -> str:
     """The call that makes it: what is read, then what differs from the defaults of `kind`.
 
     Of the options in `named`, those that `kind` takes, in its order.
     """
     signature = inspect.signature(kind).parameters
     # Defaults are left out, in the options' own values too.
-    defaults = {name: option.default for name, option in signature.items() if name in named}
+    defaults = {
+        name: option.default
+        for name, option in signature.items()
+        if name in named and name not in ("paths", "exclude")
+    }
     if "read" in defaults:
         defaults["read"] = ReadOptions()
     given = [source]
@@ -31,8 +33,8 @@ def call_text(
         for name, default in defaults.items()
         if named[name] != default
     ]
-    if n_excluded:
-        given.append(f"exclude=[{n_excluded} given]")
+    if excluded := named.get("exclude"):
+        given.append(f"exclude=[{len(excluded)} given]")
     if rest:
         given.append(rest)
     return f"{kind.__name__}({', '.join(given)})"

@@ -15,29 +15,21 @@ from typing import Any, Literal, SupportsIndex
 from gristmill import _core, checks
 from gristmill import paths as _paths
 from gristmill.bad_rows import exclude as _exclude
-from gristmill.bad_rows.policy import BadRowPolicy, quarantine_path
 from gristmill.bad_rows.rows import BadRow
 from gristmill.bad_rows.tracker import BadRowTracker
-from gristmill.columns import (
-    Binary,
-    Labels,
-    MultiHot,
-    PerColumn,
-    checked_binary,
-    checked_multi_hot,
-)
-from gristmill.dataset_options import DatasetOptions
+from gristmill.batch_options import checked_batches
+from gristmill.columns import Binary, Labels, MultiHot
 from gristmill.datasets_table import DatasetsObject
 from gristmill.errors import InternalError
 from gristmill.filters import Filters
 from gristmill.iterator import Element
 from gristmill.metrics.telemetry import pass_on_warnings
-from gristmill.options import Audio, ReadOptions, read_options
-from gristmill.partition import Partition
-from gristmill.row_options import checked_row_options, source_text
+from gristmill.options import Audio, ReadOptions
+from gristmill.row_options import checked_row_options
 from gristmill.selection import Rows, Split
 from gristmill.signature import are_shown, call_text
 from gristmill.storage import Given
+from gristmill.stream_options import StreamOptions
 from gristmill.urls import shown_path
 
 _WRITE_EPOCH = "epoch=0"
@@ -130,30 +122,20 @@ class ArrowDataSource:
             split=split,
             labels=labels,
             storage_options=storage_options,
+            exclude=exclude,
         )
-        excluded = _exclude.as_items(exclude)
-        written = quarantine_path(quarantine, excluded)
-        options = DatasetOptions(
-            sampling=None,
-            shuffle=None,
-            batch_size=None,
-            remainder="keep",
-            epochs=1,
-            partition=Partition(),
-            allow_changed=False,
-            policy=BadRowPolicy(on_error, quarantine=written),
-            exclude=excluded,
-            binary=checked_binary(binary),
-            ragged=PerColumn("object", {}),
-            fill_value=PerColumn(None, {}),
-            multi_hot=checked_multi_hot(multi_hot),
-            with_row_id=checks.flag("with_row_id", with_row_id),
-            with_crop=checks.flag("with_crop", with_crop),
-            read=read_options(read),
-            **rows_read,
+        batches = checked_batches(
+            on_error=on_error,
+            quarantine=quarantine,
+            excluded=rows_read.exclude,
+            binary=binary,
+            multi_hot=multi_hot,
+            with_row_id=with_row_id,
+            with_crop=with_crop,
+            read=read,
         )
         self._epoch = _check_epoch(epoch)
-        self._opened = _Opened(options)
+        self._opened = _Opened(StreamOptions(sources=(rows_read,), batches=batches))
 
     def __len__(self) -> int:
         return self._opened.native().n_rows()
@@ -186,19 +168,19 @@ class ArrowDataSource:
         # Grain's `DataLoader` writes this text into its states, and refuses one with another text.
         # So options that change no row are left out, and what is too long to show has a hash.
         options = self._opened.options
-        shown = {name: value for name, value in options.shown.items() if name not in _NOT_SHOWN}
+        rows = options.sources[0]
+        shown = {**rows.shown, **options.batches.shown, "epoch": self._epoch}
         return call_text(
             ArrowDataSource,
-            source_text(options),
-            {**shown, "epoch": self._epoch},
-            n_excluded=len(options.exclude),
+            rows.source_text,
+            {name: value for name, value in shown.items() if name not in _NOT_SHOWN},
             rest=self._opened.choice,
         )
 
     @property
     def paths(self) -> Sequence[str]:
         """The paths as they were given, which Grain records."""
-        return self._opened.options.paths
+        return self._opened.options.sources[0].paths
 
     @property
     def epoch(self) -> int:
@@ -229,7 +211,7 @@ class ArrowDataSource:
 class _Opened:
     """The open shards of a source and of its copies for other epochs, in this process."""
 
-    def __init__(self, options: DatasetOptions) -> None:
+    def __init__(self, options: StreamOptions) -> None:
         self.options = options
         self.forget()
         _sources.add(self)
@@ -238,16 +220,16 @@ class _Opened:
         """Leaves what is open alone: after a fork it is the parent's."""
         self._native: _core.RandomAccess | None = None
         self._lock = threading.Lock()
-        self._bad = BadRowTracker(self.options.policy)
+        self._bad = BadRowTracker(self.options.batches.policy)
         self._bad_lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[_Opened], tuple[DatasetOptions]]:
+    def __reduce__(self) -> tuple[type[_Opened], tuple[StreamOptions]]:
         return _Opened, (self.options,)
 
     @cached_property
     def choice(self) -> str:
         """A hash of the paths and rows, where a `repr` shows only how many there are."""
-        options = self.options
+        options = self.options.sources[0]
         table, rows = options.table, options.rows
         if not (table or rows or options.exclude) and are_shown(options.paths):
             return ""
@@ -269,7 +251,7 @@ class _Opened:
                 native = self._native
                 if native is None:
                     self._bad.check_file()
-                    native = _core.RandomAccess(self.options.native())
+                    native = _core.RandomAccess(self.options)
                     self._native = native
         return native
 

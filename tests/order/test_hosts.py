@@ -147,7 +147,7 @@ def test_hosts_without_end(numbered: list[Path]) -> None:
 
 def test_jax_tells_the_host(numbered: list[Path]) -> None:
     ds = gm.ArrowIterDataset(numbered, shard_options=grain.sharding.ShardByJaxProcess())
-    assert options_of(ds).partition == Partition()
+    assert options_of(ds).batches.partition == Partition()
 
 
 def test_more_hosts_than_rows(numbered: list[Path]) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 import gristmill as gm
 from gristmill._core import MAX_MIXTURE_TOTAL
+from gristmill.mixing import checked_weights, listed_weights
 from gristmill.mixture import mixture_options_of
-from gristmill.mixture_options import checked_weights, listed_weights
 
 
 def part(paths: Any, **options: Any) -> gm.ArrowIterDataset:

@@ -18,7 +18,7 @@ from gristmill.metrics import decide
 from gristmill.metrics.stats import Stats
 from gristmill.metrics.text import Printed
 from gristmill.metrics.verdict import Verdict
-from gristmill.options import Audio, ReadOptions, check_root, native_audio, read_options
+from gristmill.options import Audio, ReadOptions, check_root, read_options
 from gristmill.paths import Paths
 from gristmill.report import AudioInfo
 from gristmill.storage import Given, checked_storage_options
@@ -192,7 +192,7 @@ def _bare(
     seconds: float,
 ) -> float:
     """Crops a second of threads that do nothing but decode rows in memory."""
-    native = native_audio(audio)
+    spec = _core.AudioSpec(audio)
     n_threads = read.num_threads or _core.usable_cpus()
     last_starts = [max(info.duration - crop_seconds, 0.0) for _, info in rows]
     began = time.perf_counter()
@@ -202,7 +202,7 @@ def _bare(
         draw, count = random.Random(thread), 0
         while time.perf_counter() < end:
             k = draw.randrange(len(rows))
-            decode_crop(rows[k][0], native, draw.random() * last_starts[k], crop_seconds)
+            decode_crop(rows[k][0], spec, draw.random() * last_starts[k], crop_seconds)
             count += 1
         return count
 

@@ -136,7 +136,7 @@ def take(
     return crops
 
 
-def decode_crop(data: bytes, audio: _core.AudioOptions, start: float, seconds: float) -> None:
+def decode_crop(data: bytes, audio: _core.AudioSpec, start: float, seconds: float) -> None:
     """Decodes a crop as a training pipeline does; of a damaged recording what is left."""
     with contextlib.suppress(DecodeError, LimitError):
         _core.decode(data, audio, start=start, seconds=seconds)

@@ -118,7 +118,7 @@ def shuffle_quality(
     label = checks.text("label", label, write='label="species"', none=True)
     epoch = checks.integer("epoch", epoch, 0, 2**31, write="epoch=0")
     batch_rows = checks.integer("batch_rows", batch_rows, 2, write="batch_rows=64", none=True)
-    epochs = options_of(dataset).epochs
+    epochs = options_of(dataset).sources[0].epochs
     if epochs is not None and epoch >= epochs:
         raise ValueError(
             f"epoch counts from 0, and the data set has {count_text(epochs, 'epoch')}, not "
@@ -127,8 +127,8 @@ def shuffle_quality(
     whole = dataset.rows_per_epoch()
     _, shard, row = global_order(dataset, epoch * whole, (epoch + 1) * whole)
     if batch_rows is None:
-        options = options_of(dataset)
-        batch_rows = options.rows_per_element * options.partition.hosts
+        batches = options_of(dataset).batches
+        batch_rows = batches.rows_per_element * batches.partition.hosts
         batch_rows = batch_rows if batch_rows > 1 else 64
     labels = None if label is None else _labels(dataset, label, shard, row)
     return ShuffleQuality.of(shard, row, batch_rows=batch_rows, labels=labels)
@@ -176,15 +176,16 @@ def _checked_rows(batch_rows: Any, n: int) -> int:
 def _labels(dataset: ArrowIterDataset, column: str, shard: _Array, row: _Array) -> _Array:
     """The label of each row of the order; reads the column in file order."""
     options = options_of(dataset)
+    rows = options.sources[0]
     once = ArrowIterDataset(
-        options.paths,
+        rows.paths,
         columns=[column],
         audio=None,
         batch_size=4096,
-        exclude=options.exclude,
+        exclude=rows.exclude,
         with_row_id=True,
-        read=options.read,
-        storage_options=options.storage_options,
+        read=options.batches.read,
+        storage_options=rows.storage_options,
     )
     with contextlib.closing(iter(once)) as batches:
         parts = [(b["shard"], b["row"], b[column]) for b in batches]

@@ -15,7 +15,7 @@ use crate::{
     convert::samples_to_array,
     detach::Detach,
     errors::into_py_err,
-    options::{AudioOptions, Limits},
+    options::{AudioSpecArg, Limits},
     pipeline::Pipeline,
     runtime::of_this_process,
 };
@@ -56,11 +56,11 @@ pub(crate) fn report_to_py(
 pub(crate) fn decode<'py>(
     py: Python<'py>,
     data: PyBackedBytes,
-    audio: &AudioOptions,
+    audio: &AudioSpecArg,
     start: f64,
     seconds: Option<f64>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let spec = AudioSpec { crop: Crop::At { start, seconds }, pad: Pad::None, ..audio.spec()? };
+    let spec = AudioSpec { crop: Crop::At { start, seconds }, pad: Pad::None, ..audio.0.clone() };
     decode_spec(py, &data, &spec, 0, None)
 }
 
@@ -71,11 +71,11 @@ pub(crate) fn decode<'py>(
 pub(crate) fn decode_row<'py>(
     py: Python<'py>,
     data: PyBackedBytes,
-    audio: &AudioOptions,
+    audio: &AudioSpecArg,
     draw: u64,
     max_missing: Option<f64>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    Ok(decode_spec(py, &data, &audio.spec()?, draw, max_missing)?.0)
+    Ok(decode_spec(py, &data, &audio.0, draw, max_missing)?.0)
 }
 
 /// The samples, and a report on the recording.
@@ -124,7 +124,7 @@ pub(crate) fn check(
     py: Python<'_>,
     data: Option<PyBackedBytes>,
     decode: bool,
-    limits: &Limits,
+    limits: Limits,
     shard: Option<PathBuf>,
     row: Option<u64>,
     learner: Option<(Py<Pipeline>, u32)>,
@@ -176,11 +176,11 @@ fn info_to_py(py: Python<'_>, info: AudioInfo) -> PyResult<Bound<'_, PyAny>> {
 /// What the headers say, as `gristmill.AudioInfo`.
 #[pyfunction]
 #[pyo3(signature = (data, *, limits))]
-pub(crate) fn probe<'py>(
-    py: Python<'py>,
+pub(crate) fn probe(
+    py: Python<'_>,
     data: PyBackedBytes,
-    limits: &Limits,
-) -> PyResult<Bound<'py, PyAny>> {
+    limits: Limits,
+) -> PyResult<Bound<'_, PyAny>> {
     let limits = limits.parse()?;
     let info = py.detach_core(|| Ok(gristmill_audio::probe_within(&data, limits)?))?;
     info_to_py(py, info)

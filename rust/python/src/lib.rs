@@ -14,7 +14,6 @@ mod errors;
 mod folders;
 mod interruptible;
 mod measured;
-mod mixture;
 mod opening;
 mod options;
 mod order;
@@ -49,9 +48,7 @@ mod _core {
     #[pymodule_export]
     use super::measured::MeasuredFile;
     #[pymodule_export]
-    use super::mixture::Mixture;
-    #[pymodule_export]
-    use super::options::{AudioOptions, Crop, Events, Limits, Options, OrderSpec, Shuffle, Start};
+    use super::options::{AudioSpecArg, Limits, Start};
     #[pymodule_export]
     use super::order::{Order, Positions};
     #[pymodule_export]
@@ -61,7 +58,7 @@ mod _core {
     #[pymodule_export]
     use super::recordings::Recordings;
     #[pymodule_export]
-    use super::selection::{Sampling, Selection};
+    use super::selection::Sampling;
     #[pymodule_export]
     use super::shards::{
         audio_coverage, list_url, path_kinds, read_header, read_joint_header, read_url, shown_path,

@@ -1,14 +1,8 @@
-//! The options as they come from Python: classes of `_core`, which the core's own are made of.
+//! The options as they come from Python: its data classes, read by the names of their attributes.
 //!
-//! They are classes and no keyword arguments, so that the stub names each field with its type, and
-//! `stubtest` and the type checker hold both sides against it. Python has checked the values where
-//! users give them; a wrong value here is a bug of ours.
-#![expect(
-    clippy::struct_excessive_bools,
-    clippy::fn_params_excessive_bools,
-    reason = "each is an option of its own, named in Python"
-)]
-#![expect(clippy::too_many_arguments, reason = "one a field, and all of them by name")]
+//! Each option stands here once, beside the core's field that it becomes: the compiler tells which of the
+//! core's is missing, and `tests/options/test_groups.py` which of Python's. Python has checked the values
+//! where users give them; a wrong value here is a bug of ours.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -17,159 +11,86 @@ use gristmill_audio::{
 };
 use gristmill_core::{
     batch::{Binary, Classes, EventColumns, FillValue, Ragged, Style, Styles},
-    engine::{self, AudioRequest, EventOptions, OnError, Pick, Remainder, SourceOptions},
-    order::{self, Fingerprint, Partition, Slice, Window},
+    engine::{
+        self, AudioRequest, EventOptions, MixtureOptions, OnError, Pick, Remainder, SourceOptions,
+    },
+    order::{self, Fingerprint, OrderSpec, Partition, Slice, Stop, Window},
     shard::Labels,
     store::StorageOptions,
 };
-use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
+use pyo3::{
+    call::PyCallArgs, conversion::FromPyObjectOwned, exceptions::PyValueError, prelude::*,
+    pybacked::PyBackedBytes, types::PyString,
+};
 
 use crate::{
     errors::InternalError,
-    folders::{CacheLimitArg, index_dir, range_cache},
-    selection::{Sampling, Selection},
+    folders::{index_dir, range_cache},
+    selection::{Sampling, selection},
     strict::StrictArg,
 };
+
+/// A data class of Python's.
+#[derive(Debug)]
+pub(crate) struct Group<'py>(Bound<'py, PyAny>);
+
+impl<'py> Group<'py> {
+    /// The value of an attribute.
+    pub(crate) fn get<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<T> {
+        self.0.getattr(name)?.extract().map_err(Into::into)
+    }
+
+    /// What a method gives.
+    pub(crate) fn call<A: PyCallArgs<'py>, T: FromPyObjectOwned<'py>>(
+        &self,
+        name: &str,
+        args: A,
+    ) -> PyResult<T> {
+        self.0.call_method1(name, args)?.extract().map_err(Into::into)
+    }
+
+    /// The value that has this name.
+    fn named<T: Copy>(&self, option: &str, all: &[(&'static str, T)]) -> PyResult<T> {
+        named(option, all, &self.get::<String>(option)?)
+    }
+
+    /// A group in this one, unless it is `None`.
+    pub(crate) fn group(&self, name: &str) -> PyResult<Option<Self>> {
+        let group: Option<Bound<'py, PyAny>> = self.get(name)?;
+        Ok(group.map(Self))
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Group<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(object.to_owned()))
+    }
+}
 
 /// `(start, stop, step, sequential)` of a slice.
 type SliceArg = (Option<i64>, Option<i64>, Option<i64>, bool);
 
-/// The options of a data set. Without `Debug`, which would show secrets.
-#[pyclass(frozen, new = "from_fields", module = "gristmill._core")]
-pub(crate) struct Options {
+/// An option's value for all columns, and for single ones.
+#[derive(Debug, FromPyObject)]
+struct PerColumn<T> {
+    default: T,
+    named: Vec<(String, T)>,
+}
+
+/// What the file system says of the options. Without `Debug`, which would show secrets.
+#[derive(FromPyObject)]
+struct Shards {
     paths: Vec<PathBuf>,
-    labels: String,
-    #[expect(clippy::struct_field_names, reason = "it is the option's name")]
     storage_options: Vec<(String, String)>,
-    columns: Option<Vec<String>>,
-    audio: Option<AudioArg>,
-    audio_rates: Option<Vec<(String, Option<u32>)>>,
-    root: Option<PathBuf>,
-    events: Option<Events>,
-    order: OrderSpec,
-    crop_seed: u64,
-    selection: Py<Selection>,
-    sampling: Option<Py<Sampling>>,
     /// Of each shard 64-bit integers, for there may be millions of rows.
     exclude: Vec<(u32, PyBackedBytes)>,
     expected_rows: Vec<(u32, u64)>,
-    on_error: String,
-    max_missing: Option<f64>,
-    batch_size: Option<usize>,
-    remainder: String,
-    binary: String,
-    ragged: RaggedArg,
-    ragged_columns: Vec<(String, RaggedArg)>,
-    fill_value: Option<FillArg>,
-    fill_values: Vec<(String, FillArg)>,
-    multi_hot: Vec<(String, Option<ClassesArg>)>,
-    with_row_id: bool,
-    with_crop: bool,
-    num_threads: Option<usize>,
-    num_requests: Option<usize>,
-    memory_budget: usize,
-    prefetch_batches: usize,
-    index_dir: Option<PathBuf>,
-    audio_index: bool,
-    cache_dir: Option<PathBuf>,
-    cache_limit: CacheLimitArg,
-    retries: u32,
-    page_cache: bool,
 }
 
-/// The order, and the part of it that is delivered here.
-#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
-#[derive(Clone, Debug)]
-pub(crate) struct OrderSpec {
-    shuffle: Option<Shuffle>,
-    slices: Vec<SliceArg>,
-    epochs: Option<u64>,
-    offset: u64,
-    stride: u64,
-    multiple_of: u64,
-}
-
-/// As `gristmill.Shuffle`.
-#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
-#[derive(Clone, Debug)]
-pub(crate) struct Shuffle {
-    seed: u64,
-    window: Option<u64>,
-    streams: u64,
-    reshuffle_each_epoch: bool,
-}
-
-/// As `gristmill.Audio`.
-#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
-#[derive(Clone, Debug)]
-pub(crate) struct AudioOptions {
-    column: Option<String>,
-    sample_rate: Option<u32>,
-    follows_features: bool,
-    channels: ChannelsArg,
-    crop: Option<Crop>,
-    pad: Option<String>,
-    resampler: String,
-    dtype: String,
-    strict: StrictArg,
-    limits: Limits,
-}
-
-/// A crop of any kind; what a kind does not have is not looked at.
-#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
-#[derive(Clone, Debug)]
-pub(crate) struct Crop {
-    kind: String,
-    seconds: Option<f64>,
-    hop_seconds: f64,
-    tail: String,
-    place: String,
-}
-
-/// Where the events of rows are found, and which of them are delivered.
-#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
-#[derive(Clone, Debug)]
-pub(crate) struct Events {
-    start: String,
-    end: String,
-    pairs: Option<String>,
-    pick: String,
-}
-
-/// As `gristmill.Limits`.
-#[pyclass(frozen, from_py_object, get_all, new = "from_fields", module = "gristmill._core")]
-#[derive(Clone, Debug)]
-#[expect(clippy::struct_field_names, reason = "they are the attributes' names in Python")]
-pub(crate) struct Limits {
-    max_bytes: u64,
-    max_sample_rate: u32,
-    max_channels: u16,
-    max_seconds: f64,
-    max_frames_per_byte: u64,
-    max_decoded_bytes: u64,
-    max_decode_seconds: Option<f64>,
-}
-
-/// The position at which the stream starts.
-#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
-#[derive(Clone, Debug)]
-pub(crate) struct Start {
-    epoch: u64,
-    next_index: u64,
-    fingerprint: Option<String>,
-    allow_changed: bool,
-}
-
-/// What is decoded, or `"auto"`.
+/// A number, one of a few names, or the numbers of channels.
 #[derive(Debug, FromPyObject)]
-#[expect(clippy::large_enum_variant, reason = "a data set has one")]
-enum AudioArg {
-    Decode(AudioOptions),
-    Auto(#[expect(dead_code, reason = "it is the only name")] String),
-}
-
-/// `"mono"`, `"keep"`, a number, or the numbers of channels.
-#[derive(Clone, Debug, FromPyObject)]
 enum ChannelsArg {
     Count(u16),
     Name(String),
@@ -199,183 +120,240 @@ enum FillArg {
     Float(f64),
 }
 
-impl Options {
-    /// The core's options.
-    pub(crate) fn parse(&self) -> PyResult<engine::Options> {
-        let audio = match &self.audio {
+/// What is decoded of recordings: made once of `gristmill.Audio`.
+#[pyclass(frozen, name = "AudioSpec", module = "gristmill._core")]
+#[derive(Debug)]
+pub(crate) struct AudioSpecArg(pub(crate) AudioSpec);
+
+/// As `gristmill.Limits`, of which it is read too.
+#[pyclass(frozen, get_all, new = "from_fields", module = "gristmill._core")]
+#[derive(Clone, Debug, FromPyObject)]
+#[expect(clippy::struct_field_names, reason = "they are the attributes' names in Python")]
+pub(crate) struct Limits {
+    max_bytes: u64,
+    max_sample_rate: u32,
+    max_channels: u16,
+    max_seconds: f64,
+    max_frames_per_byte: u64,
+    max_decoded_bytes: u64,
+    max_decode_seconds: Option<f64>,
+}
+
+/// The position at which the stream starts.
+#[pyclass(frozen, from_py_object, new = "from_fields", module = "gristmill._core")]
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    epoch: u64,
+    next_index: u64,
+    fingerprint: Option<String>,
+    allow_changed: bool,
+}
+
+/// All options of a stream.
+pub(crate) fn stream(options: &Group<'_>) -> PyResult<engine::Options> {
+    let batches: Group<'_> = options.get("batches")?;
+    let (policy, read): (Group<'_>, Group<'_>) = (batches.get("policy")?, batches.get("read")?);
+    let sources: Vec<Group<'_>> = options.get("sources")?;
+    let mixture = options.group("mixing")?.map(|mixing| {
+        Ok::<_, PyErr>(MixtureOptions {
+            weights: mixing.get("weights")?,
+            stop: mixing.named("stop", &Stop::ALL)?,
+            labels: mixing.named("labels", &Labels::ALL)?,
+        })
+    });
+    Ok(engine::Options {
+        sources: sources.iter().map(|rows| source(rows, &batches)).collect::<PyResult<_>>()?,
+        mixture: mixture.transpose()?,
+        on_error: policy.named("on_error", &OnError::ALL)?,
+        batch_size: batches.get("batch_size")?,
+        remainder: batches.named("remainder", &Remainder::ALL)?,
+        styles: styles(&batches)?,
+        binary: batches.named("binary", &Binary::ALL)?,
+        with_row_id: batches.get("with_row_id")?,
+        with_crop: batches.get("with_crop")?,
+        n_threads: read.get("num_threads")?,
+        n_requests: read.get("num_requests")?,
+        memory_budget: read.get("memory_budget_bytes")?,
+        prefetch_batches: read.get("prefetch_batches")?,
+        index_dir: index_dir(read.get("resolved_index_dir")?),
+        audio_index: read.get("audio_index")?,
+        range_cache: range_cache(read.get("resolved_cache_dir")?, read.get("cache_limit")?),
+        retries: read.get("retries")?,
+        page_cache: read.get("page_cache")?,
+    })
+}
+
+/// The rows of one data set. Looks at the file system for the shards.
+fn source(rows: &Group<'_>, batches: &Group<'_>) -> PyResult<SourceOptions> {
+    let read: Group<'_> = batches.get("read")?;
+    let shards: Shards = rows.call("shards", (read.get::<u32>("retries")?,))?;
+    let exclude = shards.exclude.iter().flat_map(|(shard, rows)| {
+        rows.as_chunks().0.iter().map(|row| (*shard, u64::from_ne_bytes(*row)))
+    });
+    let audio = rows.group("decoded")?;
+    let sampling: Option<Py<Sampling>> = rows.get("draws")?;
+    let sampling = sampling.map(|sampling| sampling.get().parse()).transpose()?;
+    let (draws, weights) = sampling.unzip();
+    let partition: Group<'_> = batches.get("partition")?;
+    let slices: Vec<SliceArg> = partition.get("slices")?;
+    let slice = |(start, stop, step, sequential)| Slice { start, stop, step, sequential };
+    let is_even: bool = partition.get("is_even")?;
+    let table = rows.group("table")?;
+    Ok(SourceOptions {
+        paths: shards.paths,
+        labels: rows.named("labels", &Labels::ALL)?,
+        storage_options: StorageOptions::new(shards.storage_options),
+        columns: rows.get("columns")?,
+        audio: match &audio {
+            Some(audio) => AudioRequest::Decode {
+                column: audio.get("column")?,
+                spec: audio_spec(audio)?,
+                follows_features: is_auto(audio)?,
+            },
+            None if rows.group("audio")?.is_some() => AudioRequest::Auto,
             None => AudioRequest::Encoded,
-            Some(AudioArg::Auto(_)) => AudioRequest::Auto,
-            Some(AudioArg::Decode(audio)) => AudioRequest::Decode {
-                column: audio.column.clone(),
-                spec: audio.spec()?,
-                follows_features: audio.follows_features,
-            },
-        };
-        let exclude = self.exclude.iter().flat_map(|(shard, rows)| {
-            rows.as_chunks().0.iter().map(|row| (*shard, u64::from_ne_bytes(*row)))
-        });
-        let (selection, sampling) = (self.selection.get(), self.sampling.as_ref());
-        let sampling = sampling.map(|sampling| sampling.get().parse()).transpose()?;
-        let (draws, weights) = sampling.unzip();
-        let source = SourceOptions {
-            paths: self.paths.clone(),
-            labels: named("labels", &Labels::ALL, &self.labels)?,
-            storage_options: StorageOptions::new(self.storage_options.clone()),
-            columns: self.columns.clone(),
-            audio,
-            audio_rates: self.audio_rates.clone(),
-            root: self.root.clone(),
-            events: self.events.as_ref().map(Events::parse).transpose()?,
-            order: order::OrderSpec { draws, is_list: selection.is_list(), ..self.order.parse() },
-            crop_seed: self.crop_seed,
-            rows: selection.parse()?,
-            weights,
-            exclude: exclude.collect(),
-            expected_rows: self.expected_rows.clone(),
-            max_missing: self.max_missing,
-        };
-        Ok(engine::Options {
-            sources: vec![source],
-            mixture: None,
-            on_error: named("on_error", &OnError::ALL, &self.on_error)?,
-            batch_size: self.batch_size,
-            remainder: named("remainder", &Remainder::ALL, &self.remainder)?,
-            styles: self.styles()?,
-            binary: named("binary", &Binary::ALL, &self.binary)?,
-            with_row_id: self.with_row_id,
-            with_crop: self.with_crop,
-            n_threads: self.num_threads,
-            n_requests: self.num_requests,
-            memory_budget: self.memory_budget,
-            prefetch_batches: self.prefetch_batches,
-            index_dir: index_dir(self.index_dir.clone()),
-            audio_index: self.audio_index,
-            range_cache: range_cache(self.cache_dir.clone(), self.cache_limit),
-            retries: self.retries,
-            page_cache: self.page_cache,
-        })
-    }
-
-    /// What batches do with nulls and ragged columns.
-    fn styles(&self) -> PyResult<Styles> {
-        let ragged = |arg: &RaggedArg| match arg {
-            RaggedArg::Width(width) => Ok(Ragged::Width(*width)),
-            RaggedArg::Mode(name) => named("ragged", &Ragged::ALL, name),
-        };
-        let classes = |arg: &ClassesArg| match arg {
-            ClassesArg::Count(n) => Classes::Count(*n),
-            ClassesArg::Names(names) => Classes::Names(names.clone()),
-        };
-        let by_name = self.ragged_columns.iter();
-        Ok(Styles {
-            default: Style {
-                ragged: ragged(&self.ragged)?,
-                fill: self.fill_value.map(FillArg::parse),
-            },
-            ragged: by_name
-                .map(|(column, name)| Ok((column.clone(), ragged(name)?)))
-                .collect::<PyResult<_>>()?,
-            fill: self
-                .fill_values
-                .iter()
-                .map(|(name, value)| (name.clone(), value.parse()))
-                .collect(),
-            multi_hot: self
-                .multi_hot
-                .iter()
-                .map(|(name, of)| (name.clone(), of.as_ref().map(classes)))
-                .collect(),
-        })
-    }
-}
-
-impl OrderSpec {
-    /// The core's.
-    pub(crate) fn parse(&self) -> order::OrderSpec {
-        let slices = self.slices.iter();
-        let slice = |&(start, stop, step, sequential)| Slice { start, stop, step, sequential };
-        let shuffle = |shuffle: &Shuffle| {
-            let &Shuffle { seed, window, streams, reshuffle_each_epoch: reshuffle } = shuffle;
-            order::Shuffle { seed, window: window.map(|rows| Window { rows, streams }), reshuffle }
-        };
-        order::OrderSpec {
-            shuffle: self.shuffle.as_ref().map(shuffle),
-            slices: slices.map(slice).collect(),
-            epochs: self.epochs,
-            draws: None,
-            is_list: false,
+        },
+        audio_rates: table.map(|table| table.get("audio_rates")).transpose()?,
+        root: of_audio(audio.as_ref(), "root")?,
+        max_missing: of_audio(audio.as_ref(), "max_missing")?,
+        events: audio.map_or(Ok(None), |audio| events(&audio))?,
+        order: OrderSpec {
+            slices: slices.into_iter().map(slice).collect(),
+            draws,
+            is_list: rows.get("is_list")?,
             partition: Partition {
-                offset: self.offset,
-                stride: self.stride,
-                multiple_of: self.multiple_of,
+                offset: partition.get("stream_offset")?,
+                stride: partition.get("stream_stride")?,
+                multiple_of: if is_even { partition.get("hosts")? } else { 1 },
             },
-        }
-    }
+            ..order(rows.group("shuffle")?, rows.get("epochs")?)?
+        },
+        crop_seed: rows.get("crop_seed")?,
+        rows: selection(rows)?,
+        weights,
+        exclude: exclude.collect(),
+        expected_rows: shards.expected_rows,
+    })
 }
 
-impl Crop {
-    /// The core's.
-    fn parse(&self) -> PyResult<audio::Crop> {
-        let seconds = self.seconds.unwrap_or_default();
-        Ok(match self.kind.as_str() {
-            "start" => audio::Crop::Start { seconds },
-            "center" => audio::Crop::Center { seconds },
-            "random" => audio::Crop::Random { seconds },
-            "windows" => {
-                let tail = named("tail", &Tail::ALL, &self.tail)?;
-                let windows = audio::Windows { seconds, hop_s: self.hop_seconds, tail };
-                audio::Crop::Window { windows, number: 0 }
-            }
-            "events" => {
-                let place = named("place", &Place::ALL, &self.place)?;
-                let seconds = self.seconds;
-                audio::Crop::Event(audio::EventCrop { seconds, place, start_s: 0.0, end_s: 0.0 })
-            }
-            other => return Err(unknown("crop", other)),
+/// The order of all rows, on one host.
+pub(crate) fn order(shuffle: Option<Group<'_>>, epochs: Option<u64>) -> PyResult<OrderSpec> {
+    let shuffle = shuffle.map(|shuffle| {
+        let (window, streams): (Option<u64>, u64) =
+            (shuffle.get("window")?, shuffle.get("streams")?);
+        Ok::<_, PyErr>(order::Shuffle {
+            seed: shuffle.get("seed")?,
+            window: window.map(|rows| Window { rows, streams }),
+            reshuffle: shuffle.get("reshuffle_each_epoch")?,
         })
-    }
+    });
+    Ok(OrderSpec {
+        shuffle: shuffle.transpose()?,
+        slices: Vec::new(),
+        epochs,
+        draws: None,
+        is_list: false,
+        partition: Partition { offset: 0, stride: 1, multiple_of: 1 },
+    })
 }
 
-impl Events {
-    /// The core's.
-    fn parse(&self) -> PyResult<EventOptions> {
-        let columns = match &self.pairs {
-            Some(pairs) => EventColumns::Pairs(pairs.clone()),
-            None => EventColumns::Times { start: self.start.clone(), end: self.end.clone() },
-        };
-        Ok(EventOptions { columns, pick: named("pick", &Pick::ALL, &self.pick)? })
-    }
+/// What batches do with nulls and ragged columns.
+fn styles(batches: &Group<'_>) -> PyResult<Styles> {
+    let ragged: PerColumn<RaggedArg> = batches.get("ragged")?;
+    let fill: PerColumn<Option<FillArg>> = batches.get("fill_value")?;
+    let multi_hot: Vec<(String, Option<ClassesArg>)> = batches.get("multi_hot")?;
+    let fills = fill.named.into_iter();
+    let named = ragged.named.into_iter();
+    Ok(Styles {
+        default: Style { ragged: ragged.default.parse()?, fill: fill.default.map(FillArg::parse) },
+        ragged: named.map(|(name, one)| Ok((name, one.parse()?))).collect::<PyResult<_>>()?,
+        fill: fills.filter_map(|(name, value)| Some((name, value?.parse()))).collect(),
+        multi_hot: multi_hot
+            .into_iter()
+            .map(|(name, classes)| (name, classes.map(ClassesArg::parse)))
+            .collect(),
+    })
 }
 
-impl AudioOptions {
-    /// What is wanted of each recording.
-    pub(crate) fn spec(&self) -> PyResult<AudioSpec> {
-        let crop = self.crop.as_ref().map_or(Ok(audio::Crop::Whole), Crop::parse)?;
-        let pad = match self.pad.as_deref() {
+/// What is wanted of each recording.
+fn audio_spec(audio: &Group<'_>) -> PyResult<AudioSpec> {
+    let pad: Option<String> = audio.get("pad")?;
+    Ok(AudioSpec {
+        rate_hz: if is_auto(audio)? { None } else { audio.get("sample_rate")? },
+        channels: match audio.get("channels")? {
+            ChannelsArg::Count(n) => Channels::Exact(n),
+            ChannelsArg::Name(name) if name == "mono" => Channels::Mono,
+            ChannelsArg::Name(name) if name == "keep" => Channels::Keep,
+            ChannelsArg::Name(other) => return Err(unknown("channels", &other)),
+            ChannelsArg::Picked(picked) => {
+                Channels::Picked(audio::Picked::new(&picked).map_err(PyValueError::new_err)?)
+            }
+        },
+        crop: audio.group("crop")?.map_or(Ok(audio::Crop::Whole), |of| crop(&of))?,
+        pad: match pad.as_deref() {
             None => Pad::None,
             Some("zero") => Pad::Zero,
             Some("repeat") => Pad::Repeat,
             Some(other) => return Err(unknown("pad", other)),
-        };
-        let channels = match &self.channels {
-            ChannelsArg::Count(n) => Channels::Exact(*n),
-            ChannelsArg::Picked(picked) => {
-                Channels::Picked(audio::Picked::new(picked).map_err(PyValueError::new_err)?)
-            }
-            ChannelsArg::Name(name) if name == "mono" => Channels::Mono,
-            ChannelsArg::Name(name) if name == "keep" => Channels::Keep,
-            ChannelsArg::Name(other) => return Err(unknown("channels", other)),
-        };
-        Ok(AudioSpec {
-            rate_hz: self.sample_rate,
-            channels,
-            crop,
-            pad,
-            resampler: named("resampler", &Resampler::ALL, &self.resampler)?,
-            sample_type: named("dtype", &SampleType::ALL, &self.dtype)?,
-            strict: self.strict.parse()?,
-            limits: self.limits.parse()?,
-        })
+        },
+        resampler: audio.named("resampler", &Resampler::ALL)?,
+        sample_type: audio.named("dtype", &SampleType::ALL)?,
+        strict: audio.get::<StrictArg>("strict")?.parse()?,
+        limits: audio.get::<Limits>("limits")?.parse()?,
+    })
+}
+
+/// Whether the rate is that of the features.
+fn is_auto(audio: &Group<'_>) -> PyResult<bool> {
+    Ok(audio.get::<Bound<'_, PyAny>>("sample_rate")?.is_instance_of::<PyString>())
+}
+
+/// An attribute of `gristmill.Audio`, if there is one.
+fn of_audio<'py, T>(audio: Option<&Group<'py>>, name: &str) -> PyResult<Option<T>>
+where
+    Option<T>: FromPyObjectOwned<'py>,
+{
+    audio.map_or(Ok(None), |audio| audio.get(name))
+}
+
+fn crop(crop: &Group<'_>) -> PyResult<audio::Crop> {
+    Ok(match crop.get::<String>("_kind")?.as_str() {
+        "start" => audio::Crop::Start { seconds: crop.get("seconds")? },
+        "center" => audio::Crop::Center { seconds: crop.get("seconds")? },
+        "random" => audio::Crop::Random { seconds: crop.get("seconds")? },
+        "windows" => {
+            let (seconds, hop): (f64, Option<f64>) = (crop.get("seconds")?, crop.get("hop")?);
+            let tail = crop.named("tail", &Tail::ALL)?;
+            let windows = audio::Windows { seconds, hop_s: hop.unwrap_or(seconds), tail };
+            audio::Crop::Window { windows, number: 0 }
+        }
+        "events" => {
+            let (seconds, place) = (crop.get("seconds")?, crop.named("place", &Place::ALL)?);
+            audio::Crop::Event(audio::EventCrop { seconds, place, start_s: 0.0, end_s: 0.0 })
+        }
+        other => return Err(unknown("crop", other)),
+    })
+}
+
+/// Where the crop's events are, if it is about events.
+fn events(audio: &Group<'_>) -> PyResult<Option<EventOptions>> {
+    let Some(crop) = audio.group("crop")? else { return Ok(None) };
+    if crop.get::<String>("_kind")? != "events" {
+        return Ok(None);
+    }
+    let columns = match crop.get("pairs")? {
+        Some(pairs) => EventColumns::Pairs(pairs),
+        None => EventColumns::Times { start: crop.get("start")?, end: crop.get("end")? },
+    };
+    Ok(Some(EventOptions { columns, pick: crop.named("pick", &Pick::ALL)? }))
+}
+
+#[pymethods]
+impl AudioSpecArg {
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+    fn new(audio: Group<'_>) -> PyResult<Self> {
+        audio_spec(&audio).map(Self)
     }
 }
 
@@ -433,6 +411,24 @@ impl Start {
             fingerprint: fingerprint.transpose()?,
             allow_changed: self.allow_changed,
         })
+    }
+}
+
+impl RaggedArg {
+    fn parse(self) -> PyResult<Ragged> {
+        match self {
+            Self::Width(width) => Ok(Ragged::Width(width)),
+            Self::Mode(name) => named("ragged", &Ragged::ALL, &name),
+        }
+    }
+}
+
+impl ClassesArg {
+    fn parse(self) -> Classes {
+        match self {
+            Self::Count(n) => Classes::Count(n),
+            Self::Names(names) => Classes::Names(names),
+        }
     }
 }
 

@@ -5,7 +5,10 @@ use gristmill_core::order::{self, Rows};
 use pyo3::{exceptions::PyMemoryError, prelude::*};
 
 use crate::{
-    convert::from_bytes, detach::Detach, mixture::StreamOptions, opening, options::OrderSpec,
+    convert::from_bytes,
+    detach::Detach,
+    opening,
+    options::{self, Group},
     runtime,
 };
 
@@ -30,15 +33,22 @@ pub(crate) struct Positions {
 impl Order {
     /// That of a data set, whose headers it reads.
     #[new]
-    fn new(py: Python<'_>, options: StreamOptions<'_>) -> PyResult<Self> {
-        let inner = opening::order(py, options.parse()?, runtime::of_this_process(py))?;
+    fn new(py: Python<'_>, options: Group<'_>) -> PyResult<Self> {
+        let options = options::stream(&options)?;
+        let inner = opening::order(py, options, runtime::of_this_process(py))?;
         Ok(Self { inner })
     }
 
     /// That of shards with these row counts.
     #[staticmethod]
-    fn of_counts(py: Python<'_>, counts: Vec<u64>, order: OrderSpec) -> PyResult<Self> {
-        let spec = order.parse();
+    #[pyo3(signature = (counts, shuffle, epochs))]
+    fn of_counts(
+        py: Python<'_>,
+        counts: Vec<u64>,
+        shuffle: Option<Group<'_>>,
+        epochs: Option<u64>,
+    ) -> PyResult<Self> {
+        let spec = options::order(shuffle, epochs)?;
         let inner = py.detach_core(move || order::Order::new(Rows::new(&counts, &[])?, &spec))?;
         Ok(Self { inner })
     }

@@ -17,9 +17,8 @@ use crate::{
     convert::{Conversion, batch_to_dict, element_spec_to_py},
     detach::Detach,
     interruptible::{self, SIGNAL_CHECK},
-    mixture::StreamOptions,
     opening::ProgressLog,
-    options::Start,
+    options::{self, Group, Start},
     runtime, stats,
     text::text,
 };
@@ -54,6 +53,7 @@ pub(crate) struct Opened {
     fingerprint: String,
     start_epoch: u64,
     start_index: u64,
+    added_columns: Vec<&'static str>,
 }
 
 /// Positional reads so far.
@@ -68,9 +68,9 @@ pub(crate) struct Reads {
 #[pymethods]
 impl Pipeline {
     #[new]
-    fn new(py: Python<'_>, options: StreamOptions<'_>, start: Start) -> PyResult<Self> {
+    fn new(py: Python<'_>, options: Group<'_>, start: Start) -> PyResult<Self> {
         classes::load(py)?;
-        let (options, start) = (options.parse()?, start.parse()?);
+        let (options, start) = (options::stream(&options)?, start.parse()?);
         let runtime = runtime::of_this_process(py);
         let n_threads = options.n_threads.unwrap_or_else(usable_cpus);
         let conversion = Conversion { binary: options.binary, n_threads };
@@ -111,6 +111,7 @@ impl Pipeline {
             fingerprint: opened.fingerprint.to_string(),
             start_epoch: opened.start.0,
             start_index: opened.start.1,
+            added_columns: opened.added_columns,
         })
     }
 
@@ -233,9 +234,9 @@ impl Drop for Pipeline {
 #[pyfunction]
 pub(crate) fn element_spec<'py>(
     py: Python<'py>,
-    options: StreamOptions<'py>,
+    options: Group<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options = options.parse()?;
+    let options = options::stream(&options)?;
     // Only a last batch can be short, unless bad rows are left out.
     let is_full = (options.remainder != Remainder::Keep || options.is_endless())
         && options.on_error != OnError::Skip;

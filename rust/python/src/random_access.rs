@@ -12,7 +12,7 @@ use crate::{
     convert::Conversion,
     detach::Detach,
     interruptible::{self, SIGNAL_CHECK},
-    options::Options,
+    options::{self, Group},
     pipeline::Element,
     runtime,
 };
@@ -29,9 +29,9 @@ pub(crate) struct RandomAccess {
 impl RandomAccess {
     /// Opens the shards.
     #[new]
-    fn new(py: Python<'_>, options: &Options) -> PyResult<Self> {
+    fn new(py: Python<'_>, options: Group<'_>) -> PyResult<Self> {
         classes::load(py)?;
-        let options = options.parse()?;
+        let options = options::stream(&options)?;
         let runtime = runtime::of_this_process(py);
         let n_threads = options.n_threads.unwrap_or_else(usable_cpus);
         let conversion = Conversion { binary: options.binary, n_threads };

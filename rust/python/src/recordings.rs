@@ -31,7 +31,7 @@ impl Recordings {
         &self,
         py: Python<'py>,
         path: Option<&str>,
-        limits: &Limits,
+        limits: Limits,
         shard: Option<PathBuf>,
         row: Option<u64>,
     ) -> PyResult<Bound<'py, PyBytes>> {

@@ -7,7 +7,7 @@ use gristmill_core::{
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes};
 
-use crate::options::{named, unknown};
+use crate::options::{Group, named, unknown};
 
 /// A value to compare with: a time is its kind, and nanoseconds.
 #[derive(Debug, FromPyObject)]
@@ -22,25 +22,6 @@ enum ScalarArg {
 
 /// `(column, operator, values)`.
 type ConditionArg = (String, String, Vec<Option<ScalarArg>>);
-
-/// Which rows take part.
-#[pyclass(frozen, new = "from_fields", module = "gristmill._core")]
-#[derive(Debug)]
-pub(crate) struct Selection {
-    /// `(shard, first row, rows)`.
-    runs: Option<Vec<(u32, u64, u64)>>,
-    /// 64-bit integers.
-    indices: Option<PyBackedBytes>,
-    /// A byte a row.
-    mask: Option<PyBackedBytes>,
-    /// 64-bit integers.
-    picks: Option<PyBackedBytes>,
-    filters: Vec<Vec<ConditionArg>>,
-    /// `(name, seed, column, first hash, last hash)`.
-    split: Option<(String, u64, Option<String>, u64, u64)>,
-    /// Whether rows may come in another order than that of the files.
-    is_list: bool,
-}
 
 /// How often rows come: one of `column`, `rows`, `values` and `power`, the last two with `by`.
 #[pyclass(frozen, new = "from_fields", module = "gristmill._core")]
@@ -57,38 +38,41 @@ pub(crate) struct Sampling {
     reshuffle_each_epoch: bool,
 }
 
-impl Selection {
-    /// The core's.
-    pub(crate) fn parse(&self) -> PyResult<RowSpec> {
-        let table = self.runs.as_ref().map(|runs| RowTable {
-            runs: runs.clone(),
-            indices: self.indices.as_ref().map(|bytes| words(bytes).into()),
-        });
-        let mask = self.mask.as_ref();
-        let mask = mask.map(|bytes| Picks::Mask(bytes.iter().map(|byte| *byte != 0).collect()));
-        let picks = self.picks.as_ref().map(|bytes| Picks::Indices(words(bytes).into()));
-        let condition = |(column, op, values): &ConditionArg| {
-            let values = values.iter().map(|value| match value {
-                None => Ok(Scalar::Null),
-                Some(value) => value.parse(),
-            });
-            let op = named("filters", &Op::ALL, op)?;
-            Ok(Condition { column: column.clone(), op, values: values.collect::<PyResult<_>>()? })
-        };
-        let all = |all: &Vec<ConditionArg>| all.iter().map(condition).collect::<PyResult<_>>();
-        let split = self.split.clone();
-        Ok(RowSpec {
-            table,
-            picks: mask.or(picks),
-            filters: self.filters.iter().map(all).collect::<PyResult<_>>()?,
-            split: split.map(|(name, seed, by, first, last)| Split { name, seed, by, first, last }),
+/// Which rows of a data set take part, of its options.
+pub(crate) fn selection(options: &Group<'_>) -> PyResult<RowSpec> {
+    let table = options.group("table")?.map(|table| {
+        let indices: Option<PyBackedBytes> = table.get("indices")?;
+        let indices = indices.map(|bytes| words(&bytes).into());
+        Ok::<_, PyErr>(RowTable { runs: table.get("runs")?, indices })
+    });
+    let picks = options.group("rows")?.map(|rows| {
+        let data: PyBackedBytes = rows.get("data")?;
+        Ok::<_, PyErr>(if rows.get("is_mask")? {
+            Picks::Mask(data.iter().map(|byte| *byte != 0).collect())
+        } else {
+            Picks::Indices(words(&data).into())
         })
-    }
-
-    /// Whether rows may come in another order than that of the files.
-    pub(crate) fn is_list(&self) -> bool {
-        self.is_list
-    }
+    });
+    let condition = |(column, op, values): ConditionArg| {
+        let values = values.iter().map(|value| match value {
+            None => Ok(Scalar::Null),
+            Some(value) => value.parse(),
+        });
+        let op = named("filters", &Op::ALL, &op)?;
+        Ok(Condition { column, op, values: values.collect::<PyResult<_>>()? })
+    };
+    let all = |all: Vec<ConditionArg>| all.into_iter().map(condition).collect::<PyResult<_>>();
+    let filters: Vec<Vec<ConditionArg>> = options.get("filters")?;
+    let split = options.group("split")?.map(|split| {
+        let (name, seed, by, first, last) = split.call("native", ())?;
+        Ok::<_, PyErr>(Split { name, seed, by, first, last })
+    });
+    Ok(RowSpec {
+        table: table.transpose()?,
+        picks: picks.transpose()?,
+        filters: filters.into_iter().map(all).collect::<PyResult<_>>()?,
+        split: split.transpose()?,
+    })
 }
 
 impl Sampling {

@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gristmill.options import Audio, native_audio
+from gristmill import _core
+from gristmill.options import Audio
 from gristmill.tools.crops import decode_crop
 
 _MOST_BYTES = 64 << 20
@@ -234,7 +235,7 @@ def _steps(
         tally.reads += 1
         tally.bytes += n_read
 
-    audio = native_audio(Audio(sample_rate=material.sample_rate, strict=False))
+    audio = _core.AudioSpec(Audio(sample_rate=material.sample_rate, strict=False))
 
     def decode() -> None:
         data, duration = draw.choice(material.rows)

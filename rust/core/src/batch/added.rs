@@ -46,15 +46,6 @@ impl AddedColumn {
         }
     }
 
-    /// What a message calls the option that adds it.
-    pub(crate) fn option(self) -> &'static str {
-        match self {
-            Self::DataSet | Self::Shard | Self::Row => "with_row_id=True",
-            Self::Valid => "on_error=\"mask\" or remainder=\"pad\"",
-            _ => "with_crop=True",
-        }
-    }
-
     /// The dtype of its values.
     pub(crate) fn dtype(self) -> Dtype {
         match self {

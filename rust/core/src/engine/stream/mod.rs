@@ -38,7 +38,7 @@ use crate::{
 use gristmill_audio::{DecodeError, Entry, warm_up};
 
 /// The facts about a data set that are known once its shards are open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// Rows in one epoch, for all hosts and workers together.
     pub rows_per_epoch: u64,
@@ -48,6 +48,8 @@ pub struct Opened {
     pub fingerprint: Fingerprint,
     /// The position at which the stream was resumed, as (epoch, index).
     pub start: (u64, u64),
+    /// The columns of elements that are ours and not the data's.
+    pub added_columns: Vec<&'static str>,
 }
 
 /// A running stream of batches.
@@ -170,6 +172,7 @@ impl Pipeline {
             stream_len: dataset.order.stream_len(),
             fingerprint: dataset.fingerprint,
             start: dataset.start,
+            added_columns: dataset.layout.added.iter().map(|added| added.name()).collect(),
         })
     }
 
