@@ -1,4 +1,4 @@
-//! Files of audio indexes.
+//! Index files, and the recordings in them.
 
 use std::{
     cell::OnceCell,
@@ -44,7 +44,7 @@ pub fn audio_index(data: &[u8]) -> Verdict {
     })
 }
 
-/// A shard, and where its audio index lies.
+/// A shard, and where its index file is.
 struct Sample {
     shard: Shard,
     path: PathBuf,
@@ -74,7 +74,7 @@ impl Sample {
         let mut index = AudioIndex::default();
         index.add(0, AudioEntry { bytes: &[], headers: &[] });
         assert!(shard.save_audio_index(VERSION, &mut index), "there is room for its index");
-        let file = folder.path().join("shard.arrow.gmaudio");
+        let file = folder.path().join("shard.arrow.gmindex");
         let written = fs::read(&file).expect("its index");
         let (magic, rest) = written.split_at(8);
         let len_of_key = usize::from(rest[BLOCK_HEAD]);

@@ -10,7 +10,7 @@ use crate::store::RangeReader;
 
 /// A shard's metadata from its sidecar; `None` where it has none that is valid.
 pub(super) fn load(reader: &RangeReader, dir: &IndexDir) -> Option<Box<dyn FormatReader>> {
-    let file = IndexFile::of_shard(reader, dir, EXTENSION)?;
+    let file = IndexFile::of_shard(reader, dir)?;
     let section = file.read(Section::BATCHES, MAX_BYTES)?;
     let mut saved = IndexReader::new(section.whole()?);
     let id = saved.number()?;
@@ -23,11 +23,9 @@ pub(super) fn load(reader: &RangeReader, dir: &IndexDir) -> Option<Box<dyn Forma
 ///
 /// Errors (a read-only folder, a full disk) are ignored: the next opening reads the metadata again.
 pub(super) fn save(reader: &RangeReader, dir: &IndexDir, contents: &dyn FormatReader) -> bool {
-    let Some(file) = IndexFile::of_shard(reader, dir, EXTENSION) else { return false };
+    let Some(file) = IndexFile::of_shard(reader, dir) else { return false };
     let mut out = IndexWriter::default();
     out.number(contents.format().id);
     contents.save(&mut out);
     out.len() as u64 <= MAX_BYTES && file.write(Section::BATCHES, out.as_bytes())
 }
-
-const EXTENSION: &str = "gmindex";

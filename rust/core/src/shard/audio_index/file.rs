@@ -28,7 +28,7 @@ const ENTRIES: u64 = 2;
 
 /// What the file of this shard has; nothing where there is none that is valid.
 pub(in crate::shard) fn load(reader: &RangeReader, dir: &IndexDir, version: u64) -> AudioIndex {
-    let file = IndexFile::of_shard(reader, dir, EXTENSION);
+    let file = IndexFile::of_shard(reader, dir);
     file.map(|file| load_from(&file, version)).unwrap_or_default()
 }
 
@@ -46,13 +46,11 @@ pub(in crate::shard) fn save(
     version: u64,
     index: &mut AudioIndex,
 ) -> bool {
-    let Some(file) = IndexFile::of_shard(reader, dir, EXTENSION) else { return false };
+    let Some(file) = IndexFile::of_shard(reader, dir) else { return false };
     index.merge(&load_from(&file, version));
     let bytes = encode(index);
     bytes.len() as u64 <= MAX_BYTES && file.write_blocks(Section::audio(version), &bytes)
 }
-
-const EXTENSION: &str = "gmaudio";
 
 fn encode(index: &AudioIndex) -> Vec<u8> {
     let mut out = Vec::new();

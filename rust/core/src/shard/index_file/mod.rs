@@ -1,5 +1,8 @@
 //! Index files: what was worked out from a shard, so that it is worked out once.
 //!
+//! A shard has one: where its record batches are, numbers for each row, and what is known of its recordings.
+//! What was worked out from several shards is in a file of its own.
+//!
 //! An index file is never needed and never trusted. One that is missing, damaged, of another version of
 //! the format or of the shard is ignored, and one that cannot be written is not written. Processes
 //! may read and write the same one at the same time: it is written under another name and then
@@ -53,15 +56,11 @@ pub(crate) struct IndexFile<'a> {
 
 impl<'a> IndexFile<'a> {
     /// That of a shard; `None` where it can have none.
-    pub(super) fn of_shard(
-        reader: &RangeReader,
-        dir: &'a IndexDir,
-        extension: &str,
-    ) -> Option<Self> {
+    pub(super) fn of_shard(reader: &RangeReader, dir: &'a IndexDir) -> Option<Self> {
         if !reader.may_be_kept() {
             return None;
         }
-        let path = dir.path(reader.path())?.with_extension(extension);
+        let path = dir.path(reader.path())?;
         let version = reader.version();
         let mut key = IndexWriter::default();
         key.bytes(dir.shard_path(reader.path())?.as_os_str().as_bytes());
@@ -116,15 +115,15 @@ impl<'a> IndexFile<'a> {
     pub(super) fn write_blocks(&self, section: Section, blocks: &[u8]) -> bool {
         self.dir.make();
         let old = self.open();
-        let mut sections = vec![(Entry { section, len: blocks.len() as u64 }, None)];
-        if let Some(old) = &old {
-            let others = old.sections().filter(|(entry, _)| !entry.section.is_same(section));
-            let others = others.filter(|(_, range)| range.end <= old.len);
-            sections.extend(others.map(|(entry, range)| (entry, Some(range))));
-        }
+        let others = old.iter().flat_map(Opened::sections);
+        let others = others.filter(|(entry, _)| !entry.section.is_same(section));
+        let others =
+            others.filter(|(_, range)| old.as_ref().is_some_and(|old| range.end <= old.len));
+        let mut sections: Vec<_> = others.map(|(entry, range)| (entry, Some(range))).collect();
         // Of a kind, what was written last is first, and what was written first is dropped at last.
+        sections.truncate(MAX_SECTIONS - 1);
+        sections.insert(0, (Entry { section, len: blocks.len() as u64 }, None));
         sections.sort_by_key(|(entry, _)| entry.section.kind);
-        sections.truncate(MAX_SECTIONS);
         let entries: Vec<Entry> = sections.iter().map(|(entry, _)| *entry).collect();
         let write = |file: &mut File| {
             file.write_all(&head::encode(&self.key, &entries))?;
@@ -149,7 +148,10 @@ impl<'a> IndexFile<'a> {
         let mut start = Vec::with_capacity(max_head);
         (&file).take(max_head as u64).read_to_end(&mut start).ok()?;
         let (entries, head_len) = head::decode(&start, &self.key)?;
-        Some(Opened { file, len, start, entries, head_len })
+        let opened = Opened { file, len, start, entries, head_len };
+        // One that was cut may have sections left. One that is longer was not written like that.
+        let end = opened.sections().last().map_or(head_len, |(_, range)| range.end);
+        (end >= len).then_some(opened)
     }
 }
 

@@ -144,6 +144,8 @@ fn a_file_that_is_cut_has_what_is_left() {
         assert_eq!(again.0, cut.0, "{len}");
         assert_eq!(sample.file().read(Section::rows(7), 9).unwrap().whole(), Some(&b"more"[..]));
     }
+    sample.put(&[&good[..], b"more"].concat());
+    assert_eq!(found(&sample.file()), Found::default(), "it was not written like that");
     sample.put(&good[..good.len() - 1]);
     assert_eq!(found(&sample.file()), (sound.0, sound.1, None));
 }
