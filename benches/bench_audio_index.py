@@ -247,7 +247,7 @@ def test_index_command(turns: Any, size: Any, data: Path, tmp_path: Path, job: s
                 began = time.perf_counter()
                 subprocess.run([sys.executable, "-m", "gristmill", *command], check=True)
                 took = time.perf_counter() - began
-            assert len(list(index_dir.glob("*.gmaudio"))) == len(copies)
+            assert len(list(index_dir.glob("*.gmindex"))) == len(copies)
             return {"seconds": took, "MB / s": n_bytes / took / 1e6}
 
         return once
@@ -280,5 +280,5 @@ def first_epoch(paths: list[Path], is_indexed: bool, index_dir: Path) -> float:
     for batch in dataset(paths, is_indexed, index_dir):
         n += len(batch["label"])
     took = time.process_time() - began
-    assert not is_indexed or list(index_dir.glob("*.gmaudio"))
+    assert not is_indexed or list(index_dir.glob("*.gmindex"))
     return took / n

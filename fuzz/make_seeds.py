@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import soundfile
+from xxhash import xxh3_64_intdigest
 
 CORPUS = Path(__file__).parent / "corpus"
 sys.path.insert(0, str(CORPUS.parents[1] / "tests" / "support"))
@@ -354,7 +355,7 @@ def seek_seeds() -> dict[str, bytes]:
 
 
 def audio_index_seeds() -> dict[str, bytes]:
-    """What follows the block that names the shard, as `shard/audio_index/file.rs` writes it."""
+    """The section of recordings of an index file, as `shard/audio_index/file.rs` writes it."""
     rng = np.random.default_rng(3)
 
     def number(n: int) -> bytes:
@@ -362,10 +363,7 @@ def audio_index_seeds() -> dict[str, bytes]:
         return bytes([part | 0x80 for part in low[:-1]] + low[-1:])
 
     def block(payload: bytes) -> bytes:
-        total = 0xCBF29CE484222325
-        for byte in payload:
-            total = (total ^ byte) * 0x100000001B3 % 2**64
-        return b"GMBL" + struct.pack("<IQ", len(payload), total) + payload
+        return b"GMBL" + struct.pack("<QQ", xxh3_64_intdigest(payload), len(payload)) + payload
 
     def put(data: bytes) -> bytes:
         return number(len(data)) + data

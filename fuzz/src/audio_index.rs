@@ -1,15 +1,16 @@
-//! Files of audio indexes.
+//! Index files, and the recordings in them.
 
 use std::{
     cell::OnceCell,
     fs::{self, File},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use gristmill_audio::Entry;
 use gristmill_core::{
+    hash::xxh3,
     shard::{AudioEntry, AudioIndex, IndexDir, Shard},
     store::{DescriptorCache, Store},
 };
@@ -23,8 +24,9 @@ const VERSION: u64 = 1;
 /// share.
 const MAX_LOOKED_AT: usize = 64;
 
-/// Whatever follows the block that names the shard, the file is read past or has entries; what it has is
-/// kept when it is written again, and comes back.
+/// Whatever the section of recordings is, the file is ignored or has entries; what it has is kept when it
+/// is written again, and comes back. And whatever follows the key in the head, the shard can be opened, and
+/// its index be kept.
 ///
 /// It is read as it is, and again with the checksums of its blocks corrected.
 pub fn audio_index(data: &[u8]) -> Verdict {
@@ -35,19 +37,30 @@ pub fn audio_index(data: &[u8]) -> Verdict {
     repair::blocks(&mut repaired);
     SAMPLE.with(|sample| {
         let sample = sample.get_or_init(Sample::new);
+        sample.check_head(data)?;
+        sample.check_head(&repaired)?;
         sample.check(data)?;
         sample.check(&repaired)
     })
 }
 
-/// A shard, and where its audio index lies.
+/// A shard, and where its index file is.
 struct Sample {
     shard: Shard,
+    path: PathBuf,
     file: PathBuf,
-    /// The file's bytes up to the end of the block that names the shard.
-    head: Vec<u8>,
+    /// The file's first bytes, which name the format.
+    magic: Vec<u8>,
+    /// What the payload of the head begins with: the key, after its length.
+    key: Vec<u8>,
     _folder: tempfile::TempDir,
 }
+
+/// The kind of the section of recordings.
+const AUDIO: u64 = 2;
+
+/// The bytes of a block's mark, checksum and length.
+const BLOCK_HEAD: usize = 20;
 
 impl Sample {
     fn new() -> Self {
@@ -57,22 +70,44 @@ impl Sample {
         // One that changed a moment ago has no index.
         let file = File::options().append(true).open(&path).expect("the shard");
         file.set_modified(SystemTime::now() - Duration::from_secs(60)).expect("its owner");
-        let store = Arc::new(Store::new(&DescriptorCache::new(1)));
-        let shard = Shard::open(&store, &IndexDir::Beside, &path).expect("a shard");
+        let shard = open(&path);
         let mut index = AudioIndex::default();
         index.add(0, AudioEntry { bytes: &[], headers: &[] });
         assert!(shard.save_audio_index(VERSION, &mut index), "there is room for its index");
-        let file = folder.path().join("shard.arrow.gmaudio");
+        let file = folder.path().join("shard.arrow.gmindex");
         let written = fs::read(&file).expect("its index");
-        let n_bytes = u32::from_le_bytes(*written[12..].first_chunk().expect("a block"));
-        let head = written[..24 + n_bytes as usize].to_vec();
-        Self { shard, file, head, _folder: folder }
+        let (magic, rest) = written.split_at(8);
+        let len_of_key = usize::from(rest[BLOCK_HEAD]);
+        let key = rest[BLOCK_HEAD..][..1 + len_of_key + 25].to_vec();
+        Self { shard, path, magic: magic.to_vec(), key, file, _folder: folder }
+    }
+
+    /// Writes a file with such a head, after the key, and with what follows the head.
+    fn put(&self, head: &[u8], rest: &[u8]) {
+        let payload = [&self.key, head].concat();
+        let len = (payload.len() as u64).to_le_bytes();
+        let sum = xxh3(&payload).to_le_bytes();
+        // Not overwritten in place, which makes some file systems flush it.
+        let _ = fs::remove_file(&self.file);
+        let bytes = [&self.magic, &b"GMBL"[..], &sum, &len, &payload, rest].concat();
+        fs::write(&self.file, bytes).expect("room for an index");
+    }
+
+    fn check_head(&self, data: &[u8]) -> Verdict {
+        self.put(data, data);
+        drop(open(&self.path));
+        let mut index = AudioIndex::default();
+        index.add(7, AudioEntry { bytes: b"entry", headers: b"headers" });
+        ensure!(self.shard.save_audio_index(VERSION, &mut index), "it is not written");
+        let again = self.shard.load_audio_index(VERSION);
+        ensure!(again.iter().eq(index.iter()), "other entries come back");
+        Ok(Outcome::Data)
     }
 
     fn check(&self, data: &[u8]) -> Verdict {
-        // Not overwritten in place, which makes some file systems flush it.
-        let _ = fs::remove_file(&self.file);
-        fs::write(&self.file, [&self.head, data].concat()).expect("room for an index");
+        let mut head = vec![1];
+        [AUDIO, 0, VERSION, data.len() as u64].map(|number| put_number(&mut head, number));
+        self.put(&head, data);
         let index = self.shard.load_audio_index(VERSION);
         ensure!(index.len() <= data.len(), "{} entries", index.len());
         for (at, (start, entry)) in index.iter().enumerate() {
@@ -93,4 +128,18 @@ impl Sample {
         ensure!(fs::read(&self.file).expect("the index") == written, "other bytes are written");
         Ok(if index.is_empty() { Outcome::Refused } else { Outcome::Data })
     }
+}
+
+fn open(path: &Path) -> Shard {
+    let store = Arc::new(Store::new(&DescriptorCache::new(1)));
+    Shard::open(&store, &IndexDir::Beside, path).expect("a shard")
+}
+
+/// Appends a number as index files have it.
+fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gristmill_core::hash::fnv1a;
+use gristmill_core::hash::xxh3;
 
 /// Corrects the CRC of every whole Ogg page.
 pub(crate) fn ogg(bytes: &mut [u8]) {
@@ -80,17 +80,18 @@ fn flac_header(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     }
 }
 
-/// Corrects the checksum of every whole block of an audio index.
+/// Corrects the checksum of every whole block of an index file.
 pub(crate) fn blocks(bytes: &mut [u8]) {
     let mut at = 0;
     while let Some(found) = find(bytes, at, b"GMBL") {
         at = found + 4;
-        let Some(len) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return };
-        let body = found + 16;
-        let end = body.saturating_add(u32::from_le_bytes(*len) as usize);
+        let Some(len) = bytes.get(found + 12..).and_then(|rest| rest.first_chunk()) else { return };
+        let body = found + 20;
+        let len = usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX);
+        let end = body.saturating_add(len);
         let Some(payload) = bytes.get(body..end) else { continue };
-        let sum = fnv1a(payload).to_le_bytes();
-        bytes[found + 8..body].copy_from_slice(&sum);
+        let sum = xxh3(payload).to_le_bytes();
+        bytes[found + 4..found + 12].copy_from_slice(&sum);
         at = end;
     }
 }

@@ -82,9 +82,9 @@ class Windows(_Crop):
     `rows_per_epoch()` count them. `with_crop=True` adds which window of which it is.
 
     How many there are follows from the recordings' lengths. Where these are not known, the first
-    opening reads all recordings' headers, on all threads, and keeps what they tell beside the
-    shards' sidecars; the logger `gristmill` says how far it is. A recording whose headers cannot be
-    read has one window, which is a bad row.
+    opening reads all recordings' headers, on all threads, and keeps what they tell in the shards'
+    index files; the logger `gristmill` says how far it is. A recording whose headers cannot be read
+    has one window, which is a bad row.
 
     Args:
         seconds: Length of a window, above 0, rounded to whole frames at the target rate.

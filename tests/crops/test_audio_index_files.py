@@ -1,8 +1,9 @@
-"""The files of audio indexes: damaged, foreign, stale or not to be written, they change nothing."""
+"""Index files: damaged, foreign, stale or not to be written, they change nothing."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -40,7 +41,7 @@ def crops(shard: Path, own: Path | None, epochs: int = 2) -> Run:
 
 
 def file_of(own: Path) -> Path:
-    (path,) = own.glob("*.gmaudio")
+    (path,) = own.glob("*.gmindex")
     return path
 
 
@@ -90,7 +91,7 @@ def test_that_of_a_newer_version_is_read_past_and_replaced(shard: Path, own: Pat
 def test_that_of_another_shard_is_read_past(tmp_path: Path, shard: Path, own: Path) -> None:
     other = write(tmp_path / "other.arrow", [long(name) for name in reversed(NAMES)], batch_rows=2)
     plain, plain_other = crops(shard, own), crops(other, own)
-    one, two = sorted(own.glob("*.gmaudio"))
+    one, two = sorted(own.glob("*.gmindex"))
     bytes_of = one.read_bytes(), two.read_bytes()
     one.write_bytes(bytes_of[1])
     two.write_bytes(bytes_of[0])
@@ -182,7 +183,7 @@ print(len(found.audio), found.error)
 
 
 def test_a_file_that_may_not_grow(shard: Path, own: Path) -> None:
-    """Of each size of the index: what was written of it is removed."""
+    """Of each size of the file: what was written of it is removed."""
     crops(shard, own)
     n_bytes = file_of(own).stat().st_size
     before = {path.name: path.read_bytes() for path in own.iterdir()}
@@ -192,10 +193,81 @@ def test_a_file_that_may_not_grow(shard: Path, own: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.stdout == "12 None\n", done.stderr
         after = {path.name: path.read_bytes() for path in own.iterdir()}
-        assert len(after) == (2 if limit >= n_bytes else 1)
-        if limit < n_bytes:
-            crops(shard, own)
+        assert set(after) <= set(before), "nothing half written"
+        assert (after == before) == (limit >= n_bytes)
+        crops(shard, own)
         assert {path.name: path.read_bytes() for path in own.iterdir()} == before
+
+
+KILLED = """
+import resource, signal, sys
+import audio_index_runs
+import gristmill as gm
+
+shard, own, n_bytes = sys.argv[1:]
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(n_bytes), int(n_bytes)))
+audio_index_runs.run(shard, gm.Audio(crop=gm.RandomCrop(2)), own, shuffle=gm.Shuffle(3), epochs=2)
+"""
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_the_old_file(
+    shard: Path, own: Path
+) -> None:
+    """The kernel kills it at the byte after the limit."""
+    gm.build_indexes(shard, read=gm.ReadOptions(index_dir=own))
+    path = file_of(own)
+    before = path.read_bytes()
+    plain = crops(shard, None)
+    for n_more in (1, 40, 400):
+        command = probes.script(KILLED, shard, own, len(before) + n_more)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == -signal.SIGXFSZ, done.stderr
+        assert path.read_bytes() == before
+        (half,) = (other for other in own.iterdir() if other != path)
+        assert 0 < half.stat().st_size <= len(before) + n_more
+        half.unlink()
+    crops(shard, own).assert_same(plain)
+    assert len(path.read_bytes()) > len(before) + 400
+
+
+COUNTED = """
+import sys
+import gristmill as gm
+
+read = gm.ReadOptions(index_dir=sys.argv[2])
+audio = gm.Audio(crop=gm.Windows(2))
+print(gm.ArrowIterDataset(sys.argv[1], columns=[], audio=audio, read=read).rows_per_epoch())
+"""
+
+
+INDEXED = """
+import sys
+import gristmill as gm
+
+gm.build_indexes(sys.argv[1], read=gm.ReadOptions(index_dir=sys.argv[2]), audio=True)
+"""
+
+
+def test_what_two_processes_learn_is_in_one_file(
+    shard: Path, own: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One learns how long the recordings are, the other where they can be read."""
+    read = gm.ReadOptions(index_dir=own)
+    audio = gm.Audio(crop=gm.Windows(2))
+    caplog.set_level(logging.INFO, logger="gristmill")
+    for code in (COUNTED, INDEXED):
+        subprocess.run([sys.executable, "-c", code, shard, own], check=True)
+    before = file_of(own).read_bytes()
+    assert [path.name for path in own.iterdir()] == [file_of(own).name]
+    known = gm.inspect(shard, read=read).audio_index
+    assert known is not None
+    assert known.known == len(NAMES)
+    n_windows = gm.ArrowIterDataset(shard, columns=[], audio=audio, read=read).rows_per_epoch()
+    assert "counted" not in caplog.text
+    assert file_of(own).read_bytes() == before
+    assert n_windows > len(NAMES) * 14
 
 
 LEARN = """
@@ -247,7 +319,7 @@ def test_processes_learn_one_index_at_once(tmp_path: Path, own: Path) -> None:
         learner.stdin.flush()
     assert [learner.communicate()[0] for learner in learners] == ["60\n"] * len(learners)
     together = file_of(own).read_bytes()
-    assert len(list(own.iterdir())) == 2, "the sidecar and the index, and no temporary file"
+    assert len(list(own.iterdir())) == 1, "no temporary file"
     # Each of them knows all rows by now, and the file does not depend on who wrote it last.
     alone = tmp_path / "alone"
     run(shard, gm.Audio(crop=gm.RandomCrop(0.5)), alone)

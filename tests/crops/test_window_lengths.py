@@ -57,7 +57,7 @@ def test_lengths_are_kept(
     assert listed(ds) == expected
     assert "counted" not in caplog.text
     # A file that is damaged is not believed.
-    for kept in tmp_path.glob("*.gmrows-*"):
+    for kept in tmp_path.glob("*.gmindex"):
         data = bytearray(kept.read_bytes())
         data[-1] ^= 1
         kept.write_bytes(data)

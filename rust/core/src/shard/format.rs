@@ -5,8 +5,9 @@ use std::{fmt::Debug, ops::Range};
 use arrow_schema::{DataType, SchemaRef};
 
 use super::{
-    Projection, RowSize, Table, TableSize, ipc, parquet,
-    sidecar::{SidecarReader, SidecarWriter},
+    Projection, RowSize, Table, TableSize,
+    index_file::{IndexReader, IndexWriter},
+    ipc, parquet,
     statistics::Statistics,
     table::Readahead,
 };
@@ -26,7 +27,7 @@ pub(super) struct Format {
     /// Reads the metadata of a shard.
     pub(super) open: fn(&mut WindowReader<'_>) -> Result<Box<dyn FormatReader>>,
     /// Restores the metadata from a sidecar of a shard with this many bytes; `None` for damage.
-    pub(super) restore: fn(&mut SidecarReader<'_>, u64) -> Option<Box<dyn FormatReader>>,
+    pub(super) restore: fn(&mut IndexReader<'_>, u64) -> Option<Box<dyn FormatReader>>,
 }
 
 /// All formats, in the order in which they are tried. A stream has no magic bytes, so it is last.
@@ -116,5 +117,5 @@ pub(super) trait FormatReader: Debug + Send + Sync {
     }
 
     /// Writes what `restore` reads.
-    fn save(&self, out: &mut SidecarWriter);
+    fn save(&self, out: &mut IndexWriter);
 }

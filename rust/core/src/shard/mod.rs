@@ -21,9 +21,9 @@ mod features;
 mod format;
 mod gathered;
 mod guard;
+mod index_file;
 mod ipc;
 mod joint;
-mod kept;
 mod memory_rows;
 mod nested;
 mod open;
@@ -55,12 +55,12 @@ pub use class_names::Labels;
 pub(crate) use class_names::{ClassNames, listed};
 pub(crate) use extension::meaning;
 pub use features::audio_columns;
+pub use index_file::IndexDir;
+pub(crate) use index_file::{IndexFile, Section};
 pub(crate) use nested::{column_of_part, field_at};
 pub use open::{open_all, open_files};
 pub use projection::Projection;
 pub(crate) use schema::is_same_type;
-pub use sidecar::IndexDir;
-pub(crate) use sidecar::{read_derived, save_derived};
 pub(crate) use statistics::Statistics;
 pub(crate) use table::RowSize;
 pub use table::{Table, TableSize};
@@ -87,7 +87,7 @@ pub struct Shard {
     contents: Box<dyn FormatReader>,
     index_dir: IndexDir,
     has_sidecar: bool,
-    /// Held while the sidecar is written again.
+    /// Held while the index file is written: one thread would lose what another writes.
     saving: Mutex<()>,
     /// What it has in common with the other shards; `None` for a shard alone.
     joint: Option<Arc<Joint>>,
@@ -178,7 +178,7 @@ impl Shard {
         if !self.has_sidecar {
             return;
         }
-        // One thread at a time: otherwise what was found first might be written last.
+        // Otherwise what was found first might be written last, too.
         let _saving = lock_std(&self.saving);
         if self.contents.take_news() {
             sidecar::save(&self.reader, &self.index_dir, self.contents.as_ref());
@@ -222,12 +222,16 @@ impl Shard {
     ///
     /// Blocks for a small read. They are checked no further than by a checksum.
     pub fn load_kept(&self, index_dir: &IndexDir, key: u64, n_words: u64) -> Option<Vec<u64>> {
-        kept::load(&self.reader, index_dir, key, n_words)
+        let file = IndexFile::of_shard(&self.reader, index_dir)?;
+        file.read_words(Section::rows(key), n_words)
     }
 
     /// Keeps numbers for [`Shard::load_kept`], if that is possible.
     pub fn keep(&self, index_dir: &IndexDir, key: u64, words: &[u64]) {
-        kept::save(&self.reader, index_dir, key, words);
+        if let Some(file) = IndexFile::of_shard(&self.reader, index_dir) {
+            let _saving = lock_std(&self.saving);
+            file.write_words(Section::rows(key), words);
+        }
     }
 
     /// What is remembered of the recordings of this version of the shard, by entries of this version;
@@ -243,6 +247,7 @@ impl Shard {
     ///
     /// Blocks for a small read and a small write.
     pub fn save_audio_index(&self, version: u64, index: &mut AudioIndex) -> bool {
+        let _saving = lock_std(&self.saving);
         audio_index::save(&self.reader, &self.index_dir, version, index)
     }
 

@@ -56,8 +56,7 @@ impl Sample {
     }
 
     fn file(&self) -> PathBuf {
-        let files = fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
-        let mut files = files.filter(|path| path.extension().is_some_and(|e| e == "gmaudio"));
+        let mut files = fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
         files.next().unwrap()
     }
 }
@@ -91,7 +90,7 @@ fn beside_the_shard_it_moves_with_it() {
     sample.dir = IndexDir::Beside;
     assert!(sample.save(index([1])));
     let moved = tempfile::tempdir().unwrap();
-    for name in ["shard-0000.arrow", "shard-0000.arrow.gmaudio"] {
+    for name in ["shard-0000.arrow", "shard-0000.arrow.gmindex"] {
         let from = sample.fixture.path.with_file_name(name);
         fs::rename(from, moved.path().join(name)).unwrap();
     }
@@ -143,6 +142,8 @@ fn what_cannot_be_written_or_read_is_no_error() {
 #[test]
 fn many_writers_leave_a_whole_file() {
     let sample = Sample::new();
+    // Otherwise one may write what it found of the record batches over the recordings of another.
+    sample.open();
     let barrier = Barrier::new(8);
     thread::scope(|scope| {
         for k in 0..8_u64 {
@@ -159,5 +160,38 @@ fn many_writers_leave_a_whole_file() {
         }
     });
     let left = fs::read_dir(&sample.folder).unwrap().count();
-    assert_eq!(left, 2, "the sidecar and the index, and no temporary file");
+    assert_eq!(left, 1, "no temporary file");
+}
+
+#[test]
+fn a_shard_has_one_file() {
+    let sample = Sample::new();
+    let (shard, other) = (sample.open(), sample.open());
+    // What another wrote meanwhile stays.
+    shard.keep(&sample.dir, 3, &[1, 2, 3]);
+    assert!(other.save_audio_index(VERSION, &mut index([1, 5])));
+    shard.keep(&sample.dir, 4, &[7]);
+    let again = sample.open();
+    assert_eq!(again.reads().requests, 0);
+    assert_eq!(starts(&again.load_audio_index(VERSION)), [1, 5]);
+    assert_eq!(again.load_kept(&sample.dir, 3, 3), Some(vec![1, 2, 3]));
+    assert_eq!(again.load_kept(&sample.dir, 4, 1), Some(vec![7]));
+    assert_eq!(fs::read_dir(&sample.folder).unwrap().count(), 1);
+}
+
+#[test]
+fn threads_of_one_shard_lose_nothing() {
+    let sample = Sample::new();
+    let shard = sample.open();
+    thread::scope(|scope| {
+        for k in 0..8 {
+            let (shard, dir) = (&shard, &sample.dir);
+            scope.spawn(move || {
+                shard.keep(dir, k, &[k]);
+                assert!(shard.save_audio_index(VERSION, &mut index([k])));
+            });
+        }
+    });
+    assert_eq!(sample.loaded(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert!((0..8).all(|k| sample.open().load_kept(&sample.dir, k, 1) == Some(vec![k])));
 }

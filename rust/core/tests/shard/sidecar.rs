@@ -195,18 +195,21 @@ fn concurrent_openings_find_whole_sidecars() {
 /// The contents of a sidecar with a valid checksum are still checked.
 #[test]
 fn false_sidecars_are_ignored_or_end_in_an_error() {
-    const HEAD: usize = 16;
+    const BLOCK_HEAD: usize = 20;
     let sample = Sample::new(&Written::STREAM.bytes(&[batch(0), batch(9)]));
     sample.open();
     let path = sample.sidecar();
     let good = fs::read(&path).unwrap();
+    // The section is the second block.
+    let section = 8 + good[8..].windows(4).skip(1).position(|mark| mark == b"GMBL").unwrap() + 1;
+    let payload = section + BLOCK_HEAD;
     let n_bytes = fs::metadata(&sample.fixture.path).unwrap().len();
     let (mut rebuilt, mut refused) = (0, 0);
-    for at in HEAD..good.len() {
+    for at in payload..good.len() {
         let mut bytes = good.clone();
         bytes[at] = [0, 1, 0x7F, 0xFF][at % 4];
-        let sum = hash::fnv1a(&bytes[HEAD..]).to_le_bytes();
-        bytes[8..HEAD].copy_from_slice(&sum);
+        let sum = hash::xxh3(&bytes[payload..]).to_le_bytes();
+        bytes[section + 4..section + 12].copy_from_slice(&sum);
         fs::write(&path, &bytes).unwrap();
         let (shard, requests) = sample.open_with(&IndexDir::Folder(sample.folder.clone()));
         rebuilt += u32::from(requests > 0);
@@ -236,12 +239,12 @@ fn false_sidecars_are_ignored_or_end_in_an_error() {
 
 /// Golden: sidecars of earlier versions stay valid.
 #[test]
-fn version_1_is_fixed() {
+fn version_2_is_fixed() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/shard");
     for (name, expected) in [
-        ("deltas", 0x3fd3_e44d_2572_14d6),
-        ("whole-file-plain", 0x79d8_d46b_d206_2a57),
-        ("whole-stream-lz4", 0xa09e_7ea7_3c28_6140),
+        ("deltas", 0xb9a7_e811_6292_c3b3),
+        ("whole-file-plain", 0x76ad_3cb5_062e_f7bf),
+        ("whole-stream-lz4", 0xc9fa_fd99_d0e8_1f49),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{name}.arrow"));

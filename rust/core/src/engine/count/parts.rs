@@ -1,8 +1,8 @@
 //! How many parts each row has: windows of its recording, or events in it.
 //!
 //! The number of a recording's windows follows from its length, which the shard's audio index or the
-//! recording's headers tell. They are read once, in a pass over all rows, and what they tell is kept beside
-//! the shards' sidecars.
+//! recording's headers tell. They are read once, in a pass over all rows, and what they tell is kept in the
+//! shards' index files.
 
 use std::{
     ops::Range,

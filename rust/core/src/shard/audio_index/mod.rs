@@ -5,11 +5,9 @@
 //! Many recordings have the same headers, which are kept once. An empty entry says that the recording
 //! was looked at, and has none.
 //!
-//! [`file`] keeps them beside the sidecar of the shard.
+//! [`file`] keeps them in the shard's index file.
 
-mod blocks;
 mod file;
-mod varint;
 
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},

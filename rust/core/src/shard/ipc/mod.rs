@@ -26,7 +26,7 @@ use super::{
     Projection, RowSize, Table, TableSize,
     blob_field::BlobKind,
     format::{Format, FormatReader},
-    sidecar::SidecarWriter,
+    index_file::IndexWriter,
     table::Readahead,
 };
 use crate::{Result, store::RangeReader};
@@ -153,7 +153,7 @@ impl FormatReader for IpcReader {
             .map_err(|e| entry.span.locate(e))
     }
 
-    fn save(&self, out: &mut SidecarWriter) {
+    fn save(&self, out: &mut IndexWriter) {
         sidecar::save(&self.index, out);
     }
 }

@@ -11,7 +11,7 @@
 //! its place inside the shard.
 
 use super::{
-    super::sidecar::{SidecarReader, SidecarWriter},
+    super::index_file::{IndexReader, IndexWriter},
     footer,
     framing::{self, MessageSpan},
     index::{Contents, IndexBuilder, MessageIndex, SavedMessage, SavedRows},
@@ -19,25 +19,24 @@ use super::{
 };
 
 /// Writes an index.
-pub(super) fn save(index: &MessageIndex, out: &mut SidecarWriter) {
+pub(super) fn save(index: &MessageIndex, out: &mut IndexWriter) {
     out.bytes(&index.schema_source);
     let counts = index.row_starts.iter().zip(index.row_starts.iter().skip(1));
     let batches =
         index.batches.iter().zip(counts).map(|(entry, (start, end))| (entry, 0, end - start));
     let dictionaries =
         index.dictionaries().iter().map(|d| (&d.batch, 1 + u64::from(d.is_delta), d.id as u64));
-    out.words(&[(index.batches.len() + index.dictionaries().len()) as u64]);
+    out.numbers(&[(index.batches.len() + index.dictionaries().len()) as u64]);
     // In the order of the index, which a footer may list in any order.
     for (entry, kind, value) in dictionaries.chain(batches) {
         let MessageSpan { number, start, metadata } = &entry.span;
-        out.words(&[*number, *start, metadata.start, entry.body.start, entry.body.end]);
-        out.words(&[kind, value]);
+        out.numbers(&[*number, *start, metadata.start, entry.body.start, entry.body.end]);
+        out.numbers(&[kind, value]);
         out.bytes(entry.header.as_deref().unwrap_or_default());
-        out.words(&[entry.rows.len() as u64]);
+        out.numbers(&[entry.rows.len() as u64]);
         for (first_buffer, column) in &entry.rows {
-            out.words(&[*first_buffer as u64]);
+            out.numbers(&[*first_buffer as u64]);
             out.bytes(&column.validity());
-            out.words(&[column.offsets().len() as u64]);
             out.words(column.offsets());
         }
     }
@@ -45,7 +44,7 @@ pub(super) fn save(index: &MessageIndex, out: &mut SidecarWriter) {
 
 /// Reads the index of a shard of `len` bytes; `None` for damage.
 pub(super) fn restore(
-    saved: &mut SidecarReader<'_>,
+    saved: &mut IndexReader<'_>,
     len: u64,
     is_file: bool,
 ) -> Option<MessageIndex> {
@@ -56,22 +55,22 @@ pub(super) fn restore(
         framing::parse_message(source).and_then(|message| schema::read(&message)).ok()?
     };
     let mut builder = IndexBuilder::new(schema, source);
-    for _ in 0..saved.word()? {
+    for _ in 0..saved.number()? {
         let message = message(saved, len)?;
         builder.add_saved(message).ok()?;
     }
     Some(builder.finish(is_file))
 }
 
-fn message(saved: &mut SidecarReader<'_>, len: u64) -> Option<SavedMessage> {
-    let (number, start) = (saved.word()?, saved.word()?);
-    let (metadata, body) = (saved.word()?, saved.word()?);
-    let end = saved.word()?;
+fn message(saved: &mut IndexReader<'_>, len: u64) -> Option<SavedMessage> {
+    let (number, start) = (saved.number()?, saved.number()?);
+    let (metadata, body) = (saved.number()?, saved.number()?);
+    let end = saved.number()?;
     if !(start < metadata && metadata < body && body <= end && end <= len) {
         return None;
     }
     let span = MessageSpan { number, start, metadata: metadata..body };
-    let contents = match (saved.word()?, saved.word()?) {
+    let contents = match (saved.number()?, saved.number()?) {
         (0, n_rows) => Contents::RecordBatch { n_rows: usize::try_from(n_rows).ok()? },
         (kind @ (1 | 2), id) => Contents::Dictionary { id: id as i64, is_delta: kind == 2 },
         _ => return None,
@@ -81,8 +80,8 @@ fn message(saved: &mut SidecarReader<'_>, len: u64) -> Option<SavedMessage> {
         return None;
     }
     let mut rows = Vec::new();
-    for _ in 0..saved.word()? {
-        let first_buffer = usize::try_from(saved.word()?).ok()?;
+    for _ in 0..saved.number()? {
+        let first_buffer = usize::try_from(saved.number()?).ok()?;
         let validity = saved.bytes()?.to_vec();
         let offsets = saved.words()?;
         rows.push(SavedRows { first_buffer, validity, offsets });

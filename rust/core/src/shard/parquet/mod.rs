@@ -46,8 +46,8 @@ use super::{
     Projection, Table, TableSize,
     blob::{Blob, BlobColumn},
     format::{Format, FormatReader},
+    index_file::IndexWriter,
     ranges::coalesced,
-    sidecar::SidecarWriter,
     statistics::Statistics,
     table::Readahead,
 };
@@ -226,7 +226,7 @@ impl FormatReader for ParquetReader {
         self.located.take_news()
     }
 
-    fn save(&self, out: &mut SidecarWriter) {
+    fn save(&self, out: &mut IndexWriter) {
         sidecar::save(self, out);
     }
 }

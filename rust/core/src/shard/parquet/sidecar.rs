@@ -13,24 +13,23 @@ use std::sync::Arc;
 use super::{
     super::{
         blob::BlobColumn,
-        sidecar::{SidecarReader, SidecarWriter},
+        index_file::{IndexReader, IndexWriter},
     },
     ParquetReader,
     footer::{Footer, chunk_range},
     values,
 };
 
-pub(super) fn save(reader: &ParquetReader, out: &mut SidecarWriter) {
+pub(super) fn save(reader: &ParquetReader, out: &mut IndexWriter) {
     let footer = &reader.footer;
     out.bytes(&footer.source);
-    out.words(&[footer.index_start]);
+    out.numbers(&[footer.index_start]);
     out.bytes(&footer.index_source);
     let located = reader.located.all();
-    out.words(&[located.len() as u64]);
+    out.numbers(&[located.len() as u64]);
     for ((run, leaf), column) in located {
-        out.words(&[run as u64, leaf as u64]);
+        out.numbers(&[run as u64, leaf as u64]);
         out.bytes(&column.validity());
-        out.words(&[column.offsets().len() as u64]);
         out.words(column.offsets());
         let lens = column.lens().unwrap_or_default();
         out.bytes(&lens.iter().flat_map(|len| len.to_le_bytes()).collect::<Vec<_>>());
@@ -38,12 +37,12 @@ pub(super) fn save(reader: &ParquetReader, out: &mut SidecarWriter) {
 }
 
 /// Reads the metadata of a shard of `len` bytes; `None` for damage.
-pub(super) fn restore(saved: &mut SidecarReader<'_>, len: u64) -> Option<ParquetReader> {
-    let (source, index_start, index_source) = (saved.bytes()?, saved.word()?, saved.bytes()?);
+pub(super) fn restore(saved: &mut IndexReader<'_>, len: u64) -> Option<ParquetReader> {
+    let (source, index_start, index_source) = (saved.bytes()?, saved.number()?, saved.bytes()?);
     let reader = ParquetReader::new(Footer::restore(source, index_start, index_source, len).ok()?);
-    for _ in 0..saved.word()? {
+    for _ in 0..saved.number()? {
         let (run, leaf) =
-            (usize::try_from(saved.word()?).ok()?, usize::try_from(saved.word()?).ok()?);
+            (usize::try_from(saved.number()?).ok()?, usize::try_from(saved.number()?).ok()?);
         let validity = saved.bytes()?.to_vec();
         let offsets = saved.words()?;
         let lens =

@@ -1,37 +1,39 @@
 //! Blocks with checksums: what is damaged of a file costs the blocks that it lies in.
 //!
-//! A block is a mark of four bytes, the length of its payload as `u32`, the FNV-1a hash of the payload
-//! as `u64`, both little-endian, and the payload. After damage the next mark is looked for.
+//! A block is a mark of four bytes, the XXH3 hash of its payload and the payload's length, both
+//! little-endian `u64`, and the payload. Where some blocks may be lost, the next mark is looked for after
+//! damage.
 
-use crate::hash::fnv1a;
+use crate::hash::xxh3;
 
 const MARK: &[u8; 4] = b"GMBL";
 
-/// The longest payload.
-pub(super) const MAX_PAYLOAD: usize = 1 << 20;
+/// Bytes before a payload.
+pub(in crate::shard) const HEAD: usize = 20;
+
+/// The longest payload of several blocks.
+const MAX_PAYLOAD: usize = 1 << 20;
 
 /// Marks whose block is damaged, after which the rest of a file is left alone. Each costs a hash of
 /// up to [`MAX_PAYLOAD`] bytes.
 const MAX_DAMAGED: usize = 64;
 
-/// Appends a block. Longer payloads than [`MAX_PAYLOAD`] are left out.
-pub(super) fn write(out: &mut Vec<u8>, payload: &[u8]) {
-    if payload.len() <= MAX_PAYLOAD {
-        out.extend(MARK);
-        out.extend((payload.len() as u32).to_le_bytes());
-        out.extend(fnv1a(payload).to_le_bytes());
-        out.extend(payload);
-    }
+/// Appends a block.
+pub(in crate::shard) fn write(out: &mut Vec<u8>, payload: &[u8]) {
+    out.extend(MARK);
+    out.extend(xxh3(payload).to_le_bytes());
+    out.extend((payload.len() as u64).to_le_bytes());
+    out.extend(payload);
 }
 
-/// The payloads of the sound blocks in these bytes.
-pub(super) fn read(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The payloads of the sound blocks in these bytes, up to [`MAX_PAYLOAD`] bytes each.
+pub(in crate::shard) fn read(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut n_damaged = 0;
     std::iter::from_fn(move || {
         while n_damaged < MAX_DAMAGED {
             let at = bytes.windows(MARK.len()).position(|window| window == MARK)?;
             let (_, found) = bytes.split_at_checked(at)?;
-            if let Some((payload, rest)) = sound(found) {
+            if let Some((payload, rest)) = sound(found, MAX_PAYLOAD) {
                 bytes = rest;
                 return Some(payload);
             }
@@ -43,12 +45,17 @@ pub(super) fn read(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The payload of the block at the start of these bytes, and what follows it; `None` for damage.
-fn sound(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = bytes.get(MARK.len()..)?.split_first_chunk()?;
-    let (sum, rest) = rest.split_first_chunk()?;
-    let len = u32::from_le_bytes(*len) as usize;
-    let (payload, rest) = rest.split_at_checked(len).filter(|_| len <= MAX_PAYLOAD)?;
-    (u64::from_le_bytes(*sum) == fnv1a(payload)).then_some((payload, rest))
+pub(super) fn first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    sound(bytes, usize::MAX)
+}
+
+/// As [`first`], of at most so many bytes.
+fn sound(bytes: &[u8], most: usize) -> Option<(&[u8], &[u8])> {
+    let (sum, rest) = bytes.strip_prefix(MARK)?.split_first_chunk()?;
+    let (len, rest) = rest.split_first_chunk()?;
+    let len = usize::try_from(u64::from_le_bytes(*len)).ok().filter(|len| *len <= most)?;
+    let (payload, rest) = rest.split_at_checked(len)?;
+    (u64::from_le_bytes(*sum) == xxh3(payload)).then_some((payload, rest))
 }
 
 #[cfg(test)]
@@ -78,7 +85,7 @@ mod tests {
             bytes[at] ^= change;
             let mut end = 0;
             let hit = payloads.iter().position(|payload| {
-                end += 16 + payload.len();
+                end += HEAD + payload.len();
                 at < end
             });
             let left = payloads.iter().enumerate().filter(|(k, _)| Some(*k) != hit);
@@ -95,7 +102,7 @@ mod tests {
     fn a_cut_costs_the_last_block() {
         let payloads = [vec![1; 30], vec![2; 30]];
         let bytes = written(&payloads);
-        for len in 46..bytes.len() {
+        for len in HEAD + 30..bytes.len() {
             assert!(read(&bytes[..len]).eq([payloads[0].as_slice()]), "{len}");
         }
     }
@@ -105,7 +112,8 @@ mod tests {
         let mut bytes = Vec::new();
         for _ in 0..100_000 {
             bytes.extend(MARK);
-            bytes.extend(500_000_u32.to_le_bytes());
+            bytes.extend([0; 8]);
+            bytes.extend(500_000_u64.to_le_bytes());
         }
         let first = written(&[vec![7]]);
         assert!(read(&[first.as_slice(), &bytes].concat()).eq([[7].as_slice()]));
