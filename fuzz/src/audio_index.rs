@@ -106,7 +106,9 @@ impl Sample {
 
     fn check(&self, data: &[u8]) -> Verdict {
         let mut head = vec![1];
-        [AUDIO, 0, VERSION, data.len() as u64].map(|number| put_number(&mut head, number));
+        for number in [AUDIO, 0, VERSION, data.len() as u64] {
+            put_number(&mut head, number);
+        }
         self.put(&head, data);
         let index = self.shard.load_audio_index(VERSION);
         ensure!(index.len() <= data.len(), "{} entries", index.len());
