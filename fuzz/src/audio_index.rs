@@ -78,7 +78,7 @@ impl Sample {
         let written = fs::read(&file).expect("its index");
         let (magic, rest) = written.split_at(8);
         let len_of_key = usize::from(rest[BLOCK_HEAD]);
-        let key = rest[BLOCK_HEAD..][..1 + len_of_key + 25].to_vec();
+        let key = rest[BLOCK_HEAD..][..1 + len_of_key].to_vec();
         Self { shard, path, magic: magic.to_vec(), key, file, _folder: folder }
     }
 
@@ -106,7 +106,9 @@ impl Sample {
 
     fn check(&self, data: &[u8]) -> Verdict {
         let mut head = vec![1];
-        [AUDIO, 0, VERSION, data.len() as u64].map(|number| put_number(&mut head, number));
+        for number in [AUDIO, 0, VERSION, data.len() as u64] {
+            put_number(&mut head, number);
+        }
         self.put(&head, data);
         let index = self.shard.load_audio_index(VERSION);
         ensure!(index.len() <= data.len(), "{} entries", index.len());

@@ -171,7 +171,7 @@ def test_random_access(folder: Path, tmp_path: Path) -> None:
     assert [rows(tmp_path) for _ in range(3)] == [plain] * 3
     known = gm.inspect(paths, read=gm.ReadOptions(index_dir=tmp_path)).audio_index
     assert known is not None
-    assert known.known == len(paths)
+    assert known.known == known.rows > 0
 
 
 def test_states_go_on_with_and_without(folder: Path, tmp_path: Path) -> None:
