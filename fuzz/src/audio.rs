@@ -225,6 +225,7 @@ fn check_plan(data: &[u8], plan: &Plan, spec: &AudioSpec) -> Result<(), String> 
         Channels::Mono => 1,
         Channels::Keep => info.n_channels,
         Channels::Exact(n) => n,
+        Channels::Picked(picked) => picked.places().len() as u16,
     };
     ensure!(plan.n_channels() == n_channels, "{} channels for {spec:?}", plan.n_channels());
     ensure!(plan.n_samples() == plan.n_frames() * usize::from(n_channels), "samples: {plan:?}");

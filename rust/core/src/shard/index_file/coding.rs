@@ -28,7 +28,9 @@ impl IndexWriter {
     }
 
     pub(in crate::shard) fn numbers(&mut self, numbers: &[u64]) {
-        numbers.iter().for_each(|number| self.number(*number));
+        for number in numbers {
+            self.number(*number);
+        }
     }
 
     pub(in crate::shard) fn bytes(&mut self, bytes: &[u8]) {
