@@ -78,7 +78,7 @@ impl Sample {
         let written = fs::read(&file).expect("its index");
         let (magic, rest) = written.split_at(8);
         let len_of_key = usize::from(rest[BLOCK_HEAD]);
-        let key = rest[BLOCK_HEAD..][..1 + len_of_key].to_vec();
+        let key = rest[BLOCK_HEAD..][..=len_of_key].to_vec();
         Self { shard, path, magic: magic.to_vec(), key, file, _folder: folder }
     }
 
