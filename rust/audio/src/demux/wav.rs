@@ -287,7 +287,7 @@ mod tests {
             assert!(matches!(with(fmt), Reason::MalformedHeader(_)));
         }
         assert!(matches!(with(fmt(PCM, 0, 2, 16)), Reason::Limit(_)));
-        assert!(matches!(with(fmt(PCM, 9, 18, 16)), Reason::Limit(_)));
+        assert!(matches!(with(fmt(PCM, 1025, 2050, 16)), Reason::Limit(_)));
         assert!(matches!(with(fmt(0x11, 1, 1, 4)), Reason::UnsupportedCodec(_)));
     }
 
