@@ -43,12 +43,11 @@ def sidecars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Programs that tests start share what JAX compiles, and librosa compiles nothing."""
+    """Programs that tests start share what JAX compiles."""
     folder = once(tmp_path_factory, "jax", lambda _: None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAX_COMPILATION_CACHE_DIR", str(folder))
         patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-        patch.setenv("NUMBA_DISABLE_JIT", "1")
         yield
 
 
