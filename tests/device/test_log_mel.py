@@ -116,6 +116,21 @@ def test_its_own_defaults(preset: Any) -> None:
     )
 
 
+@pytest.mark.gate
+@pytest.mark.parametrize(
+    ("preset", "more"), [("librosa", {}), ("htk", {"htk": True, "norm": None})]
+)
+def test_the_same_as_librosax(preset: Any, more: dict[str, Any]) -> None:
+    """A second witness, which computes in JAX as we do."""
+    librosax = pytest.importorskip("librosax")
+    audio = audio_of(0.7123, 32_000)
+    found = run(gm.jax.LogMel(preset, sample_rate=32_000), audio)
+    for row, ours in zip(audio, found, strict=True):
+        energies = librosax.feature.melspectrogram(y=jnp.asarray(row), sr=32_000, **more)
+        expected = np.asarray(librosax.power_to_db(energies)).T
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=TOLERANCE[preset])
+
+
 @pytest.mark.parametrize(
     "options",
     [
