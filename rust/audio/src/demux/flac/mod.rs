@@ -87,11 +87,11 @@ fn open(
         let reason = Reason::malformed("the numbers of the frames do not begin at 0");
         ledger.remark(Note::LateStart, 1, reason)?;
     }
-    let Some((last, rises)) =
-        layout.walk(bytes).and_then(|walk| Some((walk.last(audio)?, walk.rises(audio))))
-    else {
+    let walk = layout.walk(bytes);
+    let Some((last, walk)) = walk.and_then(|walk| Some((walk.last(audio)?, walk))) else {
         return Err(Reason::malformed("no frame parses"));
     };
+    let rises = walk.rises(audio, &last);
     let is_plausible = last.end / PLAUSIBLE_FRAMES_PER_BYTE <= (layout.end - audio) as u64;
     let is_sure = is_plausible
         && timeline != Timeline::Counted
@@ -149,8 +149,8 @@ impl FlacLayout {
         let (mut n_broken, mut expected) = (0, 0);
         while let Some(frame) = walk.next() {
             cancel.check()?;
-            // Decoding does not meet these. What was cut was told when the end was looked for.
-            if frame.pts >= self.n_frames {
+            // Decoding passes over these. What was cut was told when the end was looked for.
+            if frame.pts >= self.n_frames || frame.end <= expected {
                 continue;
             }
             let is_in_place = frame.pts == expected && frame.fits(self.n_frames);
@@ -293,12 +293,13 @@ fn decode(
     while !sink.is_full() {
         cancel.check()?;
         let Some(frame) = walk.next() else { break };
-        if frame.end <= sink.next() {
-            continue;
-        }
+        // Also of a frame that is passed over, as one that comes twice.
         if frame.is_misnumbered && layout.timeline != Timeline::Counted {
             let reason = Reason::malformed("the number of a frame is a lie");
             sink.ledger().remark(Note::Timestamps, 1, reason)?;
+        }
+        if frame.end <= sink.next() {
+            continue;
         }
         tally.add(match frame.whole(&layout.info) {
             None => Outcome::WrongChecksum,
@@ -318,7 +319,10 @@ mod tests {
         test_frame, test_frame_of,
         walk::tests::{N_PARSED, bare_headers},
     };
-    use crate::{AudioSpec, Crop, Decoder, Depth, Limits, Reason, cancel::Cancel, report::Ledger};
+    use crate::{
+        AudioSpec, Crop, Decoder, Depth, Limits, Reason, cancel::Cancel, codec::flac::crc::crc_16,
+        report::Ledger,
+    };
 
     /// A stream of blocks of 256 samples, and no count of them in STREAMINFO.
     fn stream(frames: &[Vec<u8>]) -> Vec<u8> {
@@ -370,6 +374,44 @@ mod tests {
         assert_eq!(lenient(&promised, 0..40 * 256), (whole, 0));
         let broken = with_a_wrong_length(&frames.concat());
         assert!(decoder.check(&broken, Limits::default(), Depth::Decode).unwrap().error.is_some());
+    }
+
+    /// A frame of 256 equal samples that are stored each, so that its length is plausible.
+    fn verbatim(number: u8) -> Vec<u8> {
+        let mut frame = test_frame(number, 0)[..6].to_vec();
+        frame.push(2);
+        frame.extend(i16::from(number).to_be_bytes().repeat(256));
+        let crc = crc_16(&frame);
+        frame.extend(crc.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn frames_whose_numbers_begin_again_near_the_end_are_played() {
+        let frames = |n: u8| (0..n).map(verbatim);
+        for (n, n_again) in [(100, 5), (1, 1), (3, 1)] {
+            let bytes = stream(&frames(n).chain(frames(n_again)).collect::<Vec<_>>());
+            let n_frames = 256 * u64::from(n + n_again);
+            for depth in [Depth::Checksums, Depth::Decode] {
+                let checked = Decoder::default().check(&bytes, Limits::default(), depth).unwrap();
+                assert_eq!((checked.info.n_frames, checked.error), (n_frames, None), "{depth:?}");
+                assert_eq!(checked.report.notes.iter().collect::<Vec<_>>(), [("timestamps", 1)]);
+            }
+            let values = lenient(&bytes, 0..n_frames).0.into_iter().map(|x| (x * 32_768.0) as u8);
+            assert!(values.eq((0..n).chain(0..n_again).flat_map(|value| [value; 256])));
+        }
+    }
+
+    #[test]
+    fn a_frame_that_comes_twice_is_a_note() {
+        let numbers = (0..=30).chain(30..100);
+        let bytes = stream(&numbers.map(verbatim).collect::<Vec<_>>());
+        for depth in [Depth::Checksums, Depth::Decode] {
+            let checked = Decoder::default().check(&bytes, Limits::default(), depth).unwrap();
+            assert_eq!((checked.info.n_frames, checked.error), (25_600, None), "{depth:?}");
+            let n_notes = checked.report.notes.iter().map(|(_, n)| n).sum::<u64>();
+            assert_eq!(n_notes, u64::from(depth == Depth::Decode), "{depth:?}");
+        }
     }
 
     /// A stream whose last block of metadata says that it is longer than the file.

@@ -153,16 +153,22 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether numbers rise from one quarter of the bytes to the next, as halving takes them to do.
-    pub(super) fn rises(&self, audio: usize) -> bool {
+    /// Whether numbers rise from one quarter of the bytes to the next and to the last frame, as halving takes
+    /// them to do.
+    pub(super) fn rises(&self, audio: usize, last: &Frame<'_>) -> bool {
         let quarter = self.bytes.len().saturating_sub(audio) / 4;
-        let mut before = 0;
-        (1..4).all(|n| {
+        let quarters = (1..4).filter_map(|n| {
             let rest = audio + n * quarter..self.bytes.len();
-            let found = find(self.bytes, rest, |header| header.is_like(&self.model));
-            let pts = found.map_or(before, |(_, header)| self.pts(&header));
-            std::mem::replace(&mut before, pts) <= pts
-        })
+            let (at, header) = find(self.bytes, rest, |header| header.is_like(&self.model))?;
+            Some((at, self.pts(&header)))
+        });
+        let mut before = (audio, 0);
+        let mut follows = |next: (usize, u64)| {
+            let (at, pts) = std::mem::replace(&mut before, next);
+            at == next.0 || pts < next.1
+        };
+        self.timeline == Timeline::Counted
+            || quarters.chain([(last.at, last.pts)]).all(&mut follows)
     }
 
     /// The last header that looks right, as a frame that goes to the end.
