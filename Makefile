@@ -220,7 +220,7 @@ dist/.stamp: $(VENV)/.stamp-tools $(SOURCES)
 # The wheel for others, with the benches' peers.
 $(RELEASE)/.stamp-release: dist/.stamp pyproject.toml
 	$(MAKE) VENV=$(RELEASE) $(RELEASE)/.stamp-tools $(RELEASE)/.stamp-bench \
-	  $(RELEASE)/.stamp-docs $(RELEASE)/.stamp-engines
+	  $(RELEASE)/.stamp-docs $(RELEASE)/.stamp-engines $(RELEASE)/.stamp-release-tools
 	$(RELEASE)/bin/python -m pip install --quiet "$$(echo dist/gristmill-*.whl)[demo]"
 	$(RELEASE)/bin/python -m pip install --quiet --force-reinstall --no-deps dist/gristmill-*.whl
 	@touch $@
