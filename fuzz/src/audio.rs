@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use gristmill_audio::{
     AudioSpec, Channels, Checked, Codec, Crop, DecodeError, Decoder, Depth, Limits, MAX_CHANNELS,
-    MAX_SECONDS, Pad, Plan, RATES_HZ, Reason, Strict,
+    MAX_PCM_CHANNELS, MAX_SECONDS, Pad, Plan, RATES_HZ, Reason, Strict,
 };
 
 use crate::{Outcome, Verdict, draw::Draw, ensure, repair};
@@ -19,7 +19,11 @@ pub fn probe(data: &[u8]) -> Verdict {
         Err(error) => return is_typed(data, &error).map(|()| Outcome::Refused),
     };
     ensure!(RATES_HZ.contains(&info.rate_hz), "a rate beyond the limits: {info:?}");
-    ensure!((1..=MAX_CHANNELS).contains(&info.n_channels), "channels beyond the limits: {info:?}");
+    let most = match info.codec {
+        Codec::Wav | Codec::Aiff | Codec::Caf | Codec::Sphere => MAX_PCM_CHANNELS,
+        _ => MAX_CHANNELS,
+    };
+    ensure!((1..=most).contains(&info.n_channels), "channels beyond the limits: {info:?}");
     ensure!(info.duration_s() <= MAX_SECONDS, "a length beyond the limits: {info:?}");
     if info.codec != Codec::Wav {
         let body = Draw::of(data).below(100) as u8;
