@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gristmill import troubleshooting
+
 
 class GristmillError(Exception):
     """The base class of gristmill's exceptions.
@@ -14,6 +16,7 @@ class GristmillError(Exception):
 
     def __init__(self, text: str = "", **attributes: Any) -> None:
         super().__init__(text)
+        troubleshooting.explain(self)
         self.__dict__.update(attributes)
 
     def __reduce__(self) -> tuple[Any, ...]:

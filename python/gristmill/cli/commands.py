@@ -13,6 +13,7 @@ from gristmill.cli.common import failures_reported
 from gristmill.cli.console import tell
 from gristmill.cli.demo import demo
 from gristmill.cli.doctor import bench, doctor
+from gristmill.cli.help import help_
 from gristmill.cli.inspect import index, inspect
 from gristmill.cli.pack import pack
 from gristmill.cli.scan import scan
@@ -60,5 +61,5 @@ def main(context: click.Context) -> None:
     logger.addHandler(warnings)
 
 
-for _command in (inspect, scan, doctor, index, pack, bench, demo):
+for _command in (inspect, scan, doctor, index, pack, bench, demo, help_):
     main.add_command(_command)

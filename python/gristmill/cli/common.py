@@ -16,6 +16,7 @@ import click
 from gristmill.cli.console import Console, drop_output, tell
 from gristmill.errors import GristmillError
 from gristmill.options import ReadOptions
+from gristmill.troubleshooting import is_pointer
 
 FINDINGS = 1
 """Exit status of a command that did its work and found something bad; 0 is all well."""
@@ -168,15 +169,17 @@ def failures_reported(command: str = "") -> Generator[None]:
                 sys.stdout.flush()
         except OSError:
             drop_output(sys.stdout)
-        _end(FAILED, f"{name}: {_os_error(error)}")
+        _end(FAILED, f"{name}: {_os_error(error)}", error)
     except (GristmillError, ValueError) as error:
-        _end(FAILED, f"{name}: {error}")
+        _end(FAILED, f"{name}: {error}", error)
 
 
-def _end(status: int, text: str) -> NoReturn:
-    """Ends the command with a sentence, if anybody is there to read it."""
+def _end(status: int, text: str, error: BaseException | None = None) -> NoReturn:
+    """Ends the command with a sentence, and the line that leads to its explanation."""
+    notes = [note for note in getattr(error, "__notes__", ()) if is_pointer(note)]
+    # Nobody may be there to read it.
     with suppress(BrokenPipeError):
-        tell(text)
+        tell("\n".join([text, *notes]))
     sys.exit(status)
 
 

@@ -13,6 +13,7 @@ from gristmill.cli.common import FINDINGS, threads_option, with_console
 from gristmill.cli.console import Console
 from gristmill.tools.pack.api import pack as pack_recordings
 from gristmill.tools.pack.report import page_of
+from gristmill.troubleshooting import pointer
 
 
 def _checked_size(_context: click.Context, _option: click.Parameter, size: str) -> str:
@@ -68,7 +69,8 @@ def pack(
     status 1 says that files are bad.
     """
     if find_spec("pyarrow") is None:
-        raise click.UsageError("pack needs pyarrow: pip install pyarrow")
+        help_line = pointer("needs-pyarrow")
+        raise click.UsageError(f"pack needs pyarrow: pip install pyarrow\n{help_line}")
     if options["convert"] and find_spec("av") is None:
         raise click.UsageError("--convert needs PyAV: pip install av")
     with console.progress("pack", 0, "files") as progress:

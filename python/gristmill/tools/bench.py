@@ -116,7 +116,9 @@ def page_of(report: BenchReport) -> Page:
         page.say(f"  {share:.1%} of the rows cannot be decoded; gristmill scan names them")
     list_unreadable(report.unreadable, page)
     page.say()
-    page.paragraph(str(report.verdict))
+    page.paragraph(report.verdict.text)
+    if report.verdict.help:
+        page.say(f"Help: gristmill help {report.verdict.case}")
     return page
 
 

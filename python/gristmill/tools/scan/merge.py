@@ -13,6 +13,7 @@ from gristmill import checks
 from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
 from gristmill.tools.scan.log import SUFFIX, LogContent, read_log
 from gristmill.tools.scan.report import ScanReport
+from gristmill.troubleshooting import explain
 from gristmill.urls import base_name
 
 
@@ -91,7 +92,8 @@ def _read(path: Path) -> dict[int, LogContent]:
     (count,) = counts
     for number in range(1, count + 1):
         if number not in parts:
-            raise ValueError(f"part {number} of {count} is missing; run it with --part")
+            what = f"part {number} of {count} is missing; run it with --part"
+            raise explain(ValueError(what))
         checkpoint = parts[number].checkpoint
         if not checkpoint.is_finished:
             raise ValueError(
