@@ -62,8 +62,8 @@ def test_errors_from_python_and_rust_have_notes(numbered: list[Path], tmp_path: 
     assert pointer("no-shards") in absent.value.__notes__
     saved, restored = (iter(gm.ArrowIterDataset(numbered[:n])) for n in (1, 2))
     next(saved)
+    restored.set_state(saved.get_state())
     with pytest.raises(ValueError, match="belongs to another data set") as other:
-        restored.set_state(saved.get_state())
         next(restored)
     assert pointer("other-data-set") in other.value.__notes__
     (tmp_path / "page.arrow").write_text("<html>" * 20)

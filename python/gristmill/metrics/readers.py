@@ -55,7 +55,7 @@ def slow_storage(stats: Stats, slow: ShardStats) -> Verdict:
             "files",
             slow.path,
             None,
-            "a copy on storage that is as fast as that of the other shards",
+            "a copy on storage as fast as that of the others",
         ),
         Advice("prefetch_batches", n, n * TWICE, "more rows are in progress while one is slow"),
     )
@@ -145,9 +145,7 @@ def _memory(stats: Stats, share: float) -> Verdict:
         stats, budget_wait_share=share, memory_budget_bytes=settings.memory_budget_bytes
     )
     batch_size = settings.batch_size
-    advice = [
-        Advice("memory_budget", settings.memory_budget_bytes, to, "more rows are in progress")
-    ]
+    advice = [Advice("memory_budget", settings.memory_budget_bytes, to, "room for more rows")]
     if batch_size is not None and batch_size > 1:
         why = "more of the smaller batches fit into the same memory"
         advice.append(Advice("batch_size", batch_size, batch_size // 2, why))
