@@ -56,8 +56,8 @@ def of_hub(server: StoreServer) -> list[str]:
 
 
 MEASURING = {
-    "doctor": ["--seconds", "1", "--batch-size", "4", "--crop", "0.2"],
-    "bench": ["--seconds", "0.3", "--batch-size", "4", "--crop", "0.2"],
+    "doctor": ["--seconds", "1", "--batch-size", "4", "--crop-seconds", "0.2"],
+    "bench": ["--seconds", "0.3", "--batch-size", "4", "--crop-seconds", "0.2"],
     "index": ["--audio"],
 }
 COMMANDS = ("inspect", "scan", "index", "bench", "doctor")

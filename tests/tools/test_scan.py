@@ -179,7 +179,7 @@ def test_kills_and_every_bad_row_once(tmp_path: Path) -> None:
     paths = scan_material.write(folder, copies)
     expected = scan_material.bad_rows(paths)
     out = tmp_path / "bad.jsonl"
-    command = ["scan", *map(str, paths), "-o", str(out), "--threads", "2"]
+    command = ["scan", *map(str, paths), "-o", str(out), "--num-threads", "2"]
     with Lives() as lives:
         for kill in range(rounds(10, 4)):
             before = out.stat().st_size if out.exists() else 0
@@ -325,7 +325,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
     folder.mkdir()
     paths = scan_material.write(folder, copies=15)
     out = tmp_path / "bad.jsonl"
-    command = [str(GRISTMILL), "scan", *map(str, paths), "-o", str(out), "--threads", "1"]
+    command = [str(GRISTMILL), "scan", *map(str, paths), "-o", str(out), "--num-threads", "1"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     while not out.exists() or out.stat().st_size < 1_000:
         time.sleep(0.01)

@@ -48,9 +48,9 @@ class _Warnings(logging.Handler):
 @click.version_option(package_name="gristmill", prog_name="gristmill")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Feeds JAX from Arrow shards of audio.
+    """Feeds JAX from Arrow and Parquet shards of audio.
 
-    Exit status: 0 all is well, 1 something bad was found, 2 bad usage, 3 it could not be done.
+    Exit status: 0 all is well, 1 something bad was found, 2 bad usage, 3 the command failed.
     """
     # Importing Grain may have given the root logger a handler.
     logger = logging.getLogger("gristmill")
