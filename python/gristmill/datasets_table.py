@@ -97,9 +97,7 @@ def table_of(given: Any) -> DatasetsTable | None:
 
 def _table(given: Any) -> DatasetsTable:
     if not len(given):
-        raise ValueError(
-            "this datasets object has no rows, and nothing is left to deliver: give one with rows"
-        )
+        raise ValueError("this datasets object has no rows: give one with rows")
     # A format may have fewer columns than the table.
     formatted = getattr(given, "_format_columns", None)
     columns = tuple(

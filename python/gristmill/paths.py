@@ -280,7 +280,8 @@ def _saved(path: str, saved: object) -> list[str]:
 
 def _several(directory: str, splits: Sequence[str], example: str) -> ValueError:
     return ValueError(
-        f"{directory} holds several splits of a data set ({', '.join(splits)}); name one: {example}"
+        f"{directory} contains several splits of a data set ({', '.join(splits)}); name one: "
+        f"{example}"
     )
 
 

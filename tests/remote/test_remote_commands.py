@@ -108,7 +108,7 @@ def test_a_key_alone_takes_its_value_from_the_environment(
         (f"to-ken={SECRET}", "number 2 of them is not like KEY=VALUE"),
         (f"timeout={SECRET}", "a time such as '30s'"),
         (f"allow_http={SECRET}", "is true or false"),
-        (f"tokn={SECRET}", "'tokn', which is of no use for hf"),
+        (f"tokn={SECRET}", "'tokn', which does not apply to hf"),
     ],
 )
 def test_what_is_refused_shows_no_value(option: str, said: str) -> None:

@@ -91,7 +91,7 @@ def _say_audio(audio: AudioCoverage, page: Page) -> None:
     )
     if audio.compressed:
         page.say(
-            f"{audio.compressed:,} rows lie in compressed shards, which are read as a whole; write "
+            f"{audio.compressed:,} rows are in compressed shards, which are read whole; write "
             "them again without compression"
         )
 
@@ -101,7 +101,7 @@ def not_written(report: IndexReport) -> str:
     place = "beside the shards" if report.index_dir == "beside" else f"in {report.index_dir}"
     if not report.not_written:
         return f"audio indexes could not be written {place}: {report.audio_not_written}"
-    why = report.why_not_written or "nothing keeps them from it now; try again"
+    why = report.why_not_written or "it would work now; try again"
     n = count_text(report.not_written, "index", "indexes")
     return f"{n} could not be written {place}: {why}"
 
@@ -151,7 +151,7 @@ def build_indexes(
     number, count = checked_part(part)
     index_dir = options.resolved_index_dir
     if index_dir is None:
-        raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")
+        raise ValueError("there is no folder for indexes: name one with index_dir=")
     mine = resolve(as_list(paths), storage, options.retries)[number - 1 :: count]
     if not mine:
         return IndexReport(0, 0, 0, 0, 0, index_dir, part=(number, count))

@@ -202,7 +202,7 @@ def _sample(found: Inspection, sample: AudioSample, page: Page) -> None:
         hours = (found.audio_seconds or 0) / 3600
         table.append(("all recordings", f"about {hours:,.1f} hours"))
     if sample.read_seconds is not None:
-        table.append(("reading a row", f"{1e3 * sample.read_seconds:.1f} ms, as it lies now"))
+        table.append(("reading a row", f"{1e3 * sample.read_seconds:.1f} ms, as cached now"))
     if sample.decode_seconds:
         rate = 1 / sample.decode_seconds
         whole = found.rows * sample.decode_seconds

@@ -165,7 +165,7 @@ def _others(report: PackReport) -> list[str]:
     if report.ignored:
         most = Counter(report.ignored).most_common(5)
         listed = ", ".join(f"{ending or 'no ending'} {n:,}" for ending, n in most)
-        sentences.append(f"Other files, passed over: {listed}.")
+        sentences.append(f"Other files, ignored: {listed}.")
     return sentences
 
 

@@ -180,14 +180,14 @@ def _check_same(
             continue
         if name == "written" and name not in old:  # a log of before
             continue
-        what = "scan anew with --restart, or give another file to write to"
+        what = "start over with --restart, or give another file to write to"
         if name in _OF_SHARDS:
             what = (
-                f"where shards were mended, delete {file}, whose lines would exclude sound rows; "
+                f"if shards were repaired, delete {file}, whose lines would exclude sound rows; "
                 + what
             )
         if name == "written":
-            raise ValueError(f"{path} is of shards that have been written again since; {what}")
+            raise ValueError(f"{path} is about shards that were written again since; {what}")
         if name in _DECIDES:
             what = (
                 f"give another file to write to, or delete {path} and {file}: with this {name}, "

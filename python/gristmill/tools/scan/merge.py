@@ -78,8 +78,8 @@ def _read(path: Path) -> dict[int, LogContent]:
         if expected and expected != of_part:
             what = next(name for name in of_part if of_part[name] != expected.get(name))
             raise ValueError(
-                f"{log} is of another scan than {logs[0]}: its {what} is {of_part[what]}, and not "
-                f"{expected.get(what)}; delete the files of the one that is not wanted"
+                f"{log} belongs to another scan than {logs[0]}: its {what} is {of_part[what]}, "
+                f"and not {expected.get(what)}; delete the files of the unwanted scan"
             )
         expected = of_part
         parts[content.header["part"][0]] = content
@@ -87,7 +87,7 @@ def _read(path: Path) -> dict[int, LogContent]:
     if len(counts) > 1:
         listed = " and ".join(map(str, sorted(counts)))
         raise ValueError(
-            f"beside {path} are parts of {listed}; delete the files of the scan that is not wanted"
+            f"beside {path} are parts of {listed}; delete the files of the unwanted scan"
         )
     (count,) = counts
     for number in range(1, count + 1):
@@ -97,7 +97,7 @@ def _read(path: Path) -> dict[int, LogContent]:
         checkpoint = parts[number].checkpoint
         if not checkpoint.is_finished:
             raise ValueError(
-                f"part {number} of {count} is not finished, {checkpoint.done:,} rows are done; run "
-                "it again, it goes on from there"
+                f"part {number} of {count} is not finished, {checkpoint.done:,} rows are done; "
+                "run it again to resume"
             )
     return parts

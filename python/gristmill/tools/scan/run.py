@@ -416,6 +416,6 @@ def _refuse_equal_names(shards: Sequence[str]) -> None:
         other = by_name.setdefault(base_name(shard), shard)
         if other != shard:
             raise ValueError(
-                f"{other} and {shard} have one name, by which a quarantine file tells shards "
-                "apart; scan them one by one, each into a file of its own"
+                f"{other} and {shard} have the same name, which identifies shards in a "
+                "quarantine file; scan them separately, each into its own file"
             )
