@@ -315,7 +315,7 @@ def test_names_do_nothing_to_a_terminal(tmp_path: Path) -> None:
         ('{"gristmill_quarantine": 1}\ngarbage\n', "line 2: not a row"),
         (
             '{"gristmill_quarantine": 1}\n{"shard": "train-0.arrow", "rows": 7, "row": 1}\n',
-            "is of another data set: it says that 'train-0.arrow' has 7 rows, and here it has 19",
+            "belongs to another data set: it says that 'train-0.arrow' has 7 rows",
         ),
     ],
 )

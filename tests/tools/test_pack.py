@@ -169,7 +169,7 @@ def test_splits_have_folders_of_their_own(tmp_path: Path) -> None:
     for split, part in found.items():
         assert rows_of(undecoded(part)) == rows_of(undecoded(expected[split]))
     assert len(native_rows(tmp_path / "out" / "validation")) == 4
-    with pytest.raises(ValueError, match="holds several splits"):
+    with pytest.raises(ValueError, match="contains several splits"):
         native_rows(tmp_path / "out")
 
 
@@ -300,7 +300,7 @@ def test_done_is_done(tmp_path: Path) -> None:
     assert (first.reused, again.reused) == (0, len(first.shards))
     assert not (tmp_path / "out" / ".pack").exists()
 
-    with pytest.raises(ValueError, match=r"holds other shards.*--overwrite"):
+    with pytest.raises(ValueError, match=r"contains shards of another pack.*--overwrite"):
         gm.pack(source, tmp_path / "out")
     assert files_in(tmp_path / "out") == before
     (tmp_path / "out" / "mine.txt").write_text("mine")

@@ -208,7 +208,7 @@ class Scan:
         for row in known:
             if counts.get(row.shard, row.shard_rows) != row.shard_rows:
                 raise ValueError(
-                    f"{path} is of another data set: it says that {row.shard!r} has "
+                    f"{path} belongs to another data set: it says that {row.shard!r} has "
                     f"{row.shard_rows} rows, and here it has {counts[row.shard]}; give another "
                     "file to write to"
                 )
