@@ -139,7 +139,7 @@ def test_merging_what_is_not_whole_is_refused(paths: list[Path], tmp_path: Path)
     with pytest.raises(ValueError, match="part 2 of 3 is not finished"):
         gm.merge_scans(out)
     log.write_text("".join(lines).replace('"fast": false', '"fast": true', 1))
-    with pytest.raises(ValueError, match="of another scan"):
+    with pytest.raises(ValueError, match="to another scan"):
         gm.merge_scans(out)
     log.write_text("".join(lines))
     gm.scan(paths, quarantine=out, part=(1, 2))
