@@ -20,7 +20,7 @@ class Seen:
 WORDS = {
     "refused": "an error too: nothing can be placed in time, or the promise is too large",
     "whole": "the promised length; zeros fill what could not be decoded, and are counted",
-    "shorter": "what the file still contains, counted; the promised length is unknown",
+    "shorter": "what the file still contains, counted; how much is missing is unknown",
     "longer": "the false length: what is left, then zeros, counted",
     "noted": "all sound, with `True` and `False`; the report's `notes` name the contradiction",
     "marked": "what the file still contains; the report says that it ends inside a frame",
