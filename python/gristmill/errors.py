@@ -85,9 +85,8 @@ class LimitError(GristmillError):
         shard: Path of the shard; `None` for bytes that are from no shard.
         row: Index of the row in its shard, likewise.
         codec: As in `AudioInfo`; `None` if it is not known yet.
-        limit: The field of `gm.Limits` that holds it, such as `"max_seconds"`; or
-            `"memory_budget"`, of `gm.ReadOptions`; or `"max_bad_rows"`; or a fixed limit,
-            such as `"resampling_ratio"`.
+        limit: The field of `gm.Limits`, such as `"max_seconds"`; or `"memory_budget"`, of
+            `gm.ReadOptions`; or `"max_bad_rows"`; or a fixed limit, such as `"resampling_ratio"`.
     """
 
     shard: str | None = None

@@ -110,7 +110,7 @@ def read_quarantine(path: str | os.PathLike[str]) -> list[BadRow]:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is a pipe or a device, or a line is not what a quarantine file holds; the
+        ValueError: It is a pipe or a device, or a line is not a row of a quarantine file; the
             message names it.
     """
     return [_bad_row(fields) for fields in read_fields(path)]

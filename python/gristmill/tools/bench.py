@@ -143,7 +143,7 @@ def bench(
         crop_seconds: Length of the crops.
         sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
         column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
-        root: The folder of the recordings of rows that hold a path, as in `Audio`.
+        root: The folder of the recordings, if rows contain paths, as in `Audio`.
         seconds: How long to measure, about.
         read: Threads, memory, readahead and the cache of ranges.
         on_batch: Is told the progress after each batch.

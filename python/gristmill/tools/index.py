@@ -118,28 +118,27 @@ def build_indexes(
     on_rows: OnRows | None = None,
     storage_options: Given | None = None,
 ) -> IndexReport:
-    """Reads the headers of all shards and keeps them in sidecars, which later runs find.
+    """Reads the headers of all shards and stores them in sidecars, which later runs use.
 
-    Of Parquet, where each large value of an uncompressed column is as well.
+    For Parquet, sidecars also store the place of each large value of an uncompressed column.
 
-    Shards that changed within the last two seconds, and so may change again without a trace, are
-    waited for. Where the folder cannot be written to there will be none: sidecars are never needed.
+    It waits for shards that changed within the last two seconds, since they may change again
+    without a trace. If the folder cannot be written to, Gristmill works without sidecars.
 
     Args:
         paths: As in `ArrowIterDataset`.
-        read: `index_dir` says where to, `retries` how often to try.
-        on_shards: Is told the number of shards first.
+        read: `index_dir` is the folder, `retries` how often to try.
+        on_shards: Is called first, with the number of shards.
         on_shard: Is called after each of them.
-        audio: Whether to make audio indexes too: each recording that they do not know is read once.
-            It goes on where it was stopped.
+        audio: Whether to build audio indexes too, which reads each new recording once. A run that
+            was stopped resumes.
         column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
-        part: `(i, n)`: of the shards, each n-th from the i-th on, counted from 1, as a job of an
-            array does. Parts need not know of each other.
+        part: `(i, n)`: every n-th shard from the i-th on, counted from 1. Parts are independent.
         on_rows: Is called with the rows done and all rows, while recordings are read.
         storage_options: As in `ArrowIterDataset`, for shards behind URLs.
 
     Raises:
-        ValueError: `index_dir` is `None`, there is no home to keep a cache in, or no such part.
+        ValueError: `index_dir` is `None`, the user has no home folder, or there is no such part.
         OSError: A shard cannot be read.
         SchemaError: There is no such column.
     """

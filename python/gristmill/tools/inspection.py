@@ -21,7 +21,7 @@ class Inspection(Printed):
     Attributes:
         shards: The headers of each shard that can be opened.
         unreadable: Shards that are not valid Arrow IPC or Parquet.
-        audio_column: The column that holds audio; `None` if none is known.
+        audio_column: The audio column; `None` if none is known.
         class_names: By column, for those that the Hugging Face features call `ClassLabel`.
         class_counts: Rows of each class, in the order of the names, where counting is cheap.
         sample: A sample of the audio; `None` without an audio column.

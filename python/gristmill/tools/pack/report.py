@@ -69,7 +69,7 @@ class PackReport(Printed):
         features: The features of `datasets`, by column, as they stand in the shards' schema.
         bad: The bad files, by name.
         unlisted: Recordings that no metadata file names. They are left out.
-        ignored: Other files that were passed over, by their ending.
+        ignored: Other files that were ignored, by their ending.
         notes: What else is worth knowing, in sentences.
         seconds: Time that this run took.
     """
