@@ -401,3 +401,15 @@ def test_options_are_called_as_in_python(command: str) -> None:
     }
     assert not names & {"--threads", "--requests", "--crop", "--step-time"}
     assert {name for name in names if not name.startswith("--")} <= {"-o"}
+
+
+def test_scan_and_index_keep_indexes_in_the_same_folder(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    scan_material.write(tmp_path / "shards")
+    for shard in (tmp_path / "shards").iterdir():
+        os.utime(shard, (1e9, 1e9))  # one that has just changed gets no index
+    where = ["--index-dir", tmp_path / "indexes", "--quiet"]
+    assert run("scan", tmp_path / "shards", *where).exit_code == 1
+    assert list((tmp_path / "indexes").iterdir())
+    done = run("index", tmp_path / "shards", *where)
+    assert "0 indexes are new" in done.stdout
