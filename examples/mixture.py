@@ -2,9 +2,9 @@
 
     python examples/mixture.py [--data DIR] [--steps N]
 
-It makes two small data sets, whose classes are not the same ones in the same order, and takes
-batches of both, three rows in four of the first. Half way it saves the state and goes on with a new
-iterator, as a job that was stopped does. See docs/mixtures.md.
+It makes two small data sets with different classes, and takes batches of both, three rows in four
+from the first. Halfway it saves the state and resumes with a new iterator, as a job that was
+stopped does. See docs/mixtures.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Rows by their index, in Grain's MapDataset and DataLoader.
+"""Rows by index, in Grain's MapDataset and DataLoader.
 
     python examples/random_access.py [--workers N] [SHARD ...]
 

@@ -1,4 +1,4 @@
-"""A table that names recordings: rows hold a path, and their files are read from a folder.
+"""A table of recordings: rows contain paths, and the files are read from a folder.
 
     python examples/rows_with_paths.py
 

@@ -2,7 +2,7 @@
 
     python examples/single_shard_grain.py [--workers N] [SHARD ...]
 
-Without shards it makes a few small ones. See docs/guide.md, "Inside a Grain pipeline".
+Without shards it makes a few small ones. See docs/guide.md, "Grain pipelines".
 """
 
 import argparse

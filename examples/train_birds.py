@@ -6,8 +6,8 @@ It makes small shards with BirdSet's own column names, and trains a convolutiona
 NNX to tell which species sing in 5 s: recordings balanced by species, crops around detected events,
 Perch's front end, augmentation in JAX (`augment.py`) with background noise from a second data set,
 Optax, and checkpoints by Orbax that have the state of the model and of the data. Kill it at any
-step and run it again: it goes on, and ends with the same numbers, bit for bit. Recordists who are
-heard in training are not heard in the test. Scores of windows are evaluated by window and by
+step and run it again: it resumes, and ends with the same numbers, bit for bit. No recordist of the
+training set is in the test set. Scores of windows are evaluated by window and by
 recording, as mean average precision over classes (cmAP). Several devices divide each batch.
 
 The plots are in the folder of `--out`: spectrograms of a batch, the loss, and the steps' times.

@@ -1,12 +1,12 @@
-"""Trains on several JAX processes, and goes on after a crash on any number of them.
+"""Trains on several JAX processes, and resumes after a crash on any number of them.
 
     python examples/train_hosts.py --process 0 --processes 2 --port 9911 SHARD ... &
     python examples/train_hosts.py --process 1 --processes 2 --port 9911 SHARD ...
 
 Each process reads its own rows, as `shard_options` says; together they make the global batch of the
 step, the same rows for any number of processes. Orbax saves the model and the state of the data in
-one checkpoint. All processes are at the same place, so one state serves them all: after a crash, or
-on purpose, start 1, 2 or 4 of them, and the run goes on with the next global batch.
+one checkpoint. All processes are at the same position, so one state serves them all: after a crash,
+or on purpose, start 1, 2 or 4 of them, and the run resumes with the next global batch.
 
 Every process appends the rows that it saw to `rows-PROCESS.txt` in the checkpoint's folder. On a
 cluster, leave out `--process`, `--processes` and `--port`: JAX finds them by itself.

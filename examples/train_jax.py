@@ -1,4 +1,4 @@
-"""Trains with JAX straight from Arrow shards, and goes on where it stopped when run again.
+"""Trains with JAX straight from Arrow shards, and resumes when run again.
 
     python examples/train_jax.py [--checkpoint DIR] [--steps N] [SHARD ...]
 

@@ -55,13 +55,14 @@ class RandomCrop(_Crop):
     """`seconds` from anywhere in each recording, every start frame being equally likely.
 
     The place depends on the seed, the epoch, the shard's base name and the row: not on the order,
-    the batch size, threads or workers. Where a row may come more than once in an epoch (with
-    `sampling=`, or twice in `rows=`), it depends on the position in the epoch as well.
+    the batch size, threads or workers. If a row can repeat within an epoch (with `sampling=`, or
+    twice in `rows=`), the place also depends on the position in the epoch.
 
     Args:
         seconds: Length of the crop, above 0.
-        seed: `None` takes the seed of `Shuffle`, or 0 without one. Where Grain repeats a data set
-            of one epoch, draw it anew for each epoch; see "Crops that differ" in the guide.
+        seed: `None` takes the seed of `Shuffle`, or 0 without one. If Grain repeats a data set of
+            one epoch, draw a new seed for each epoch: see "Different crops in each epoch" in
+            `docs/guide.md`.
     """
 
     _kind: ClassVar[str] = "random"
@@ -77,23 +78,23 @@ class RandomCrop(_Crop):
 class Windows(_Crop):
     """Every window of every recording, each an element of its own.
 
-    For evaluation. Windows come in file order, or shuffled with `Shuffle`; what is said elsewhere
-    of the rows of an epoch holds for windows then: `batch_size`, states, slices, hosts and
-    `rows_per_epoch()` count them. `with_crop=True` adds which window of which it is.
+    For evaluation. Windows are delivered in file order, or shuffled with `Shuffle`. `batch_size`,
+    states, slices, hosts and `rows_per_epoch()` then count windows instead of rows.
+    `with_crop=True` adds the number of each window.
 
-    How many there are follows from the recordings' lengths. Where these are not known, the first
-    opening reads all recordings' headers, on all threads, and keeps what they tell in the shards'
-    index files; the logger `gristmill` says how far it is. A recording whose headers cannot be read
-    has one window, which is a bad row.
+    Their number follows from the lengths of the recordings. The first opening reads the headers of
+    recordings of unknown length, on all threads, and stores the lengths in the shards' index files;
+    the logger `gristmill` reports its progress. A recording whose headers cannot be read has one
+    window, which is a bad row.
 
     Args:
         seconds: Length of a window, above 0, rounded to whole frames at the target rate.
         hop: Seconds from the start of a window to the start of the next, rounded likewise; `None`
             is `seconds`: no overlap and no gap.
-        tail: What becomes of the end of a recording that windows do not divide. `"pad"`: a last
-            window that reaches over the end, and is padded as `Audio(pad=...)` says. `"drop"`: no
-            window; recordings shorter than one have none. `"back"`: a last window that ends with
-            the recording, so that it overlaps the one before.
+        tail: How to handle the end of a recording that windows do not divide evenly. `"pad"`: the
+            last window reaches over the end, and is padded as `Audio(pad=...)` says. `"drop"`: no
+            window reaches over the end; recordings shorter than a window have none. `"back"`: the
+            last window ends with the recording and overlaps the one before.
     """
 
     _kind: ClassVar[str] = "windows"
@@ -114,15 +115,15 @@ class EventCrop:
     """A part of each recording around an annotated event.
 
     Events are read from columns of seconds: numbers, one event a row, or lists of numbers, any
-    number of events. The event lies within its crop wherever it can; it is taken to end with the
-    recording at the latest. A crop that is shorter than its event lies within the event. No crop
-    reaches over an end of the recording that it could avoid; a recording that is shorter than the
+    number of events. The crop contains the event if it can; an event that reaches beyond the
+    recording ends with it. A crop that is shorter than its event is within the event. No crop
+    reaches over an end of the recording if it can avoid it; a recording that is shorter than the
     crop is padded.
 
-    A row is a bad row, which `on_error` handles (its reason is `"event"`), where one of its times
-    is null, NaN, infinite or negative, where an event ends before it begins, where there are not as
-    many starts as ends, and where the event begins at or behind the end of the recording. So is a
-    row without events, with `pick="random"`.
+    A row is a bad row, which `on_error` handles (its reason is `"event"`), if one of its times is
+    null, NaN, infinite or negative, if an event ends before it begins, if starts and ends differ in
+    number, or if the event begins at or after the end of the recording. With `pick="random"`, so is
+    a row without events.
 
     Args:
         start: Column of the events' starts, or the dotted path of a field of structs or of lists of
@@ -132,7 +133,7 @@ class EventCrop:
             `"detected_events"`.
         seconds: Length of the crop, above 0. `None` is that of the event: lengths differ then, so
             take single rows, with `batch_size=None`.
-        place: Where in its crop the event lies, or the crop in a longer event: `"random"` (every
+        place: Place of the event in its crop, or of the crop in a longer event: `"random"` (every
             start frame is equally likely), `"center"` or `"start"`.
         pick: `"random"`: one of the row's events in each epoch, all equally likely. `"all"`: each
             event is an element of its own, as windows are with `Windows`; rows without events have

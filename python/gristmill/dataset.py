@@ -42,13 +42,13 @@ from gristmill.urls import shown_path
 class ArrowIterDataset(Guided, grain.IterDataset[Element]):
     """Rows of Arrow IPC or Parquet shards, with their audio decoded, in a reproducible order.
 
-    Each element is a dictionary by column name. In batches, numbers, booleans and times are
-    arrays `(batch,)` of the column's dtype; audio is `(batch, frames)`, or `(batch, channels,
-    frames)`, of `Audio.dtype`; fixed-size lists are `(batch, width)`; strings and binary are object
-    arrays `(batch,)`, lists what `ragged` says; structs are nested dictionaries. Single rows hold
-    the values themselves: NumPy scalars, `str`, `bytes`, arrays, dictionaries, and `None` for null.
-    A batch cannot hold a null number: it raises `SchemaError` unless there is a `fill_value`.
-    `docs/columns.md` has the table of all types.
+    Each element is a dictionary by column name. In batches, numbers, booleans and times are arrays
+    `(batch,)` of the column's dtype; audio is `(batch, frames)`, or `(batch, channels, frames)`, of
+    `Audio.dtype`; fixed-size lists are `(batch, width)`; strings and binary are object arrays
+    `(batch,)`, lists what `ragged` says; structs are nested dictionaries. Single rows contain the
+    values themselves: NumPy scalars, `str`, `bytes`, arrays, dictionaries, and `None` for null. A
+    null number in a batch raises `SchemaError`, unless there is a `fill_value`. `docs/columns.md`
+    has the table of all types.
 
     Nothing is opened and no thread starts before the first `next` of an iterator (or its
     `start_prefetch`). The order depends on the seed, the epoch and the position alone: not on
@@ -63,39 +63,38 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
             behind it.
             Shards may have other schemas: columns are joined by name, and types of one family
             become the widest; `docs/columns.md` has the rules.
-        columns: The columns wanted, which all shards have; `None` for all. Elements have them in
-            the first shard's order.
+        columns: The columns to deliver, which all shards must have; `None` for all. Elements have
+            them in the first shard's order.
         audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
             in the schema call audio, or without features the one `struct<bytes, path>`, if there is
             one: whole recordings, mono, at their own rate. `None` leaves audio encoded, as
             `{"bytes": ..., "path": ...}`.
         filters: Conditions on the rows that take part, over any small columns, as pyarrow, pandas
-            and `datasets` take them: `[("quality", "in", ["A", "B"]), ("length", ">", 3)]` must
-            all hold; of a list of such lists, one must. Operators are `==`, `!=`, `<`, `<=`, `>`,
-            `>=`, `in` and `not in`. A class is a name or a number. A null meets no comparison;
-            `== None` and `!= None` ask for it. `duration`, where it is no column, is the length of
-            the recording in seconds. They are worked out once, from these columns alone;
+            and `datasets` take them: `[("quality", "in", ["A", "B"]), ("length", ">", 3)]` must all
+            be true; of a list of such lists, one must. Operators are `==`, `!=`, `<`, `<=`, `>`,
+            `>=`, `in` and `not in`. A class is a name or a number. A null matches no comparison;
+            ask for it by `== None` and `!= None`. `duration`, if it is not a column, is the length
+            of the recording in seconds. Filters are computed once, from these columns alone;
             `docs/splits.md` has more.
         rows: The rows that take part, counted in file order over all shards (of a
             `datasets.Dataset`, over its rows): a boolean mask with a value for each, or their
             numbers. Numbers give the order, and a row may be given twice; in a windowed shuffle
             they are one run of rows.
         split: One part of a split of the rows, such as `gm.Split("train", {"train": 0.9, "valid":
-            0.1}, by="recordist")`. Rows take part that `rows`, `filters`, `split` and `exclude` all
-            leave.
+            0.1}, by="recordist")`. A row takes part if `rows`, `filters`, `split` and `exclude` all
+            keep it.
         sampling: `gm.Balanced("species")` or `gm.Weighted(...)`: rows are drawn with replacement,
-            by weight, instead of coming once an epoch. `None`: each row once.
+            by weight, instead of once an epoch. `None`: each row once.
         shuffle: A global or windowed shuffle; `None` is file order. With `sampling`, only its seed
             counts, and whether epochs differ.
         batch_size: Rows in a batch, on this host; `None` gives single rows. Batches run across the
             ends of epochs.
         drop_remainder: Whether to leave out a last batch that is short, as `remainder="drop"` does.
-        remainder: A last batch that is short. `"keep"`: it is delivered so. `"drop"`: it is left
-            out. `"pad"`: it is filled up to its full shape with rows whose audio is zeros, and
-            every element has `"valid"`, bool `(batch,)`, False for them; their other columns repeat
-            a row. With `"drop"` and `"pad"`, all hosts of `shard_options` deliver equally many
-            batches.
-        epochs: Passes over the data; `None` is for ever.
+        remainder: How to handle a short last batch. `"keep"` delivers it. `"drop"` leaves it out.
+            `"pad"` fills it up with rows whose audio is zeros and whose other columns repeat a row;
+            every element then has `"valid"`, bool `(batch,)`, False for these rows. With `"drop"`
+            and `"pad"`, all hosts of `shard_options` deliver equally many batches.
+        epochs: Passes over the data; `None` is endless.
         shard_options: This host's number and the number of hosts:
             `grain.sharding.ShardOptions(...)` or `ShardByJaxProcess()`. Hosts take alternate rows
             of the stream, so that the hosts' batches of one step together are the same rows for any
@@ -118,7 +117,7 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
             `None` is any number.
         quarantine: A file to which bad rows are appended as they are delivered, and from which
             another run may `exclude=` them. The first `next` opens it, and raises if that fails. If
-            it cannot be written later, that is logged once, and `bad_rows()` has the rows.
+            writing fails later, that is logged once, and `bad_rows()` still has the rows.
         exclude: Rows to leave out, which are never read: the path of a quarantine file (as
             `quarantine=` and `gristmill scan` write them), or `(shard, row)` pairs, or a list of
             both. In a pair a shard is its number in the resolved paths, its path, or its base name
@@ -126,9 +125,9 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
         binary: The type of binary values, encoded audio among them. `"bytes"`: `bytes`, each a
             copy. `"numpy"`: arrays `(length,)` of uint8, which may be written to. Those of encoded
             audio are the memory that the row was read into, without a copy: for rows of a megabyte
-            that is several times as fast. It counts for `memory_budget`, and is not used again,
-            while the array or a part of it lives.
-        ragged: How batches hold lists of variable length. `"object"`: an object array with an
+            that is several times as fast. It counts for `memory_budget` while the array or a view
+            of it exists.
+        ragged: What a batch makes of lists of variable length. `"object"`: an object array with an
             array for each row. `"pad"`: one array `(batch, longest)`, rows padded with `fill_value`
             or 0, and another column `"<column>_lengths"`, int32 `(batch,)`. A number: likewise, but
             each row is padded or cut to this length, so that all batches have one shape. `"error"`:
@@ -142,23 +141,23 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
             of 0 and 1. The classes are those of the Hugging Face features; where these name none,
             give a mapping by column to the number of classes, or to their names in the order of the
             ids. A null, or a class that is none of these, raises `SchemaError`.
-        labels: What is done where shards list other classes of a `ClassLabel`, or list them in
-            another order. `"map"`: ids become those of all classes together: those of the first
-            shard, then those of the second that are new, and so on, as `class_names` has them. Ids
-            that are none of a shard's own classes become -1. `"strict"`: `SchemaError`, with both
-            lists. Shards that list the same classes are read as they are.
-        with_row_id: Whether elements also hold `"shard"` (int32, the number of the shard) and
+        labels: How to handle shards that list different classes of a `ClassLabel`, or in a
+            different order. `"map"`: ids become those of all classes together: those of the first
+            shard, then the new ones of the second, and so on, as `class_names` has them. Ids
+            outside a shard's own classes become -1. `"strict"`: `SchemaError`, with both lists.
+            Shards that list the same classes are read as they are.
+        with_row_id: Whether elements also contain `"shard"` (int32, the number of the shard) and
             `"row"` (int64, the number of the row in its shard).
         with_crop: Whether elements also say which part of the recording their audio is:
-            `"crop_start"`, where it begins, float64 in seconds, and `"crop_frames"`, int32, the
-            frames of the recording in it: what is no padding. Both are 0 where `"valid"` is False.
-            With `Windows` also `"window"` and `"n_windows"`, int32: which of the recording's
-            windows it is, and how many there are; with `EventCrop` likewise `"event"` and
-            `"n_events"`. `gm.events_in` takes these.
+            `"crop_start"`, float64, its start in seconds, and `"crop_frames"`, int32, the frames in
+            it that are not padding. Both are 0 if `"valid"` is False. With `Windows` also
+            `"window"` and `"n_windows"`, int32: the number of the window, and of all windows of the
+            recording; with `EventCrop` likewise `"event"` and `"n_events"`. `gm.events_in` takes
+            these.
         storage_options: Credentials, addresses and time-outs for the URLs among the paths, with the
             keys that polars and delta-rs take: `{"aws_region": "eu-west-1"}`; or a store of
-            `obstore`, such as an `S3Store`. What is not given comes from the environment and the
-            user's files. Values are never shown.
+            `obstore`, such as an `S3Store`. The rest is read from the environment and the user's
+            files. Values are never shown.
         read: Threads, memory and readahead.
 
     Raises:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 import numpy as np
 
 from gristmill import checks
+from gristmill.troubleshooting import explain
 
 _KINDS: Final = ("Dataset", "DatasetDict", "IterableDataset", "IterableDatasetDict")
 _SAVE: Final = (
@@ -79,9 +80,11 @@ def table_of(given: Any) -> DatasetsTable | None:
             f"gm.ArrowIterDataset(ds[{names[0] if names else 'train'!r}])"
         )
     if kind != "Dataset":
-        raise ValueError(
-            f"this {kind} streams its rows, and gristmill reads files: load it without "
-            'streaming=True, as ds = datasets.load_dataset(..., split="train")'
+        raise explain(
+            ValueError(
+                f"this {kind} streams its rows, and gristmill reads files: load it without "
+                'streaming=True, as ds = datasets.load_dataset(..., split="train")'
+            )
         )
     if getattr(given, "_format_type", None) == "custom":
         raise ValueError(
@@ -94,9 +97,7 @@ def table_of(given: Any) -> DatasetsTable | None:
 
 def _table(given: Any) -> DatasetsTable:
     if not len(given):
-        raise ValueError(
-            "this datasets object has no rows, and nothing is left to deliver: give one with rows"
-        )
+        raise ValueError("this datasets object has no rows: give one with rows")
     # A format may have fewer columns than the table.
     formatted = getattr(given, "_format_columns", None)
     columns = tuple(
@@ -149,9 +150,8 @@ def _blocks(table: Any) -> Iterable[Any]:
 def _rows_of(block: Any, columns: tuple[str, ...]) -> tuple[str, int, int]:
     """The file of a table, the first of its rows, and their number."""
     if not hasattr(block, "path"):
-        raise ValueError(
-            f"this datasets object is in memory only, and gristmill reads files: {_SAVE}"
-        )
+        what = f"this datasets object is in memory only, and gristmill reads files: {_SAVE}"
+        raise explain(ValueError(what))
     path, first, is_cast = str(block.path), 0, False
     for name, args, named in cast(
         "Iterable[tuple[str, tuple[Any, ...], dict[str, Any]]]", block.replays

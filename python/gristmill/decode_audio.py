@@ -44,11 +44,11 @@ class DecodeAudio(_Transform):
         dataset = source.map(gm.DecodeAudio(gm.Audio(sample_rate=16_000)))
         dataset = source.seed(1).random_map(gm.DecodeAudio(gm.Audio(crop=gm.RandomCrop(seconds=5))))
 
-    The column may hold bytes, an array of uint8, or `{"bytes": ..., "path": ...}` as `datasets` has
-    it, where the bytes may be null if `audio.root` says where paths lead. It becomes samples
-    of `Audio.dtype`, `(frames,)` for mono, else `(channels, frames)`. Without a crop they equal
-    `gm.decode` of the same bytes. Other columns are left as they are, and the element that comes in
-    is not changed.
+    The column may contain bytes, an array of uint8, or `{"bytes": ..., "path": ...}` as `datasets`
+    has it, where the bytes may be null if `audio.root` says where paths lead. It becomes samples of
+    `Audio.dtype`, `(frames,)` for mono, else `(channels, frames)`. Without a crop they equal
+    `gm.decode` of the same bytes. Other columns stay as they are, and the input element is not
+    changed.
 
     A random crop is drawn by Grain's generator for the element, and so by the pipeline's seed and
     the element's place in it, over all epochs; `RandomCrop.seed` is not used. It runs in the thread

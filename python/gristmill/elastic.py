@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from gristmill import checks
 from gristmill.partition import Partition
+from gristmill.troubleshooting import explain
 
 FEWEST_SHARDS = 64
 """Shards of all hosts together, or twice the hosts if more: at most so many hosts can restore."""
@@ -43,11 +44,12 @@ def from_shard_states(shard_states: Any, partition: Partition) -> dict[str, Any]
     first = states[0]
     for one in states[1:]:
         if one != first:
-            raise ValueError(
+            what = (
                 "the hosts were not in step when they were saved, after "
                 f"{_place(first)} and after {_place(one)}: save after the same number of steps on "
                 "every host"
             )
+            raise explain(ValueError(what))
     return {**first, "hosts": partition.hosts, "stride": partition.stride}
 
 

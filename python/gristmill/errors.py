@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gristmill import troubleshooting
+
 
 class GristmillError(Exception):
     """The base class of gristmill's exceptions.
@@ -14,6 +16,7 @@ class GristmillError(Exception):
 
     def __init__(self, text: str = "", **attributes: Any) -> None:
         super().__init__(text)
+        troubleshooting.explain(self)
         self.__dict__.update(attributes)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -82,9 +85,8 @@ class LimitError(GristmillError):
         shard: Path of the shard; `None` for bytes that are from no shard.
         row: Index of the row in its shard, likewise.
         codec: As in `AudioInfo`; `None` if it is not known yet.
-        limit: The field of `gm.Limits` that holds it, such as `"max_seconds"`; or
-            `"memory_budget"`, of `gm.ReadOptions`; or `"max_bad_rows"`; or a fixed limit,
-            such as `"resampling_ratio"`.
+        limit: The field of `gm.Limits`, such as `"max_seconds"`; or `"memory_budget"`, of
+            `gm.ReadOptions`; or `"max_bad_rows"`; or a fixed limit, such as `"resampling_ratio"`.
     """
 
     shard: str | None = None

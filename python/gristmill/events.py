@@ -51,13 +51,12 @@ def events_in(
 
     The data set must have `with_crop=True` and deliver the event columns, lists with
     `ragged="object"` (the default) or `"pad"`. A dotted path names a field of structs or of lists
-    of structs, as in `EventCrop`, whether the batch has the field or the structs. What is padding
-    of a crop holds no event, and a row without a crop (`"valid"` is False) none either, whatever
-    its times are.
+    of structs, as in `EventCrop`, whether the batch has the field or the structs. Padding contains
+    no event, and neither does a row without a crop (`"valid"` is False).
 
     An event counts if it and the crop overlap by more than nothing, and by `min_overlap` seconds or
-    its whole length if that is shorter. An event without length counts if it lies in the crop, its
-    end excluded. A null among the events counts in no crop, and a null list has no event.
+    its whole length if that is shorter. An event without length counts if it is in the crop, whose
+    end is excluded. A null among the events counts in no crop, and a null list has no event.
 
     Args:
         batch: A batch, or a single row.

@@ -182,17 +182,17 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
 
         With `Audio(strict=False)` these are rows with zeros where nothing could be decoded. With
         `strict=True` they can only be MPEG streams that end inside a frame. Rows that are read
-        ahead and not delivered yet are not among them. Of more than 10,000 rows the latest are
-        kept. In Grain's worker processes each has its own list, out of reach of the main process.
+        ahead but not delivered yet are not listed. The list contains the latest 10,000. Each of
+        Grain's worker processes has its own list, which the main process cannot see.
         """
         return list(self._damaged.values())
 
     def bad_rows(self) -> list[BadRow]:
-        """The rows that could not be used, in the places of those delivered: one record a row.
+        """The rows that could not be used, in the order of delivery: one record a row.
 
-        The latest comes last, and of more than 10,000 the latest are kept. Rows that were tried as
-        substitutes and could not be used either are among them. As in `damaged_rows`, rows that
-        are read ahead are not, and worker processes have lists of their own.
+        The list contains the latest 10,000, the latest one last, including bad rows that were tried
+        as substitutes. As in `damaged_rows`, rows that are read ahead are not listed, and worker
+        processes have their own lists.
         """
         return self._bad.rows()
 
@@ -202,12 +202,12 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         return self._position.to_state() if given is None else dict(given)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Moves to the position of `state`. Whether it fits the data, the next `next` tells.
+        """Moves to the position of `state`. The next `next` checks that it fits the data.
 
-        A state of another data set, version or slice raises `ValueError` there, nothing here.
+        A state of another data set, version or slice raises `ValueError` then, not here.
 
         Raises:
-            ValueError: `state` is no dictionary with a version, and so from nothing of this kind.
+            ValueError: `state` is not a dictionary with a version.
         """
         if not isinstance(state, Mapping) or "version" not in state:
             raise ValueError(
@@ -234,7 +234,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
     def set_shard_states(self, shard_states: Sequence[Any]) -> None:
         """Moves to the position that these shards have, on any number of hosts.
 
-        As in `set_state`, whether it fits the data, the next `next` tells.
+        As in `set_state`, the next `next` checks that it fits the data.
 
         Raises:
             ValueError: There are none, or they are of hosts that were not in step.
@@ -242,9 +242,9 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         self.set_state(from_shard_states(shard_states, self._partition))
 
     def stats(self) -> Stats:
-        """What has been measured since the native threads started; from any thread, at any time.
+        """The measurements since the native threads started. Any thread may call it at any time.
 
-        After the end, an error or `close`, what had been measured until then.
+        After the end, an error or `close`, it returns the measurements until then.
         """
         pipeline = self._pipeline
         measured = self._measured if pipeline is None else pipeline.stats()

@@ -39,11 +39,11 @@ _WRITE: Final = "gm.Mixture([field, xeno_canto], weights=[0.7, 0.3], batch_size=
 class Mixture(Guided, grain.IterDataset[Element]):
     """Rows of several data sets in turn, in proportion to weights: one stream of native batches.
 
-    Which data set a position of the stream has is a fixed schedule: after any number of rows, each
-    data set has had its share of them, give or take less than one row. Each delivers the rows and
-    crops, in the order, that it delivers alone: it has its own shards, filters, crops, order and
-    epochs. Threads, the memory budget, the state and the verdict are the mixture's.
-    `docs/mixtures.md` has more.
+    A fixed schedule decides which data set delivers the row at each position: after any number of
+    rows, each data set has delivered its share, give or take less than one row. Each data set
+    delivers the same rows and crops, in the same order, as it would alone, with its own shards,
+    filters, crops, order and epochs. Threads, the memory budget, the state and the verdict are the
+    mixture's. `docs/mixtures.md` has more.
 
     Columns are joined by name: all data sets deliver the same ones, each with one type, and in the
     order of the first. Audio has one rate, shape and dtype. The ids of a `ClassLabel` become those
@@ -52,14 +52,14 @@ class Mixture(Guided, grain.IterDataset[Element]):
 
     Args:
         datasets: At least one `ArrowIterDataset`, each with options of its rows only: `paths`,
-            `storage_options`, `labels`, `columns`, `audio`, `filters`, `rows`, `split`,
-            `sampling`, `shuffle`, `epochs` and `exclude`. A mixture is none of them.
-        weights: A number of at least 0 for each data set, of which only the ratios count; `None`
-            weighs all alike. A data set of weight 0 never comes.
-        stop: `"first"`: the stream ends where the first data set that has run out would have its
-            turn. `"all"`: it ends when all have run out; until then those that have begin another
-            epoch, so that the weights hold to the end. It has no end where no data set has one
-            (`epochs=None`), and with `"all"` where one has none.
+            `storage_options`, `labels`, `columns`, `audio`, `filters`, `rows`, `split`, `sampling`,
+            `shuffle`, `epochs` and `exclude`. None of them may be a mixture.
+        weights: A number of at least 0 for each data set; only ratios count. `None` weighs all
+            equally. A data set of weight 0 is never delivered.
+        stop: `"first"`: the stream ends when the first data set that has run out would have its
+            turn. `"all"`: it ends when all have run out; until then finished data sets start
+            another epoch, so that the weights stay true to the end. The stream is endless if no
+            data set ends (`epochs=None`), and with `"all"` if one does not.
         batch_size: As in `ArrowIterDataset`, and so are all that follow.
         drop_remainder: See there.
         remainder: See there.
@@ -72,13 +72,13 @@ class Mixture(Guided, grain.IterDataset[Element]):
         ragged: See there.
         fill_value: See there.
         multi_hot: See there. Classes that are not given are those of all data sets.
-        labels: What is done where data sets list other classes, or list them in another order.
+        labels: How to handle data sets that list different classes, or in a different order.
             `"map"`: their ids become those of all classes. `"strict"`: `SchemaError`, with both
             lists. Each data set has this option too, for its shards.
-        with_row_id: Whether elements also hold `"dataset"` (int32, its number in `datasets`),
+        with_row_id: Whether elements also contain `"dataset"` (int32, its number in `datasets`),
             `"shard"` (int32, the number of the shard in that data set) and `"row"` (int64).
-        with_crop: See there. `"window"` and `"n_windows"`, or `"event"` and `"n_events"`, come if
-            all data sets have them.
+        with_crop: See there. `"window"` and `"n_windows"`, or `"event"` and `"n_events"`, are added
+            if all data sets have them.
         read: See there. The threads and the memory are for all data sets together.
 
     Raises:

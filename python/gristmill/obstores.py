@@ -50,10 +50,10 @@ def taken_apart(store: Store) -> tuple[str, dict[str, str | bool | float]]:
         )
     if getattr(store, "credential_provider", None) is not None:
         raise ValueError(
-            f"the {names[0]} has a credential_provider, which is Python, and the threads that read "
-            "shards call none: give a store that has the credentials themselves, or a mapping, as "
-            'in storage_options={"aws_access_key_id": "...", "aws_secret_access_key": "...", '
-            '"aws_session_token": "..."}'
+            f"the {names[0]} has a credential_provider, which is Python code that reading "
+            "threads cannot call: give a store that has the credentials themselves, or a "
+            'mapping, as in storage_options={"aws_access_key_id": "...", '
+            '"aws_secret_access_key": "...", "aws_session_token": "..."}'
         )
     options: dict[str, str | bool | float] = {}
     bucket = ""

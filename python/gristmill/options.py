@@ -51,7 +51,7 @@ def _check_rate(name: str, rate: Any) -> Any:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a recording may ask for before `LimitError` refuses it, with nothing decoded yet.
+    """What a recording may ask for. More raises `LimitError` before anything is decoded.
 
     Args:
         max_bytes: Bytes of the encoded recording. A data set does not read longer ones.
@@ -59,16 +59,15 @@ class Limits:
         max_channels: Its channels, at most 1,024. Coded files have 8 at most; WAV, AIFF, CAF and
             SPHERE may have more, as of an array of microphones.
         max_seconds: Its length in seconds, at most 30 days.
-        max_frames_per_byte: Frames that its headers promise, for each byte that is there. Sound
-            has 1 to 30 of them, digital silence in FLAC or Opus up to 300. Recordings of at most
+        max_frames_per_byte: Frames that its headers promise, for each byte of the file. Sound has 1
+            to 30 of them, digital silence in FLAC or Opus up to 300. Recordings of at most
             16,777,216 frames are exempt.
         max_decoded_bytes: Bytes that the wanted part takes as float32, whatever the dtype: its
             samples, and where the rate changes those that they are resampled from. The default is
             6.2 hours of stereo at 48 kHz, or 3.7 hours resampled to 32 kHz. In a data set the
             memory budget is a limit as well. Probing and scanning keep no samples.
-        max_decode_seconds: Time that decoding one recording may take, checked between packets.
-            `None` is any: with a limit, results depend on how fast and how busy a machine is, so
-            there is none unless it is asked for.
+        max_decode_seconds: Seconds that decoding one recording may take, checked between packets.
+            `None` is any. With a limit, results depend on how fast and how busy the machine is.
     """
 
     max_bytes: int = _LIMITS.max_bytes
@@ -98,19 +97,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class Audio:
-    """Which column is decoded, and what comes out.
+    """Which column to decode, and to what.
 
     Args:
         column: The column, of type `struct<bytes: binary, ...>` or `binary`, also as views or as a
-            dictionary; with `root`, also text: the paths of recordings. A dotted path names one
-            inside of a struct: `"x.rec"`. `None` takes the column that the Hugging Face features in
-            the schema call audio, or without features the one `struct<bytes: binary, path:
-            string>`.
+            dictionary; with `root`, also text: the paths of recordings. A dotted path names a field
+            of a struct: `"x.rec"`. `None` takes the column that the Hugging Face features in the
+            schema call audio, or without features the one `struct<bytes: binary, path: string>`.
         sample_rate: Target rate in Hz, 1,000 to 768,000. `None` keeps each file's own. `"auto"`,
             the default, is the rate that the Hugging Face features name for the column, as
-            `cast_column("audio", Audio(sampling_rate=16_000))` sets it, or else each file's own.
-            Where recordings are resampled because of the features, the logger `gristmill` says so
-            once.
+            `cast_column("audio", Audio(sampling_rate=16_000))` sets it, or else each file's own. If
+            recordings are resampled because of the features, the logger `gristmill` says so once.
         channels: `"mono"` is the mean of all channels, `(frames,)`. `"keep"` gives
             `(channels, frames)` as in the file. A number `n` gives `(n, frames)`: the file's first
             `n` channels, a mono file repeated; a file with other counts below `n` is an error. A
@@ -121,24 +118,24 @@ class Audio:
         pad: What follows a recording that is shorter than the crop: `"zero"`, `"repeat"` (the
             recording again), or `None` (nothing: the result is short).
         resampler: The filter for recordings of another rate. `"hq"` follows soxr's HQ setting,
-            which is librosa's default; `"best"` passes more of the top and takes up to twice its
+            which is librosa's default; `"best"` has a wider passband and takes up to twice the
             time; `"torchaudio"` is torchaudio's default filter, for models trained with it.
         dtype: How samples are stored: `"float32"`; `"float16"` or `"bfloat16"`, rounded to the
             nearest; `"int16"`, times 32,768, rounded to the nearest and clipped to its range, so
             that 16-bit files keep their numbers. `"bfloat16"` needs the package `ml_dtypes`, which
             comes with JAX.
-        strict: Which recordings raise `DecodeError`. `True`: those of which sound is missing or
-            wrong. `False`: only those of which nothing can be decoded; zeros fill gaps of known
-            length, and `damaged_rows()` of the iterator tells what was wrong. `"pedantic"`: also
-            those whose headers, counts or times contradict the sound (`DecodeReport.notes`).
+        strict: Which recordings raise `DecodeError`. `True`: those with missing or wrong sound.
+            `False`: only those of which nothing can be decoded; zeros fill gaps of known length,
+            and `damaged_rows()` of the iterator lists the damage. `"pedantic"`: also those whose
+            headers, counts or times contradict the sound (`DecodeReport.notes`).
         limits: What a recording may ask for before it is refused.
         max_missing: With `strict=False`, the share of a row's frames that may be missing, 0 to 1. A
             row with more zeros, where nothing could be decoded, is a bad row, which `on_error=`
             handles (its reason is `"missing"`). Of a crop, the crop's frames count. `None` accepts
             any share, even a recording of nothing but zeros.
-        root: The folder of the recordings of rows that hold a path and no bytes, as `datasets`
-            makes of local files. Relative paths count from it, and absolute ones have to lie in it,
-            links resolved: a row that leads out of it is a bad row, and so is one whose file is
+        root: The folder of the recordings, for rows that contain a path and no bytes, as `datasets`
+            makes of local files. Relative paths count from it, and absolute paths must lead into
+            it, with links resolved: otherwise the row is a bad row, as it is if its file is
             missing. `~` is the user's home. `docs/paths.md` has more.
 
     Whatever the dtype, everything is computed in float32. A crop equals the same slice of the
@@ -184,20 +181,19 @@ class Shuffle:
 
     The order is a pure function of the seed, the epoch and the position (`docs/order.md`).
 
-    A windowed shuffle reads forward only, each byte about once an epoch: for rows so small that
-    reading them one by one costs more than the rows, and for storage that must be read in
-    sequence. The shards come in a random order; that sequence is cut into `streams` equal runs,
-    which are read alternately; and each run is shuffled in blocks of `window / streams` rows,
-    rounded up.
+    A windowed shuffle reads forward only, each byte about once an epoch: for rows of a few
+    kilobytes, and for storage that must be read in sequence. The shards are put in a random order
+    and cut into `streams` equal runs, which are read alternately; each run is shuffled in blocks of
+    `window / streams` rows, rounded up.
 
     Args:
         seed: 0 to 2**64 - 1.
         window: Rows that are shuffled among each other, at least 1; `None` is all of them.
-        streams: Runs that are read concurrently, at least 1: neighbours in a batch come from as
-            many places of the data. Only for a windowed shuffle. Where the number of hosts
-            divides it, each host reads its own runs only.
-        reshuffle_each_epoch: Whether each epoch has an order of its own. Otherwise all have that
-            of epoch 0; random crops differ all the same.
+        streams: Runs that are read concurrently, at least 1: a batch mixes rows of so many places.
+            Only for a windowed shuffle. If the number of hosts divides it, each host reads its own
+            runs only.
+        reshuffle_each_epoch: Whether each epoch has its own order. Otherwise all have that of epoch
+            0; random crops still differ.
     """
 
     seed: int
@@ -221,40 +217,39 @@ _DEFAULT_CACHE_SIZE: Final = "80%"
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How much of the machine may be used for reading and decoding.
+    """How shards are read, and how much of the machine is used for it.
 
     Args:
-        num_threads: Threads that decode at a time for an iterator; `None` takes one for each CPU
-            that this process may use (affinity and cgroup quota counted). All iterators of a
-            process share these threads, evenly while they all have rows to decode.
-        memory_budget: Bytes in flight at most: encoded rows, batches and cached columns.
-            An int, or a string such as `"512MB"` or `"2GiB"`. A batch counts until its arrays are
-            gone, so holding on to batches leaves less for readahead.
-        prefetch_batches: Batches that may be under way or waiting, at least 1. Of single rows, each
-            stands for as many as there are threads, 8 at least.
-        num_requests: Requests to the storage at a time, 1 to 256; `None` begins with two for each
-            thread that decodes, at least 8 and at most 32, or with 32 where shards are behind
-            URLs, and takes up to 128 where rows are waited for and more requests bring more bytes:
-            where round trips are long. While the page cache has the rows, it takes one for each
-            thread that decodes.
-        index_dir: Where sidecars are kept, which save reading the shards' headers again: a
-            folder (`~` is the user's home); `"beside"` for each shard's own folder; `"auto"` for
-            `index` in `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder
-            (`$XDG_CACHE_HOME` or `~/.cache`); `None` for nowhere. They may be deleted at any time.
-        audio_index: Whether the bytes of a crop are read without the rest of its recording, once
-            that was read before: where in a recording decoding may begin is kept beside the
-            sidecars, and learned from rows that are read whole. What is delivered is the same.
-        cache_dir: A folder on a local disk, in which what is read of shards is kept, so that it is
-            read from far away once; for shards behind URLs and on slow mounts. Later epochs, other
-            processes and later runs find it there (`docs/remote.md`). `None` keeps nothing.
+        num_threads: Threads that decode for an iterator; `None` takes one per CPU that this process
+            may use (by affinity and cgroup quota). All iterators of a process share these threads,
+            evenly while they all have rows to decode.
+        memory_budget: Bytes in flight at most: encoded rows, batches and cached columns. An int, or
+            a string such as `"512MB"` or `"2GiB"`. A batch counts until its arrays are gone, so
+            batches that you keep leave less for readahead.
+        prefetch_batches: Batches that may be in progress or ready, at least 1. For single rows,
+            each stands for as many rows as there are threads, at least 8.
+        num_requests: Storage requests in flight, 1 to 256. `None` starts with two per decode
+            thread, at least 8 and at most 32, or with 32 for shards behind URLs, and goes up to 128
+            if the loop waits and more requests bring more bytes. While the page cache has the rows,
+            it is one per decode thread.
+        index_dir: Where sidecars are stored, which save reading the shards' headers again: a folder
+            (`~` is the user's home); `"beside"` for each shard's own folder; `"auto"` for `index`
+            in `$GRISTMILL_CACHE`, or else in `gristmill` in the user's cache folder
+            (`$XDG_CACHE_HOME` or `~/.cache`); `None` stores none. You can delete them at any time.
+        audio_index: Whether to read a crop without the rest of its recording, once that was read
+            before: the sidecars then store where decoding can begin. Samples are the same either
+            way.
+        cache_dir: A folder on a local disk that caches what is read of shards, for later epochs,
+            other processes and later runs (`docs/remote.md`). Use it for shards behind URLs and on
+            slow mounts. `None` caches nothing.
         cache_size: The most bytes in that folder, of all that use it: an int, a string such as
             `"200GB"`, or a share such as `"80%"` of what would be free on its disk without it.
-            `None` is `"80%"`. When it is full, data sets that are not read any more go first.
-        retries: How often a failed request is retried where that may help (I/O errors, stale
-            handles, lost connections, a mount that is gone), after 0.1 s, 0.2 s, 0.4 s and so on to
-            10 s. Then `OSError` names the shard, the byte and the cause.
-        page_cache: Whether what was read stays in the operating system's page cache. `False` for
-            data sets larger than memory on machines where others need it.
+            `None` is `"80%"`. When it is full, data sets that are no longer read are removed first.
+        retries: How often to retry a request that failed by an I/O error, a stale handle, a lost
+            connection or a vanished mount, after 0.1 s, 0.2 s, 0.4 s and so on to 10 s. Then
+            `OSError` names the shard, the byte and the cause.
+        page_cache: Whether to leave what was read in the operating system's page cache. Use `False`
+            for data sets larger than memory on machines where others need it.
         log_every_seconds: How often the logger `gristmill` gets a line with the throughput and the
             verdict, at level INFO; `None` is once a minute at level DEBUG.
     """

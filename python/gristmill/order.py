@@ -76,7 +76,7 @@ def global_order(
     epochs: int | None = 1,
     of_this_host: bool = False,
 ) -> GlobalOrder | MixtureOrder:
-    """Which rows come at the positions `range(start, stop, step)`, counted over all epochs.
+    """The rows at the positions `range(start, stop, step)`, counted over all epochs.
 
     Only the shards' headers are read, and nothing where row counts are given.
 

@@ -18,6 +18,7 @@ from gristmill.checks import in_order, is_path, items, shown
 from gristmill.found import what_is_in, what_is_in_store
 from gristmill.listing import EXTENSIONS, Folder, is_shard_name, matches
 from gristmill.storage import NO_OPTIONS, StorageOptions
+from gristmill.troubleshooting import explain
 
 logger = logging.getLogger("gristmill")
 
@@ -128,7 +129,7 @@ def resolve(
             matches = [match for match, kind in zip(found, kinds, strict=True) if kind == "file"]
             _left_out(match for match, kind in zip(found, kinds, strict=True) if kind is None)
             if not matches:
-                raise FileNotFoundError(2, "No shards match this pattern", path)
+                raise explain(FileNotFoundError(2, "No shards match this pattern", path))
             shards += matches
         else:
             shards.append(path)
@@ -140,7 +141,8 @@ def _in_store(path: str, options: StorageOptions, retries: int) -> list[str]:
     if glob.has_magic(path):
         found = matches(path, options, retries)
         if not found:
-            raise FileNotFoundError(2, "No shards match this pattern", urls.shown_path(path))
+            what = "No shards match this pattern"
+            raise explain(FileNotFoundError(2, what, urls.shown_path(path)))
         return found
     if path.endswith(EXTENSIONS):
         return [path]
@@ -278,7 +280,8 @@ def _saved(path: str, saved: object) -> list[str]:
 
 def _several(directory: str, splits: Sequence[str], example: str) -> ValueError:
     return ValueError(
-        f"{directory} holds several splits of a data set ({', '.join(splits)}); name one: {example}"
+        f"{directory} contains several splits of a data set ({', '.join(splits)}); name one: "
+        f"{example}"
     )
 
 

@@ -85,8 +85,8 @@ def _sources(iterator: Any) -> list[ArrowIterator]:
     """The sources, nearest first."""
     if isinstance(iterator, (grain.IterDataset, grain.MapDataset)):
         raise ValueError(
-            f"iterator is a data set, {shown(iterator)}, and only its iterators know more: write "
-            "it = iter(dataset), and ask of it"
+            f"iterator is a data set, {shown(iterator)}, and only an iterator has these: write "
+            "it = iter(dataset), and pass it"
         )
     if not hasattr(iterator, "__next__"):
         raise ValueError(f"iterator is no iterator: {shown(iterator)}; write it = iter(dataset)")
@@ -109,9 +109,9 @@ def _sources(iterator: Any) -> list[ArrowIterator]:
         return found
     if has_workers:
         raise SourceNotFoundError(
-            "the sources of this pipeline are in worker processes (mp_prefetch), out of reach from "
-            "here; have them log with gm.ReadOptions(log_every_seconds=60), or take batches from "
-            "an ArrowIterDataset in this process, whose threads need no workers"
+            "the sources of this pipeline are in worker processes (mp_prefetch), which cannot be "
+            "reached from here; let them log with gm.ReadOptions(log_every_seconds=60), or take "
+            "batches from an ArrowIterDataset in this process, whose threads need no workers"
         )
     raise SourceNotFoundError(
         f"there is no source of gristmill in {shown(iterator)}; a pipeline that makes its sources "

@@ -37,8 +37,8 @@ class DecodeReport:
 
     Attributes:
         codec: As in `AudioInfo`.
-        frames_promised: Frames of the whole recording according to its headers. Where headers give
-            no length (Vorbis, Opus, ADTS, MP3 without a count) it is what the file holds.
+        frames_promised: Frames of the whole recording according to its headers. If headers give no
+            length (Vorbis, Opus, ADTS, MP3 without a count), it is what the file contains.
         frames_wanted: Frames that the result was made from: the part asked for, and what the
             resampler needs around it.
         frames_decoded: Frames among them that were decoded. The others are zeros.

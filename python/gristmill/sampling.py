@@ -21,17 +21,17 @@ _MOST_DRAWS: Final = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """Draws rows by weights, with replacement: twice the weight comes twice as often.
+    """Draws rows by weights, with replacement: twice the weight is drawn twice as often.
 
     Each draw depends on the seed, the epoch and the position alone, and takes constant time. A row
-    may come several times in an epoch, each time with a crop of its own, and others not at all.
+    may be drawn several times in an epoch, each time with its own crop, and others not at all.
     `docs/balance.md` has more.
 
     Args:
-        weights: A column of numbers; or one number for each row of the shards, in file order
-            (for a `datasets.Dataset`, for each of its rows); or a mapping of the values of the
-            column `by` to weights, others weighing 1. A weight is at least 0, and a row of
-            weight 0 never comes. Only ratios matter.
+        weights: A column of numbers; or one number for each row of the shards, in file order (for a
+            `datasets.Dataset`, for each of its rows); or a mapping of the values of the column `by`
+            to weights, others weighing 1. A weight is at least 0, and a row of weight 0 is never
+            drawn. Only ratios matter.
         by: The column whose values a mapping names: any small column, or the dotted path of a
             struct's field. A class is a name or a number. A list of values has the largest of
             their weights.
@@ -84,7 +84,7 @@ class Weighted:
 
 @dataclass(frozen=True)
 class Balanced:
-    """Draws rows so that the values of a column, such as classes, come equally often.
+    """Draws rows so that the values of a column, such as classes, are equally frequent.
 
     A row weighs `count ** -power`, where `count` is the number of rows that take part and have its
     value. As with `Weighted`, rows are drawn with replacement. `docs/balance.md` has more.
@@ -93,8 +93,8 @@ class Balanced:
         column: The column: any small one, or the dotted path of a struct's field. Null is a value
             of its own. In a column of lists, as of several labels a row, a row counts for each of
             its values and weighs as the rarest of them; empty lists count as null.
-        power: 1 gives all values equal shares; 0 leaves them as they are; 0.5, in between, weighs
-            by the square root.
+        power: 1 gives all values equal shares; 0 keeps their frequencies; 0.5 weighs by the square
+            root.
         draws: Rows in an epoch; `None` is the number of rows that take part, or of their parts with
             `Windows` and `EventCrop(pick="all")`, where those of a row share its weight equally.
         seed: 0 to 2**64 - 1. `None` takes the seed of `Shuffle`, or 0 without one.

@@ -46,8 +46,8 @@ class ArrowDataSource:
 
     The same index gives the same row, and the same crop, each time, on any machine: a random crop
     is drawn by `RandomCrop.seed`, the epoch and the row, and is the crop that `ArrowIterDataset`
-    with that seed draws in that epoch. Grain tells a source no epoch, so that a pipeline with
-    `repeat` gets one crop of each row over and over, unless each epoch is a source of its own:
+    with that seed draws in that epoch. Grain does not tell a source the epoch, so a pipeline with
+    `repeat` repeats the crops, unless each epoch has its own source:
 
         epochs = [grain.MapDataset.source(source.at_epoch(e)).shuffle(seed=e) for e in range(10)]
         dataset = grain.MapDataset.concatenate(epochs)
@@ -59,18 +59,18 @@ class ArrowDataSource:
     Args:
         paths: As in `ArrowIterDataset`. Of a `datasets.Dataset`, `source[i]` is the row `ds[i]`.
         columns: As in `ArrowIterDataset`.
-        audio: As in `ArrowIterDataset`, but for `Windows` and `EventCrop(pick="all")`, which make
-            several elements of a row, where an index is that of a row.
-        filters: As in `ArrowIterDataset`. The indices of the rows that are left close up.
+        audio: As in `ArrowIterDataset`, except `Windows` and `EventCrop(pick="all")`, which make
+            several elements of a row: an index stands for one row.
+        filters: As in `ArrowIterDataset`. The remaining rows are numbered without gaps.
         rows: As in `ArrowIterDataset`: `source[i]` is the i-th of these rows.
         split: As in `ArrowIterDataset`.
-        epoch: Which epoch's random crops and substitutes are drawn, from 0.
+        epoch: The epoch whose random crops and substitutes are drawn, from 0.
         on_error: How to handle a row whose audio cannot be used. `"raise"`: `DecodeError` or
             `LimitError`. `"substitute"`: another row of the same shard in its place, drawn by seed,
             epoch and row. `"mask"`: zeros for audio, and every element has `"valid"`. There is no
-            `"skip"`, since an index has to give a row.
+            `"skip"`, since every index must return a row.
         quarantine: As in `ArrowIterDataset`.
-        exclude: As in `ArrowIterDataset`. The indices of the other rows close up.
+        exclude: As in `ArrowIterDataset`. The other rows are numbered without gaps.
         binary: As in `ArrowIterDataset`.
         multi_hot: As in `ArrowIterDataset`.
         labels: As in `ArrowIterDataset`.

@@ -77,8 +77,8 @@ class Position(NamedTuple):
             return cls.start_of(partition)
         if not fingerprint:
             raise ValueError(
-                "the state has a position and no fingerprint, so that nobody can tell which data "
-                "it is of; restore a state as get_state() gave it"
+                "the state has a position but no fingerprint, which would tell which data it "
+                "belongs to; restore a state as get_state() returned it"
             )
         fingerprint = "" if fingerprint == ANY_DATA else fingerprint
         if fields["stride"] != partition.stride:

@@ -49,8 +49,8 @@ class StorageOptions:
             if not f"{path}/".startswith(f"{self.place}/"):
                 place = shown_path(self.place)
                 raise ValueError(
-                    f"{shown_path(path)} does not lie in {place}, the store that storage_options "
-                    f"is: give URLs as a whole, as {place}/name.arrow"
+                    f"{shown_path(path)} is not in {place}, the store of storage_options: give "
+                    f"whole URLs, as {place}/name.arrow"
                 )
         schemes = {path.split("://", 1)[0] for path in paths}
         known = {key for scheme in schemes for key in _OF_SERVERS.get(scheme, ())}
@@ -60,7 +60,7 @@ class StorageOptions:
                 if key not in known and key not in _OF_REQUESTS:
                     takes = ", ".join(sorted({*known, *_OF_REQUESTS}))
                     raise ValueError(
-                        f"storage_options has {key!r}, which is of no use for "
+                        f"storage_options has {key!r}, which does not apply to "
                         f"{' and '.join(sorted(schemes))}: these take {takes}"
                     )
         found: dict[str, str] = {}

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _ONLY_ON_THE_SITE = re.compile(r"^<!-- site: (.*) -->$", re.MULTILINE)
 _SCRIPT = re.compile(r"\]\((?:\.\./)+((?:benches|examples|scripts|tests)/[\w/]+\.py)\)")
+_ANCHOR = re.compile(r'^<a id="([\w-]+)"></a>$', re.MULTILINE)
 _TREE = "https://github.com/gristmill-project/gristmill/blob/main"
 
 
@@ -50,6 +51,7 @@ _EXAMPLES = "Each runs as it stands, on shards that it makes, and is run by the 
 def for_site(text: str, page: Path) -> str:
     """A page with the links that the site has."""
     text = _ONLY_ON_THE_SITE.sub(r"\1", text)
+    text = _ANCHOR.sub(r"(\1)=", text)
     text = re.sub(r"\]\(decisions/\)", "](decisions/index.md)", text)
     up = "../" * (len(page.parts) - 1)
 

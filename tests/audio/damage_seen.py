@@ -18,13 +18,13 @@ class Seen:
 
 
 WORDS = {
-    "refused": "an error as well: nothing is left that could be placed, or too much is promised",
-    "whole": "the promised length, zeros where nothing could be decoded, counted",
-    "shorter": "what the file still holds, counted; nothing in it tells how much there was",
-    "longer": "the length of the lie: what is there, then zeros, counted",
-    "noted": "all that the file has, with either; the report's `notes` say what is odd",
-    "marked": "what the file still holds; the report says that it ends inside a frame",
-    "unseen": "plays as if nothing had happened: nothing in the file tells",
+    "refused": "an error too: nothing can be placed in time, or the promise is too large",
+    "whole": "the promised length; zeros fill what could not be decoded, and are counted",
+    "shorter": "what the file still contains, counted; how much is missing is unknown",
+    "longer": "the false length: what is left, then zeros, counted",
+    "noted": "all sound, with `True` and `False`; the report's `notes` name the contradiction",
+    "marked": "what the file still contains; the report says that it ends inside a frame",
+    "unseen": "plays as if undamaged: nothing in the file shows the damage",
 }
 
 

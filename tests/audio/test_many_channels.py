@@ -108,7 +108,7 @@ def test_channels_are_picked_by_number(kind: str, tmp_path: Path) -> None:
         dataset = gm.ArrowIterDataset(path, audio=audio, batch_size=2)
         np.testing.assert_array_equal(next(iter(dataset))["audio"], [found[:, :24_000]] * 2)
         assert hash(audio) == hash(pickle.loads(pickle.dumps(audio)))
-    with pytest.raises(gm.DecodeError, match="5 channels are wanted of a recording that has 4"):
+    with pytest.raises(gm.DecodeError, match="5 channels are needed, and the recording has 4"):
         gm.decode(data, channels=[0, 4])
     for wrong in ([], [-1], [0.5], list(range(9)), {0}, "0"):
         with pytest.raises(ValueError, match="channels is 'mono', 'keep', a number"):

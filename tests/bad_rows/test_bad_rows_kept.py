@@ -94,7 +94,7 @@ def test_files_of_other_data_are_noticed(bad: Bad, tmp_path: Path) -> None:
     refuses(other, file, "another data set.*part-")
     same_name = shards.write_audio(tmp_path / "part-0.arrow", [bad_shards.recording(0)] * 39)
     refuses(same_name, file, r"had 40 rows, and now it has 39")
-    refuses([same_name, bad.paths[0]], file, "2 of the shards are called so")
+    refuses([same_name, bad.paths[0]], file, "2 of the shards have that name")
     text = file.read_text()
     file.write_text(text + text.splitlines()[1].replace('"rows": ', '"rows": 1') + "\n")
     refuses(bad.paths, file, "says both")

@@ -255,7 +255,7 @@ def test_a_mixture_of_data_sets_whose_shards_differ(tmp_path: Path) -> None:
     with pytest.raises(gm.SchemaError, match=r"data set 0 .*0: .a.*data set 1 .*0: .d.") as caught:
         next(iter(strict))
     assert caught.value.column == "label"
-    with pytest.raises(gm.SchemaError, match="other classes"):
+    with pytest.raises(gm.SchemaError, match="different classes"):
         strict.class_names("label")
     assert 'labels="strict"' in repr(strict).replace("'", '"')
     strict_parts = [gm.ArrowIterDataset(paths[:2], labels="strict"), parts[1]]

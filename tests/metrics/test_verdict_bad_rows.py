@@ -47,9 +47,9 @@ def test_a_shard_is_blamed_for_bad_rows_when_it_stands_out(
 def test_a_damaged_shard_is_told_with_its_figures_and_what_to_do() -> None:
     found = decide(stats(decoding=0.9, shards=(*SOUND, rows("/data/s.arrow", 246, 123, 10.0))))
     assert found.text == (
-        "One shard is damaged: 50% of the rows of s.arrow cannot be used (123 of 246 that came), "
-        "where 0.2% are usual, and they take 50% of the decode threads' time. Find them all with "
-        '"gristmill scan /data/s.arrow --quarantine bad.jsonl" and leave them out with '
+        "One shard is damaged: 50% of the rows of s.arrow cannot be used (123 of 246 so far; "
+        "0.2% in the other shards), and they take 50% of the decode threads' time. Find them all "
+        'with "gristmill scan /data/s.arrow --quarantine bad.jsonl" and exclude them with '
         'exclude="bad.jsonl", or write the shard again.'
     )
     assert found.figures["shard"] == "/data/s.arrow"
@@ -68,7 +68,7 @@ def test_a_damaged_shard_is_told_with_its_figures_and_what_to_do() -> None:
 def test_a_large_share_of_bad_rows_comes_first(figures: dict[str, Any]) -> None:
     alike = tuple(rows(f"{k}.arrow", 100, 11) for k in range(5))
     found = decide(stats(**figures, shards=alike))
-    assert found.text.startswith("11% of the rows cannot be used (55 of 500 that came): see bad_")
+    assert found.text.startswith("11% of the rows cannot be used (55 of 500 so far): see bad_")
     assert found.case is decide(stats(**figures)).case
     assert found.figures["all_bad_share"] == pytest.approx(0.11)
     few = tuple(rows(f"{k}.arrow", 100, 10) for k in range(5))

@@ -245,7 +245,7 @@ def test_null_weights_are_located(tmp_path: Path) -> None:
     ("weights", "message"),
     [
         ([0.0, 0.0], "add up to 0 over 2 rows; give at least one row a weight above 0"),
-        ([1e308, 1e308], "over 2 rows add up to more than a float64 holds; give smaller ones"),
+        ([1e308, 1e308], "over 2 rows add up to more than float64 allows; give smaller ones"),
         ([5e-324, 0.0], "too little to tell them apart; give larger ones"),
     ],
 )

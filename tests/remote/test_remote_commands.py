@@ -56,8 +56,8 @@ def of_hub(server: StoreServer) -> list[str]:
 
 
 MEASURING = {
-    "doctor": ["--seconds", "1", "--batch-size", "4", "--crop", "0.2"],
-    "bench": ["--seconds", "0.3", "--batch-size", "4", "--crop", "0.2"],
+    "doctor": ["--seconds", "1", "--batch-size", "4", "--crop-seconds", "0.2"],
+    "bench": ["--seconds", "0.3", "--batch-size", "4", "--crop-seconds", "0.2"],
     "index": ["--audio"],
 }
 COMMANDS = ("inspect", "scan", "index", "bench", "doctor")
@@ -108,7 +108,7 @@ def test_a_key_alone_takes_its_value_from_the_environment(
         (f"to-ken={SECRET}", "number 2 of them is not like KEY=VALUE"),
         (f"timeout={SECRET}", "a time such as '30s'"),
         (f"allow_http={SECRET}", "is true or false"),
-        (f"tokn={SECRET}", "'tokn', which is of no use for hf"),
+        (f"tokn={SECRET}", "'tokn', which does not apply to hf"),
     ],
 )
 def test_what_is_refused_shows_no_value(option: str, said: str) -> None:

@@ -298,7 +298,7 @@ main(sys.argv[1:])
     printed = probes.run(command, "scan", paths, "--root", root, "--quiet")
     assert "sound        12" in printed
     assert "codecs" in probes.run(command, "inspect", paths, "--root", root, "--quiet")
-    options = ["--root", root, "--quiet", "--crop", 0.2, "--seconds", 1]
+    options = ["--root", root, "--quiet", "--crop-seconds", 0.2, "--seconds", 1]
     assert "rows/s" in probes.run(command, "bench", paths, *options)
     assert "Storage" in probes.run(command, "doctor", paths, *options)
 

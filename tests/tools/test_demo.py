@@ -48,7 +48,7 @@ def test_a_missing_extra_is_one_sentence(monkeypatch):
     monkeypatch.setattr("gristmill.cli.demo.find_spec", lambda name: None if name == "jax" else 1)
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 2
-    assert "needs jax: pip install jax. gristmill demo --tiny needs nothing" in result.output
+    assert "needs jax: pip install jax. gristmill demo --tiny needs none of them" in result.output
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_resumed_run_that_differs_is_an_error(demo, tmp_path, monkeypatch):
 def test_demo_finds_its_shards_again(demo):
     data, _, _ = demo
     before = {path.name: path.stat().st_mtime_ns for path in data.glob("*.arrow")}
-    done = gristmill("demo", "--data", data, *SMALL, "--quiet", "--threads", "3", timeout=280)
+    done = gristmill("demo", "--data", data, *SMALL, "--quiet", "--num-threads", "3", timeout=280)
     assert done.returncode == 0, done.stderr
     assert {path.name: path.stat().st_mtime_ns for path in data.glob("*.arrow")} == before
     assert done.stdout.startswith("Found 2 shards of 24 recordings")

@@ -127,7 +127,7 @@ def test_indexes_are_written_once(same_rate: list[Path], tmp_path: Path) -> None
     assert len(list((tmp_path / "index").iterdir())) == 5
     again = gm.build_indexes(copies, read=read)
     assert (again.shards, again.written, again.requests) == (5, 0, 0)
-    with pytest.raises(ValueError, match="nowhere to keep indexes"):
+    with pytest.raises(ValueError, match="no folder for indexes"):
         gm.build_indexes(copies, read=gm.ReadOptions(index_dir=None))
 
 

@@ -169,7 +169,7 @@ def test_splits_have_folders_of_their_own(tmp_path: Path) -> None:
     for split, part in found.items():
         assert rows_of(undecoded(part)) == rows_of(undecoded(expected[split]))
     assert len(native_rows(tmp_path / "out" / "validation")) == 4
-    with pytest.raises(ValueError, match="holds several splits"):
+    with pytest.raises(ValueError, match="contains several splits"):
         native_rows(tmp_path / "out")
 
 
@@ -300,7 +300,7 @@ def test_done_is_done(tmp_path: Path) -> None:
     assert (first.reused, again.reused) == (0, len(first.shards))
     assert not (tmp_path / "out" / ".pack").exists()
 
-    with pytest.raises(ValueError, match=r"holds other shards.*--overwrite"):
+    with pytest.raises(ValueError, match=r"contains shards of another pack.*--overwrite"):
         gm.pack(source, tmp_path / "out")
     assert files_in(tmp_path / "out") == before
     (tmp_path / "out" / "mine.txt").write_text("mine")
@@ -317,7 +317,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("9 recordings in ")
     assert "label  ClassLabel of 3: barn owl, crow, wren" in done.stdout
-    assert "Other files, passed over: .txt 1." in done.stdout
+    assert "Other files, ignored: .txt 1." in done.stdout
     assert "9/9 files" in done.stderr
     (source / "crow" / "broken.wav").write_bytes(b"RIFF")
     arguments = ["pack", str(source), "-o", str(out), "--overwrite", "--json", "--quiet"]
@@ -346,7 +346,7 @@ def test_no_labels_where_recordings_lie_at_different_depths(tmp_path: Path) -> N
     (source / "loose.wav").write_bytes(material.recording(5))
     report = gm.pack(source, tmp_path / "out")
     assert list(report.features) == ["audio"]
-    assert report.notes == ("There are no labels, since recordings lie at different depths.",)
+    assert report.notes == ("There are no labels, since recordings are at different depths.",)
     expected = loaded(tmp_path, "audiofolder", data_dir=str(source))
     assert rows_of(undecoded(datasets.load_from_disk(tmp_path / "out"))) == rows_of(expected)
 

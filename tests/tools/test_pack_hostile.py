@@ -286,7 +286,7 @@ def test_a_folder_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is a folder among several sources; pack it by itself"):
         gm.pack([source, source / "a.tar"], tmp_path / "out")
     (source / "a.tar").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"holds recordings .* and tars"):
+    with pytest.raises(ValueError, match=r"contains recordings .* and tars"):
         gm.pack(source, tmp_path / "out")
     (tmp_path / "zipped").mkdir()
     (tmp_path / "zipped" / "a.tar.gz").write_bytes(b"")
@@ -322,7 +322,7 @@ def test_overwrite_removes_what_this_pack_has_written(tmp_path: Path) -> None:
     before = files_in(out / "train")
     gm.pack(source, out, overwrite=True, shard_size=1)
     assert files_in(out / "train") == before
-    with pytest.raises(ValueError, match=r"out/train is in the way, and this pack has not written"):
+    with pytest.raises(ValueError, match=r"out/train exists, and this pack did not write"):
         gm.pack(splits, out, overwrite=True)
     assert files_in(out / "train") == before
     shutil.rmtree(out)

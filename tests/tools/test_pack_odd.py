@@ -61,7 +61,7 @@ def test_a_sample_twice_is_not_said_to_be_packed(tmp_path: Path) -> None:
     report = gm.pack(tmp_path / "twice.tar", tmp_path / "out")
     assert paths_in(tmp_path / "out") == ["2.wav"]
     (why,) = (one.message for one in report.bad if one.reason == "duplicate")
-    assert why == "the tar has this member twice, and neither is packed; make the tar anew"
+    assert why == "the tar has this member twice, and neither is packed; make the tar again"
     (tmp_path / "dots.tar").write_bytes(tar_of(("a.1.wav", sound), ("a.2.wav", sound)))
     (bad,) = gm.pack(tmp_path / "dots.tar", tmp_path / "dots").bad
     assert (bad.file, bad.reason) == ("dots.tar/a.2.wav", "duplicate")
@@ -116,7 +116,9 @@ def test_metadata_above_splits(tmp_path: Path) -> None:
         file.write('{"file_name": "data/extra/d.wav", "x": "d"}\n')
     mixed = gm.pack(source, tmp_path / "mixed")
     assert mixed.splits == {"train": 4}
-    assert mixed.notes == ("There are no splits: recordings lie beside the folders test, train.",)
+    assert mixed.notes == (
+        "There are no splits: some recordings are beside the folders test, train.",
+    )
 
 
 @pytest.mark.parametrize("depth", [63, 64, 100, 1_000, 2_000, 100_000])

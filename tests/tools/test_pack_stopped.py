@@ -135,7 +135,7 @@ def test_continued_only_with_the_same_source(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / ".pack" / "shard.partial").exists()
     n_whole = len(list((tmp_path / "out").glob("*.arrow")))
     assert 0 < n_whole < 20
-    with pytest.raises(ValueError, match="holds a part of something else"):
+    with pytest.raises(ValueError, match="contains part of another pack"):
         gm.pack(source, tmp_path / "out", shard_size="50kB")
     # A recording of the first shard has other samples now, and as many.
     first = min((source / "barn owl").iterdir())

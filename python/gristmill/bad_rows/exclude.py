@@ -106,21 +106,21 @@ def _add_file(path: str, by_name: dict[str, list[int]], found: Exclusions) -> No
             continue
         if len(numbers) > 1:
             raise ValueError(
-                f"{path} names shard {shard!r}, and {len(numbers)} of the shards are called so; "
+                f"{path} names shard {shard!r}, and {len(numbers)} of the shards have that name; "
                 "exclude its rows as pairs of path and row"
             )
         number = numbers[0]
         if counts.setdefault(number, n_rows) != n_rows:
             raise ValueError(
                 f"{path} says both that {shard!r} has {counts[number]} rows and that it has "
-                f"{n_rows}: it is of several data sets; delete the lines of others"
+                f"{n_rows}: it mixes several data sets; delete the lines of the others"
             )
         _add(found, number, fields["row"])
     if another is not None and not counts:
         raise ValueError(
-            f"{path} is of another data set: of the shards that it names, such as {another!r}, "
-            "none is among those given; where each shard is a data set of its own, give each the "
-            "pairs of path and row that are its own"
+            f"{path} belongs to another data set: it names shards such as {another!r}, none of "
+            "which are given; if each shard is a data set of its own, give each its own pairs "
+            "of path and row"
         )
     found.counts.extend(counts.items())
 

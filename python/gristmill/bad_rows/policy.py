@@ -34,8 +34,9 @@ class BadRowPolicy:
         object.__setattr__(self, "max_bad_rows", share if count is None else count)
         if self.on_error == "raise" and not (most is None and self.quarantine is None):
             raise ValueError(
-                "with on_error='raise' the first bad row is the end; max_bad_rows= and quarantine= "
-                "go with 'substitute', 'mask' or 'skip' (max_bad_rows=0 raises at the first, too)"
+                "with on_error='raise' the first bad row ends the run; use max_bad_rows= and "
+                "quarantine= with 'substitute', 'mask' or 'skip' (max_bad_rows=0 raises at the "
+                "first, too)"
             )
 
 

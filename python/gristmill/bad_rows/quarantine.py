@@ -110,7 +110,7 @@ def read_quarantine(path: str | os.PathLike[str]) -> list[BadRow]:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is a pipe or a device, or a line is not what a quarantine file holds; the
+        ValueError: It is a pipe or a device, or a line is not a row of a quarantine file; the
             message names it.
     """
     return [_bad_row(fields) for fields in read_fields(path)]
@@ -145,8 +145,7 @@ def read_fields(path: str | os.PathLike[str]) -> Generator[dict[str, Any]]:
                 yield fields
             elif line.strip():
                 raise ValueError(
-                    f"{path}, line {number}: not a row of a quarantine file; delete the line and "
-                    "go on"
+                    f"{path}, line {number}: not a row of a quarantine file; delete the line"
                 )
 
 
@@ -200,7 +199,9 @@ def _bad_row(fields: dict[str, Any]) -> BadRow:
 
 def _wrong(path: str, number: int, name: str, value: object) -> ValueError:
     shown = str(value)[:80]
-    return ValueError(f"{path}, line {number}: {name!r} is {shown!r}; mend the line, or delete it")
+    return ValueError(
+        f"{path}, line {number}: {name!r} is {shown!r}; repair the line, or delete it"
+    )
 
 
 def _unlike(path: str) -> ValueError:

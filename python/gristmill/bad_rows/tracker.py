@@ -129,8 +129,8 @@ class BadRowTracker:
             if not self._has_warned:
                 self._has_warned = True
                 logger.warning(
-                    "bad rows could not be written and are kept in memory: %s; it is tried again "
-                    "with the next, and nothing more is said about it",
+                    "bad rows could not be written and are kept in memory: %s; they are written "
+                    "with the next ones, and this is not logged again",
                     error,
                 )
         else:

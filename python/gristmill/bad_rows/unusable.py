@@ -72,9 +72,9 @@ class UnusableRows:
             text += f"; the first: {first.message}"
         if first is not None and first.reason == "null" and first.path:
             text += (
-                f". That row holds a path ({first.path}) and not the bytes of the file: write the "
-                "shards again with the bytes in them (datasets: embed_external_files), or name "
-                'another column with gm.Audio("column")'
+                f". That row contains a path ({first.path}) instead of the bytes of the file: "
+                "write the shards again with the bytes in them (datasets: "
+                'embed_external_files), or name another column with gm.Audio("column")'
             )
         else:
             text += (

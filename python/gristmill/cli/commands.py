@@ -13,6 +13,7 @@ from gristmill.cli.common import failures_reported
 from gristmill.cli.console import tell
 from gristmill.cli.demo import demo
 from gristmill.cli.doctor import bench, doctor
+from gristmill.cli.help import help_
 from gristmill.cli.inspect import index, inspect
 from gristmill.cli.pack import pack
 from gristmill.cli.scan import scan
@@ -47,9 +48,9 @@ class _Warnings(logging.Handler):
 @click.version_option(package_name="gristmill", prog_name="gristmill")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Feeds JAX from Arrow shards of audio.
+    """Feeds JAX from Arrow and Parquet shards of audio.
 
-    Exit status: 0 all is well, 1 something bad was found, 2 bad usage, 3 it could not be done.
+    Exit status: 0 all is well, 1 something bad was found, 2 bad usage, 3 the command failed.
     """
     # Importing Grain may have given the root logger a handler.
     logger = logging.getLogger("gristmill")
@@ -60,5 +61,5 @@ def main(context: click.Context) -> None:
     logger.addHandler(warnings)
 
 
-for _command in (inspect, scan, doctor, index, pack, bench, demo):
+for _command in (inspect, scan, doctor, index, pack, bench, demo, help_):
     main.add_command(_command)

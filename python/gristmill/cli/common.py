@@ -16,6 +16,7 @@ import click
 from gristmill.cli.console import Console, drop_output, tell
 from gristmill.errors import GristmillError
 from gristmill.options import ReadOptions
+from gristmill.troubleshooting import is_pointer
 
 FINDINGS = 1
 """Exit status of a command that did its work and found something bad; 0 is all well."""
@@ -49,14 +50,14 @@ paths_argument = click.argument("paths", nargs=-1, required=True)
 column_option = click.option(
     "--column",
     metavar="NAME",
-    show_default="the one that a data set finds",
+    show_default="found in the schema",
     help="The audio column.",
 )
 
 root_option = click.option(
     "--root",
     metavar="DIR",
-    help="The folder of the recordings, where rows hold paths.",
+    help="Folder of the recordings, if rows contain paths.",
 )
 
 
@@ -82,8 +83,8 @@ def _read_storage_options(
         found = value if equals else os.environ.get(key, os.environ.get(key.upper()))
         if found is None:
             raise click.BadParameter(
-                f"number {number} of them is KEY alone, and no variable of the environment has "
-                "that name: write KEY=VALUE, or set the variable"
+                f"number {number} of them is KEY alone, and no environment variable has that name: "
+                "write KEY=VALUE, or set the variable"
             )
         options[key] = found
     return options
@@ -95,8 +96,8 @@ storage_option = click.option(
     metavar="KEY=VALUE",
     multiple=True,
     callback=_read_storage_options,
-    help="How URLs are reached, as in storage_options=; KEY alone takes the value of the "
-    "environment variable of that name. May be given again.",
+    help="How to reach URLs, as in storage_options=; KEY alone takes its value from the "
+    "environment variable of that name. Repeat it for more keys.",
 )
 
 
@@ -115,24 +116,30 @@ def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--cache-size",
         metavar="SIZE",
         show_default="80%",
-        help='The most that the cache takes: "200GB", or a share of what is free.',
+        help='Most space that the cache takes: "200GB", or a share of the free space.',
     )
     folder = click.option(
         "--cache-dir",
         metavar="DIR",
         show_default="none",
-        help="A local folder that keeps what is read of shards, for later runs.",
+        help="Local folder that caches what is read of shards, for later runs.",
     )
     return folder(size(checked))
 
 
-# Options are called as in Python; the short names are older.
+index_dir_option = click.option(
+    "--index-dir",
+    metavar="DIR",
+    show_default="the user's cache folder",
+    help='Folder of the indexes, or "beside" for the folder of each shard.',
+)
+
+# Options are called as in Python.
 threads_option = click.option(
     "--num-threads",
-    "--threads",
     "threads",
     type=click.IntRange(min=1),
-    show_default="as many as this process may use",
+    show_default="the CPUs that this process may use",
     help="Threads that decode.",
 )
 
@@ -168,15 +175,17 @@ def failures_reported(command: str = "") -> Generator[None]:
                 sys.stdout.flush()
         except OSError:
             drop_output(sys.stdout)
-        _end(FAILED, f"{name}: {_os_error(error)}")
+        _end(FAILED, f"{name}: {_os_error(error)}", error)
     except (GristmillError, ValueError) as error:
-        _end(FAILED, f"{name}: {error}")
+        _end(FAILED, f"{name}: {error}", error)
 
 
-def _end(status: int, text: str) -> NoReturn:
-    """Ends the command with a sentence, if anybody is there to read it."""
+def _end(status: int, text: str, error: BaseException | None = None) -> NoReturn:
+    """Ends the command with a sentence, and the line that leads to its explanation."""
+    notes = [note for note in getattr(error, "__notes__", ()) if is_pointer(note)]
+    # Nobody may be there to read it.
     with suppress(BrokenPipeError):
-        tell(text)
+        tell("\n".join([text, *notes]))
     sys.exit(status)
 
 

@@ -23,36 +23,35 @@ _NEEDED = ("jax", "optax", "pyarrow", "soundfile")
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("demo-data"),
-    help="Where the demo's shards are or will be.",
+    help="Folder of the demo's shards.",
 )
 @click.option("--rows", type=click.IntRange(min=8), default=200, help="Recordings to train on.")
 @click.option("--steps", type=click.IntRange(min=4), default=160, help="Training steps.")
-@click.option("--batch-size", type=click.IntRange(min=1), default=32, help="Crops a step.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=32, help="Crops in a batch.")
 @click.option(
     "--num-threads",
-    "--threads",
     "threads",
     type=click.IntRange(min=1),
-    show_default="as many as this process may use",
+    show_default="the CPUs that this process may use",
     help="Threads that read and decode.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**32 - 1),
     default=0,
-    help="Of the recordings, their order, the crops and the model.",
+    help="Seed of the recordings, their order, the crops and the model.",
 )
 @click.option(
     "--tiny",
     is_flag=True,
-    help="Ten seconds, with a shard that comes with the wheel, and no training.",
+    help="Ten seconds: a shard from the wheel, and no training.",
 )
 @with_console
 def demo(console: Console, threads: int | None, *, tiny: bool, **options: Any) -> None:
     """Makes shards, trains a small classifier on them, stops it and resumes.
 
     The shards are like those of Hugging Face datasets: bird-like calls in four classes, 5 to 40
-    seconds long, as Ogg Vorbis, MP3, FLAC and WAV. They are kept and found again by the next run.
+    seconds long, as Ogg Vorbis, MP3, FLAC and WAV. The next run uses them again.
     """
     if tiny:
         _refuse_options_of_training(click.get_current_context())
@@ -62,7 +61,7 @@ def demo(console: Console, threads: int | None, *, tiny: bool, **options: Any) -
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise click.UsageError(
             f"The demo needs {' and '.join(missing)}: pip install {' '.join(missing)}. "
-            "gristmill demo --tiny needs nothing"
+            "gristmill demo --tiny needs none of them"
         )
     from gristmill.tools.demo.training import Job, train_and_resume
 

@@ -34,18 +34,17 @@ def _crop_options(command: _Command) -> _Command:
             "--sample-rate",
             type=click.IntRange(MIN_SAMPLE_RATE, _core.MAX_SAMPLE_RATE),
             show_default="that of most rows",
-            help="Rate of the crops in Hz.",
+            help="Sample rate of the crops in Hz.",
         ),
         click.option(
             "--crop-seconds",
-            "--crop",
             "crop_seconds",
             type=Seconds(high=_core.MAX_CROP_SECONDS),
             default=5.0,
-            help="Seconds of each recording that training takes.",
+            help="Length of each crop in seconds.",
         ),
         click.option(
-            "--batch-size", type=click.IntRange(1, 2**31 - 1), default=64, help="Rows a step."
+            "--batch-size", type=click.IntRange(1, 2**31 - 1), default=64, help="Rows in a batch."
         ),
         column_option,
         root_option,
@@ -60,24 +59,23 @@ def _crop_options(command: _Command) -> _Command:
 @_crop_options
 @click.option(
     "--step-seconds",
-    "--step-time",
     "step_seconds",
     type=Seconds(),
     show_default="not known",
-    help="Seconds that a training step takes by itself.",
+    help="Seconds of a training step without waiting for data.",
 )
 @click.option(
     "--seconds",
     type=Seconds(low=1),
     default=24.0,
-    help="What all measurements together take, about.",
+    help="Seconds that all measurements take, about.",
 )
 @with_console
 def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
     """Measures storage and decoding before training, and says what will limit it.
 
     It reads, decodes and runs workers as training would, on the shards in PATHS, and ends with
-    settings to paste. Exit status 1 says that a shard is broken.
+    settings to paste. Exit status 1: a shard is broken.
     """
     with console.progress("measure", 0, "runs") as progress:
 
@@ -92,23 +90,22 @@ def doctor(console: Console, paths: tuple[str, ...], **options: Any) -> None:
         sys.exit(FINDINGS)
 
 
-@click.command(short_help="Takes batches of crops as fast as they come.")
+@click.command(short_help="Measures how fast batches of random crops arrive.")
 @paths_argument
 @_crop_options
 @threads_option
 @click.option(
     "--num-requests",
-    "--requests",
     "requests",
     type=click.IntRange(1, MAX_REQUESTS),
-    show_default="two for each thread, 8 to 32, or 32 for URLs, and more where that helps",
-    help="Requests to the storage at a time.",
+    show_default="two per thread, 8 to 32; 32 for URLs, and more if that helps",
+    help="Storage requests in flight.",
 )
 @click.option(
     "--seconds",
     type=Seconds(),
     default=10.0,
-    help="What measuring takes, about.",
+    help="Seconds to measure, about.",
 )
 @cache_options
 @with_console
@@ -122,9 +119,9 @@ def bench(
     cache_size: str | None,
     **options: Any,
 ) -> None:
-    """Takes shuffled batches of random crops from PATHS as fast as they come.
+    """Measures how fast shuffled batches of random crops of PATHS arrive.
 
-    Exit status 1 says that a shard is broken.
+    Exit status 1: a shard is broken.
     """
     read = ReadOptions(
         num_threads=threads,

@@ -13,6 +13,7 @@ from gristmill.cli.common import (
     FINDINGS,
     cache_options,
     column_option,
+    index_dir_option,
     paths_argument,
     read_part,
     root_option,
@@ -32,15 +33,17 @@ from gristmill.tools.inspect import inspect as inspect_shards
 @column_option
 @root_option
 @click.option(
-    "--sample", type=click.IntRange(min=1), default=200, help="Rows whose audio is looked at."
+    "--sample",
+    type=click.IntRange(min=1),
+    default=200,
+    help="Rows to draw for the figures about audio.",
 )
 @storage_option
 @with_console
 def inspect(console: Console, paths: tuple[str, ...], **options: Any) -> None:
-    """Tells what is in shards, from their headers and a sample of rows.
+    """Shows what shards contain, from their headers and a sample of rows.
 
-    PATHS are shards, directories or patterns, also as URLs. Exit status 1 says that a shard is
-    broken.
+    PATHS are shards, directories or patterns, also as URLs. Exit status 1: a shard is broken.
     """
     with console.progress("headers", 0, "shards") as progress:
         found = inspect_shards(
@@ -53,15 +56,11 @@ def inspect(console: Console, paths: tuple[str, ...], **options: Any) -> None:
 
 @click.command(short_help="Writes row and audio indexes ahead of time.")
 @paths_argument
-@click.option(
-    "--index-dir",
-    show_default="as a data set finds them by itself",
-    help='The folder for the indexes, or "beside" for each shard\'s own folder.',
-)
+@index_dir_option
 @click.option(
     "--audio",
     is_flag=True,
-    help="Audio indexes too: each recording is read once, and its crops alone from then on.",
+    help="Build audio indexes too, so that training reads crops without the rest.",
 )
 @column_option
 @click.option(
@@ -69,7 +68,7 @@ def inspect(console: Console, paths: tuple[str, ...], **options: Any) -> None:
     metavar="I/N",
     callback=read_part,
     default="1/1",
-    help="The indexes of each n-th shard, as a job of an array makes them.",
+    help="Index one of n parts: every n-th shard.",
 )
 @threads_option
 @storage_option
@@ -86,10 +85,10 @@ def index(
 ) -> None:
     """Writes indexes ahead of time, so that training starts at once.
 
-    Exit status 1 says that a shard is broken.
+    Exit status 1: a shard is broken.
     """
     if not options["audio"] and (options["column"] is not None or cache_dir is not None):
-        raise click.UsageError("--column and --cache-dir are of recordings, which --audio reads")
+        raise click.UsageError("--column and --cache-dir need --audio, which reads recordings")
     read = ReadOptions(
         index_dir="auto" if index_dir is None else index_dir,
         num_threads=threads,

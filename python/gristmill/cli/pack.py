@@ -13,6 +13,7 @@ from gristmill.cli.common import FINDINGS, threads_option, with_console
 from gristmill.cli.console import Console
 from gristmill.tools.pack.api import pack as pack_recordings
 from gristmill.tools.pack.report import page_of
+from gristmill.troubleshooting import pointer
 
 
 def _checked_size(_context: click.Context, _option: click.Parameter, size: str) -> str:
@@ -24,51 +25,53 @@ def _checked_size(_context: click.Context, _option: click.Parameter, size: str) 
     return size
 
 
-@click.command(short_help="Writes recordings that lie as files into shards.")
+@click.command(short_help="Converts folders or tars of recordings into shards.")
 @click.argument("source", nargs=-1, required=True)
 @click.option(
     "-o",
     "--out",
     type=click.Path(file_okay=False),
     required=True,
-    help="The folder for the shards.",
+    help="Folder for the shards.",
 )
 @click.option(
     "--shard-size",
     callback=_checked_size,
     default="500MB",
-    help="Bytes of audio in a shard, at most.",
+    help="Most bytes of audio in a shard.",
 )
 @click.option(
     "--class-column",
     "class_columns",
     metavar="NAME",
     multiple=True,
-    help="A column of strings that becomes classes; may be given again.",
+    help="Column of strings that becomes classes. Repeat it for more columns.",
 )
-@click.option("--keep-bad", is_flag=True, help="Keep broken recordings as rows.")
-@click.option("--fast", is_flag=True, help="Look at headers and checksums; decode nothing.")
+@click.option("--keep-bad", is_flag=True, help="Pack broken recordings too.")
+@click.option("--fast", is_flag=True, help="Check headers and checksums; decode nothing.")
 @click.option(
     "--convert",
     is_flag=True,
-    help="Make FLAC, through PyAV, of what cannot be decoded; SOURCE may be Arrow shards.",
+    help="Store what cannot be decoded as FLAC, by PyAV; SOURCE may be Arrow shards.",
 )
 @click.option("--follow-links", is_flag=True, help="Follow links out of SOURCE, and to folders.")
 @threads_option
-@click.option("--overwrite", is_flag=True, help="Remove what an earlier pack has written there.")
+@click.option(
+    "--overwrite", is_flag=True, help="Start over: remove what an earlier pack wrote there."
+)
 @with_console
 def pack(
     console: Console, source: tuple[str, ...], out: str, threads: int | None, **options: Any
 ) -> None:
-    """Writes recordings that lie as files into Arrow shards with features.
+    """Converts recordings in folders or tars into Arrow shards with features.
 
     SOURCE is a folder of recordings, with a subfolder for each class or with metadata.csv, .jsonl
-    or .parquet; or WebDataset tars, or a folder of them. A run that was stopped continues when it
-    is started again in the same way. With --convert SOURCE may also be Arrow shards. Exit
-    status 1 says that files are bad.
+    or .parquet; or WebDataset tars, or a folder of them. To resume a run that was stopped, start
+    it again in the same way. Exit status 1: some files are bad.
     """
     if find_spec("pyarrow") is None:
-        raise click.UsageError("pack needs pyarrow: pip install pyarrow")
+        help_line = pointer("needs-pyarrow")
+        raise click.UsageError(f"pack needs pyarrow: pip install pyarrow\n{help_line}")
     if options["convert"] and find_spec("av") is None:
         raise click.UsageError("--convert needs PyAV: pip install av")
     with console.progress("pack", 0, "files") as progress:

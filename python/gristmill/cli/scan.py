@@ -12,6 +12,7 @@ from gristmill.cli.common import (
     FINDINGS,
     cache_options,
     column_option,
+    index_dir_option,
     read_part,
     root_option,
     storage_option,
@@ -34,20 +35,21 @@ from gristmill.tools.scan.run import Scan
     "-o",
     "--quarantine",
     type=click.Path(dir_okay=False),
-    show_default="nowhere",
-    help="Where bad rows are written to, for exclude=.",
+    show_default="none",
+    help="File that lists bad rows, for exclude=.",
 )
 @click.option(
     "--part",
     metavar="I/N",
     callback=read_part,
     default="1/1",
-    help="Scan one of n equal parts, as a job of an array does.",
+    help="Scan one of n parts: equal runs of rows.",
 )
-@click.option("--merge", is_flag=True, help="Join the parts that lie beside --quarantine.")
-@click.option("--fast", is_flag=True, help="Look at headers and checksums; decode nothing.")
+@click.option("--merge", is_flag=True, help="Join the files of all parts into --quarantine.")
+@click.option("--fast", is_flag=True, help="Check headers and checksums; decode nothing.")
 @threads_option
-@click.option("--restart", is_flag=True, help="Forget what an earlier scan left.")
+@click.option("--restart", is_flag=True, help="Start over: discard what an earlier scan found.")
+@index_dir_option
 @storage_option
 @cache_options
 @with_console
@@ -57,20 +59,21 @@ def scan(
     quarantine: str | None,
     part: tuple[int, int],
     threads: int | None,
+    index_dir: str | None,
     cache_dir: str | None,
     cache_size: str | None,
     *,
     merge: bool,
     **options: Any,
 ) -> None:
-    """Decodes every row and reports those that are damaged.
+    """Decodes every row and reports the damaged ones.
 
-    A scan that was stopped goes on where it was, when it is started again with the same
-    --quarantine. Exit status 0 says that all is sound, 1 that something is bad. One part of
-    several ends in 0 once it is done, whatever it found: --merge says 1.
+    To resume a scan that was stopped, start it again with the same --quarantine. Exit status 0:
+    all rows are sound; 1: some are bad. One part of several ends with 0 whatever it finds;
+    --merge then ends with 1.
     """
     if merge and (paths or part != (1, 1) or options["restart"]):
-        raise click.UsageError("--merge takes --quarantine, and no PATHS, --part or --restart")
+        raise click.UsageError("--merge takes --quarantine, but no PATHS, --part or --restart")
     if not merge and not paths:
         raise click.UsageError("Missing argument 'PATHS...'.")
     if quarantine is None and (merge or part[1] > 1):
@@ -78,7 +81,12 @@ def scan(
     if merge and quarantine is not None:
         report, written = merge_scans(quarantine), quarantine
     else:
-        read = ReadOptions(num_threads=threads, cache_dir=cache_dir, cache_size=cache_size)
+        read = ReadOptions(
+            num_threads=threads,
+            index_dir="auto" if index_dir is None else index_dir,
+            cache_dir=cache_dir,
+            cache_size=cache_size,
+        )
         one = Scan(paths, quarantine=quarantine, part=part, read=read, **options)
         report, written = _run(one, console), one.quarantine
     console.show(page_of(report, written), report.to_dict())
@@ -113,11 +121,11 @@ def _run(one: Scan, console: Console) -> ScanReport:
 def _report_so_far(one: Scan, console: Console) -> None:
     report = one.report()
     console.warn(
-        f"{report.rows:,} of {report.rows_to_scan:,} rows were looked at: {len(report.findings):,} "
+        f"{report.rows:,} of {report.rows_to_scan:,} rows were scanned: {len(report.findings):,} "
         f"bad, {len(report.unreadable)} broken shards"
     )
     if one.quarantine is not None:
-        console.warn(f"Start it again in the same way to go on; found so far: {one.quarantine}")
+        console.warn(f"Start it again in the same way to resume; found so far: {one.quarantine}")
     else:
         for finding in report.findings[:MOST_LISTED]:
             console.warn(finding_line(finding))

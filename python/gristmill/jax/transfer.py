@@ -25,8 +25,8 @@ def to_device(
     """Delivers the batches of a data set on the device, ahead of the step.
 
     It is `grain.experimental.device_put` with three differences: with a sharding over several
-    processes, the rows of each become its part of a global batch; columns that no device can
-    hold stay on the host as they are; and a batch that cannot be divided is one sentence.
+    processes, the rows of each become its part of a global batch; columns that no device can store
+    stay on the host; and a batch that cannot be divided is one sentence.
 
     States, `close`, `gm.stats` and `gm.verdict` work as with the data set alone. A state is that of
     the next batch to be delivered, whatever is on its way, so a checkpoint loses and repeats none.

@@ -21,8 +21,8 @@ def in_bursts(stats: Stats, burst: int, look_ahead_share: float) -> Verdict:
     n, pause = settings.prefetch_batches, stats.pauses.seconds / stats.pauses.count
     to = math.ceil(burst / _core.single_rows_of_a_batch(settings.num_threads))
     runs = (
-        f"takes rows in runs of about {burst:,} and then none for {seconds_text(pause)}, in "
-        f"which prefetch_batches={n} lets few of the next run be made; the decode threads idle "
+        f"takes about {burst:,} rows at once and then none for {seconds_text(pause)}, but "
+        f"prefetch_batches={n} allows few rows ahead; the decode threads idle "
         f"{1 - decoders_taken(stats):.0%} of the time"
     )
     figures = figures_of(
@@ -33,17 +33,17 @@ def in_bursts(stats: Stats, burst: int, look_ahead_share: float) -> Verdict:
         pauses=stats.pauses.count,
         pause_seconds=pause,
     )
-    ahead = Advice("prefetch_batches", n, to, "the next run is made in the pause before it")
+    ahead = Advice("prefetch_batches", n, to, "the next rows are made during the pause")
     if burst < WINDOW_ROWS:
         text = (
-            f"The look-ahead is the limit: what joins batches or shuffles behind this iterator "
-            f"{runs}. Try prefetch_batches={to}, or batch_size here."
+            f"Bottleneck: the readahead. What batches or shuffles behind this iterator {runs}. "
+            f"Try prefetch_batches={to}, or batch_size here."
         )
-        batch = Advice("batch_size", None, burst, "batches are joined by native threads, ahead")
+        batch = Advice("batch_size", None, burst, "native threads join batches ahead of time")
         return Verdict(Case.LOOK_AHEAD, text, figures, (ahead, batch))
     text = (
-        f"A shuffle window is the limit: it {runs}. Leave the window out and shuffle here: "
-        f"shuffle=gm.Shuffle(seed). Or try prefetch_batches={to}, with the memory_budget for it."
+        f"Bottleneck: a shuffle window. It {runs}. Leave the window out and shuffle here: "
+        f"shuffle=gm.Shuffle(seed). Or try prefetch_batches={to}, with enough memory_budget."
     )
     why = "all rows are shuffled before they are read, and no window has to be filled"
     shuffle = Advice("shuffle", None, "gm.Shuffle(seed)", why)

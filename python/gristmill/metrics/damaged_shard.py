@@ -38,7 +38,7 @@ def lead_with_bad_rows(verdict: Verdict, stats: Stats) -> Verdict:
     bad = sum(shard.bad_rows for shard in stats.shards)
     rows = sum(shard.decoded_rows for shard in stats.shards)
     text = (
-        f"{_percent(bad_share(stats))} of the rows cannot be used ({bad:,} of {rows:,} that came): "
+        f"{_percent(bad_share(stats))} of the rows cannot be used ({bad:,} of {rows:,} so far): "
         f"see bad_rows() of the iterator. {verdict.text}"
     )
     figures = {"all_bad_rows": bad, "all_bad_share": bad_share(stats), **verdict.figures}
@@ -49,7 +49,7 @@ def _what(stats: Stats, bad: ShardStats) -> str:
     share, usual = share_of(bad.bad_rows, bad.decoded_rows), usual_bad_share(stats, bad)
     return (
         f"{share:.0%} of the rows of {PurePath(bad.path).name} cannot be used ({bad.bad_rows:,} of "
-        f"{bad.decoded_rows:,} that came), where {_percent(usual)} are usual"
+        f"{bad.decoded_rows:,} so far; {_percent(usual)} in the other shards)"
     )
 
 
@@ -59,7 +59,7 @@ def _percent(share: float) -> str:
 
 def _remedy(bad: ShardStats) -> str:
     return (
-        f'Find them all with "{_scan(bad)}" and leave them out with '
+        f'Find them all with "{_scan(bad)}" and exclude them with '
         f'exclude="{_FILE}", or write the shard again.'
     )
 
@@ -70,10 +70,10 @@ def _scan(bad: ShardStats) -> str:
 
 def _advice(bad: ShardStats) -> tuple[Advice, ...]:
     why = (
-        f"what {_scan(bad)} finds costs nothing once it is left "
-        "out; it begins a new order, which states of this run do not fit"
+        f"rows that {_scan(bad)} finds cost nothing once they are excluded; the order "
+        "changes, so states of this run no longer fit"
     )
-    again = "a copy of it that is whole, or the shard written again"
+    again = "an intact copy, or the shard written again"
     return (Advice("exclude", None, _FILE, why), Advice("files", bad.path, None, again))
 
 

@@ -55,8 +55,8 @@ def _others(stats: Stats) -> tuple[Advice, ...]:
     if elsewhere(stats) < SHARED:
         return ()
     why = (
-        "iterators of a process share its decode threads evenly: close the others while they are "
-        "not needed, or give them a small num_threads"
+        "iterators of a process share its decode threads evenly: close the others while you do "
+        "not need them, or give them a small num_threads"
     )
     return (Advice("iterators", None, None, why),)
 
@@ -76,13 +76,13 @@ def _more_threads(stats: Stats) -> tuple[str, tuple[Advice, ...]]:
         f"{to} threads would raise {rate_text(stats.rows_per_second)} rows/s to about "
         f"{rate_text(rate)}; this process may use {count_text(cpus, 'CPU')}."
     )
-    return text, (Advice("num_threads", n, to, "rows are decoded side by side"),)
+    return text, (Advice("num_threads", n, to, "more rows are decoded at the same time"),)
 
 
 def _decode(stats: Stats) -> Verdict:
     more, advice = _more_threads(stats)
     text = (
-        f"Decoding is the limit: {_threads(stats)} while reading waits "
+        f"Bottleneck: decoding. {_threads(stats)}, and reading waits "
         f"{_reading_waits(stats):.0%} of the time. {more}"
     )
     return Verdict(Case.DECODE, text, figures_of(stats), (*_others(stats), *advice))
@@ -91,11 +91,11 @@ def _decode(stats: Stats) -> Verdict:
 def _resample(stats: Stats, share: float) -> Verdict:
     resampler = stats.settings.resampler
     more, threads = _more_threads(stats)
-    text = f"Resampling is the limit: {_threads(stats)}, {share:.0%} of it with resampling."
+    text = f"Bottleneck: resampling. {_threads(stats)}, {share:.0%} of that with resampling."
     advice: tuple[Advice, ...] = ()
     if resampler == "best":
-        text += ' resampler="hq" takes as little as half of its time.'
-        why = "a shorter filter; docs/decisions/resampling.md says what it passes"
+        text += ' resampler="hq" takes down to half the time.'
+        why = "a shorter filter; docs/decisions/resampling.md has its passband"
         advice = (Advice("resampler", resampler, "hq", why),)
     text += f" {more}"
     figures = figures_of(stats, resample_share=share)
@@ -110,9 +110,9 @@ def assemble(stats: Stats, what: str, share: float) -> Verdict:
     rest = tuple(name for name in settings.columns if name not in settings.object_columns)
     if rest and rest != settings.columns:
         text += f" Leave out what the model does not need: columns={list(rest)}."
-        why = "columns that are not asked for are neither read nor decoded"
+        why = "columns that are left out are neither read nor decoded"
         advice = (Advice("columns", settings.columns, rest, why),)
-    why = "smaller record batches, and shards without compression, cost less for each row"
+    why = "smaller record batches and uncompressed shards cost less for each row"
     files = Advice("files", None, None, why)
     return Verdict(Case.ASSEMBLE, text, figures_of(stats, columns_share=share), (*advice, files))
 
@@ -121,9 +121,9 @@ def _cpu_quota(stats: Stats) -> Verdict:
     settings, queued = stats.settings, cpu_queued(stats)
     to = min(math.ceil(settings.usable_cpus * needed_speedup(stats)), settings.machine_cpus)
     text = (
-        f"The CPUs that this process may use are the limit: {settings.usable_cpus} of the "
-        f"machine's {settings.machine_cpus}. {_threads(stats)} "
-        f"and wait {queued:.0%} of that for a CPU. Ask for {to} "
+        f"Bottleneck: the CPUs that this process may use, {settings.usable_cpus} of the "
+        f"machine's {settings.machine_cpus}. {_threads(stats)}, "
+        f"and {queued:.0%} of that is waiting for a CPU. Ask for {to} "
         "(Slurm: --cpus-per-task; containers: the CPU limit; otherwise the affinity)."
     )
     why = "decode threads need a CPU each"
@@ -140,22 +140,22 @@ def _cpu_quota(stats: Stats) -> Verdict:
 def _oversubscribed(stats: Stats) -> Verdict:
     settings, queued = stats.settings, cpu_queued(stats)
     text = (
-        f"Too many threads want the CPUs: {_threads(stats)}, but {queued:.0%} of that is waiting "
-        f"for one of the {count_text(settings.usable_cpus, 'CPU')}."
+        f"Bottleneck: more threads than CPUs. {_threads(stats)}, but {queued:.0%} of that is "
+        f"waiting for one of the {count_text(settings.usable_cpus, 'CPU')}."
     )
     advice: list[Advice] = []
     if settings.is_worker:
         text += (
-            " This is a worker process: have workers times num_threads be the number of CPUs, or "
-            "none, since one process decodes in native threads."
+            " This is a worker process: set workers times num_threads to the number of CPUs, or "
+            "use no workers, since one process decodes in native threads."
         )
         why = "native threads use all CPUs from one process, without copies between processes"
         advice.append(Advice("workers", None, 0, why))
     else:
         # Fewer threads get no more CPU time of a busy machine, and less once it is free.
         text += (
-            " Other processes, or the training step itself, take the rest: see top. Another "
-            "num_threads would not change that."
+            " Other processes, or the training step itself, take the rest: see top. Changing "
+            "num_threads would not help."
         )
     figures = figures_of(stats, cpu_queue_share=queued, usable_cpus=settings.usable_cpus)
     return Verdict(Case.OVERSUBSCRIBED, text, figures, tuple(advice))

@@ -100,14 +100,14 @@ def _python(stats: Stats) -> Verdict:
     objects = stats.settings.object_columns
     rest = tuple(name for name in stats.settings.columns if name not in objects)
     text = (
-        f"Python is the limit: making elements takes {share:.0%} of the loop's time"
-        + (f", and {', '.join(objects)} become Python objects" if objects else "")
+        f"Bottleneck: Python. Making elements takes {share:.0%} of the loop's time"
+        + (f", and the rows of {', '.join(objects)} become Python objects" if objects else "")
         + "."
     )
     advice: list[Advice] = []
     if objects and rest:
         text += f" Leave out what the model does not need: columns={list(rest)}."
-        why = "numbers are delivered as one array; strings and lists as an object for each row"
+        why = "numbers become one array; each string or list becomes an object"
         advice.append(Advice("columns", stats.settings.columns, rest, why))
     if stats.settings.batch_size is None:
         text += " Batches cost less than single rows: set batch_size."

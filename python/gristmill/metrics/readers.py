@@ -38,9 +38,9 @@ def slow_storage(stats: Stats, slow: ShardStats) -> Verdict:
     share = share_of(slow.busy_seconds, sum(s.busy_seconds for s in stats.shards))
     name = PurePath(slow.path).name
     text = (
-        f"One shard is slow: a request to {name} takes {ms_text(request_seconds(slow))}, where "
-        f"{ms_text(usual)} are usual, and it takes {share:.0%} of all reading. Copy it "
-        "to other storage, or look there for a failing disk."
+        f"One shard is slow: a request to {name} takes {ms_text(request_seconds(slow))}, usually "
+        f"{ms_text(usual)}, and the shard takes {share:.0%} of all reading time. Copy it to other "
+        "storage, or check its disk."
     )
     figures = figures_of(
         stats,
@@ -51,8 +51,13 @@ def slow_storage(stats: Stats, slow: ShardStats) -> Verdict:
     )
     n = stats.settings.prefetch_batches
     advice = (
-        Advice("files", slow.path, None, "a copy on storage that is as fast as the others'"),
-        Advice("prefetch_batches", n, n * TWICE, "more rows are under way while one is slow"),
+        Advice(
+            "files",
+            slow.path,
+            None,
+            "a copy on storage as fast as that of the others",
+        ),
+        Advice("prefetch_batches", n, n * TWICE, "more rows are in progress while one is slow"),
     )
     return Verdict(Case.SLOW_SHARD, text, figures, advice)
 
@@ -63,13 +68,13 @@ def throttled(stats: Stats, store: str, share: float) -> Verdict:
     to = max(n // TWICE, 1)
     text = (
         f"The store throttles: {share:.0%} of the requests to {store} were answered with 429 or "
-        f"503, and readers wait before they ask again{_idling(stats)}. Fewer at a time may bring "
-        f"more: try num_requests={to}. What cache_dir= keeps is not asked for again."
+        f"503, and readers wait before they retry{_idling(stats)}. Fewer requests at a time may "
+        f"be faster: try num_requests={to}. With cache_dir=, later epochs send no requests."
     )
     figures = figures_of(stats, store=store, throttled_share=share)
     advice = (
-        Advice("num_requests", n, to, "the store refuses fewer, and none wait for their turn"),
-        Advice("cache_dir", None, None, "a folder on a local disk: later epochs ask for nothing"),
+        Advice("num_requests", n, to, "the store refuses fewer requests, so that fewer wait"),
+        Advice("cache_dir", None, None, "a folder on a local disk, from which later epochs read"),
     )
     return Verdict(Case.THROTTLED, text, figures, advice)
 
@@ -77,15 +82,15 @@ def throttled(stats: Stats, store: str, share: float) -> Verdict:
 def failing(stats: Stats) -> Verdict:
     """The verdict where readers wait before they repeat requests that failed."""
     text = (
-        f"The storage fails: {_repeated(stats)}{_idling(stats)}. Look at the storage: a "
-        "request that fails more often than retries= ends the loop in an error."
+        f"The storage fails: {_repeated(stats)}{_idling(stats)}. Check the storage: a request "
+        "that fails more often than retries= raises an error."
     )
     n, seconds = stats.storage.retries, stats.reader_waits.retries_seconds
     figures, worst = figures_of(stats, retries=n, retry_wait_seconds=seconds), failing_shard(stats)
     if worst is not None:
         figures["shard"] = worst.path
     now = figures.get("shard")
-    advice = (Advice("files", now, None, "a copy on storage that answers"),)
+    advice = (Advice("files", now, None, "a copy on storage that does not fail"),)
     return Verdict(Case.FAILING_STORAGE, text, figures, advice)
 
 
@@ -102,8 +107,8 @@ def _repeated(stats: Stats) -> str:
         name = PurePath(worst.path).name
         of = f" to {name}" if worst.retries == n else f", {worst.retries:,} of them to {name}"
     seconds = stats.reader_waits.retries_seconds
-    repeated = f"readers repeated {count_text(n, 'request')}{of}"
-    return f"{repeated}, and waited {seconds:.1f} s in all before they did"
+    repeated = f"readers retried {count_text(n, 'request')}{of}"
+    return f"{repeated}, and waited {seconds:.1f} s in all between tries"
 
 
 def idle(stats: Stats) -> Verdict:
@@ -132,15 +137,15 @@ def _memory(stats: Stats, share: float) -> Verdict:
     settings = stats.settings
     to = settings.memory_budget_bytes * TWICE
     text = (
-        f"The memory budget is the limit: readers wait {share:.0%} of the time for room in "
-        f"{mb_text(settings.memory_budget_bytes)}{_idling(stats)}. Try memory_budget={to}; "
-        "batches that the loop holds on to count too."
+        f"Bottleneck: the memory budget of {mb_text(settings.memory_budget_bytes)}. Readers wait "
+        f"for memory {share:.0%} of the time{_idling(stats)}. Try memory_budget={to}; batches "
+        "that the loop keeps count too."
     )
     figures = figures_of(
         stats, budget_wait_share=share, memory_budget_bytes=settings.memory_budget_bytes
     )
     batch_size = settings.batch_size
-    advice = [Advice("memory_budget", settings.memory_budget_bytes, to, "more rows in flight")]
+    advice = [Advice("memory_budget", settings.memory_budget_bytes, to, "room for more rows")]
     if batch_size is not None and batch_size > 1:
         why = "more of the smaller batches fit into the same memory"
         advice.append(Advice("batch_size", batch_size, batch_size // 2, why))
@@ -156,15 +161,15 @@ def _look_ahead(stats: Stats, share: float) -> Verdict:
         # Each reader makes a batch at a time: more of them than CPUs make no more.
         to = min(to, stats.settings.usable_cpus)
     text = (
-        f"The look-ahead is the limit: readers wait {share:.0%} of the time because as many "
-        f"elements are under way as prefetch_batches={n} allows{_idling(stats)}."
+        f"Bottleneck: the readahead. Readers wait {share:.0%} of the time because "
+        f"prefetch_batches={n} allows no more elements in progress{_idling(stats)}."
     )
     figures = figures_of(stats, look_ahead_wait_share=share, prefetch_batches=n)
     if to <= n:
-        text += f" There are batches for all {count_text(stats.settings.usable_cpus, 'CPU')}."
+        text += f" All {count_text(stats.settings.usable_cpus, 'CPU')} have a batch to work on."
         return Verdict(Case.LOOK_AHEAD, text, figures)
     text += f" Try prefetch_batches={to}."
-    why = "rows of later batches are read and decoded while one row holds up the first"
+    why = "rows of later batches are read and decoded while a slow row delays the first"
     return Verdict(Case.LOOK_AHEAD, text, figures, (Advice("prefetch_batches", n, to, why),))
 
 
@@ -193,15 +198,15 @@ def _storage(stats: Stats, share: float) -> Verdict:
     if is_latency:
         to = min(max(n * TWICE, math.ceil(n * needed_speedup(stats))), MOST_READERS)
         text = (
-            f"The storage's latency is the limit: {doing}, whatever their size "
-            f"({mean_bytes / 1e3:,.0f} kB on average). More at a time hide it: try "
+            f"Bottleneck: storage latency. {doing}, whatever their size "
+            f"({mean_bytes / 1e3:,.0f} kB on average). More requests at a time hide it: try "
             f"num_requests={to}."
         )
-        why = "each reader has one request under way"
+        why = "each reader has one request in progress"
         advice = (Advice("num_requests", n, to, why), near)
         return _with_index(Verdict(Case.STORAGE_LATENCY, text, figures, advice), stats)
     text = (
-        f"The storage's bandwidth is the limit: {mb_text(speed)}/s arrive, and {doing}. More "
+        f"Bottleneck: storage bandwidth. {mb_text(speed)}/s arrive, and {doing}. More "
         "threads would not help; a copy of the shards on local disk would."
     )
     return _with_index(Verdict(Case.STORAGE_BANDWIDTH, text, figures, (near,)), stats)
@@ -212,13 +217,13 @@ def _with_index(verdict: Verdict, stats: Stats) -> Verdict:
     share = share_of(stats.storage.spare_bytes, stats.storage.bytes)
     if share < SPARED:
         return verdict
-    lie = f"{share:.0%} of the bytes lie around the crops, in recordings that no audio index knows"
+    spare = f"{share:.0%} of the bytes read are outside the crops, since no audio index has these"
     if stats.settings.audio_index:
-        text = f"{lie} yet: make it ahead of time with gristmill index --audio SHARDS."
-        advice = Advice("files", None, None, "gristmill index --audio spares what is no crop")
+        text = f"{spare} recordings yet: build it first, with gristmill index --audio SHARDS."
+        advice = Advice("files", None, None, "with gristmill index --audio only crops are read")
     else:
-        text = f"{lie}: try ReadOptions(audio_index=True), and an index_dir to keep it in."
-        why = "recordings that were read before are not read whole again"
+        text = f"{spare} recordings: try ReadOptions(audio_index=True), with an index_dir for it."
+        why = "recordings that were read once are not read whole again"
         advice = Advice("audio_index", False, True, why)
     return replace(
         verdict,

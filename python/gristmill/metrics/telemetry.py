@@ -97,5 +97,5 @@ class Telemetry:
             f" ({stats.bad_rows} bad)" if stats.bad_rows else "",
             stats.rows_per_second,
             100 * stats.waiting_share,
-            source.verdict(),
+            source.verdict().text,
         )

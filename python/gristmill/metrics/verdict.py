@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gristmill.metrics.text import Printed
+from gristmill.troubleshooting import pointer
 
 
 class Case(enum.StrEnum):
-    """What limits the pipeline; `docs/diagnosis.md` explains each.
+    """What limits the pipeline; `docs/troubleshooting.md` explains each.
 
     Attributes:
         CONSUMER: The training loop; input is not the bottleneck.
@@ -76,7 +77,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Verdict(Printed):
-    """A sentence, and the figures behind it. `str()` gives the sentence.
+    """A sentence, and the figures behind it. `str()` adds where the case is explained.
 
     Attributes:
         case: The bottleneck.
@@ -91,7 +92,13 @@ class Verdict(Printed):
     advice: tuple[Advice, ...] = ()
 
     def __str__(self) -> str:
-        return self.text
+        return f"{self.text}\n{self.help}" if self.help else self.text
+
+    @property
+    def help(self) -> str:
+        """The line that leads to the explanation; empty if there is nothing to change."""
+        is_fine = self.case in {Case.CONSUMER, Case.TOO_EARLY}
+        return "" if is_fine else pointer(self.case.value)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, safe for JSON."""

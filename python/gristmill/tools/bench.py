@@ -116,7 +116,9 @@ def page_of(report: BenchReport) -> Page:
         page.say(f"  {share:.1%} of the rows cannot be decoded; gristmill scan names them")
     list_unreadable(report.unreadable, page)
     page.say()
-    page.paragraph(str(report.verdict))
+    page.paragraph(report.verdict.text)
+    if report.verdict.help:
+        page.say(f"Help: gristmill help {report.verdict.case}")
     return page
 
 
@@ -141,7 +143,7 @@ def bench(
         crop_seconds: Length of the crops.
         sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
         column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
-        root: The folder of the recordings of rows that hold a path, as in `Audio`.
+        root: The folder of the recordings, if rows contain paths, as in `Audio`.
         seconds: How long to measure, about.
         read: Threads, memory, readahead and the cache of ranges.
         on_batch: Is told the progress after each batch.

@@ -91,7 +91,7 @@ def _say_audio(audio: AudioCoverage, page: Page) -> None:
     )
     if audio.compressed:
         page.say(
-            f"{audio.compressed:,} rows lie in compressed shards, which are read as a whole; write "
+            f"{audio.compressed:,} rows are in compressed shards, which are read whole; write "
             "them again without compression"
         )
 
@@ -101,7 +101,7 @@ def not_written(report: IndexReport) -> str:
     place = "beside the shards" if report.index_dir == "beside" else f"in {report.index_dir}"
     if not report.not_written:
         return f"audio indexes could not be written {place}: {report.audio_not_written}"
-    why = report.why_not_written or "nothing keeps them from it now; try again"
+    why = report.why_not_written or "it would work now; try again"
     n = count_text(report.not_written, "index", "indexes")
     return f"{n} could not be written {place}: {why}"
 
@@ -118,28 +118,27 @@ def build_indexes(
     on_rows: OnRows | None = None,
     storage_options: Given | None = None,
 ) -> IndexReport:
-    """Reads the headers of all shards and keeps them in sidecars, which later runs find.
+    """Reads the headers of all shards and stores them in sidecars, which later runs use.
 
-    Of Parquet, where each large value of an uncompressed column is as well.
+    For Parquet, sidecars also store the place of each large value of an uncompressed column.
 
-    Shards that changed within the last two seconds, and so may change again without a trace, are
-    waited for. Where the folder cannot be written to there will be none: sidecars are never needed.
+    It waits for shards that changed within the last two seconds, since they may change again
+    without a trace. If the folder cannot be written to, Gristmill works without sidecars.
 
     Args:
         paths: As in `ArrowIterDataset`.
-        read: `index_dir` says where to, `retries` how often to try.
-        on_shards: Is told the number of shards first.
+        read: `index_dir` is the folder, `retries` how often to try.
+        on_shards: Is called first, with the number of shards.
         on_shard: Is called after each of them.
-        audio: Whether to make audio indexes too: each recording that they do not know is read once.
-            It goes on where it was stopped.
+        audio: Whether to build audio indexes too, which reads each new recording once. A run that
+            was stopped resumes.
         column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
-        part: `(i, n)`: of the shards, each n-th from the i-th on, counted from 1, as a job of an
-            array does. Parts need not know of each other.
+        part: `(i, n)`: every n-th shard from the i-th on, counted from 1. Parts are independent.
         on_rows: Is called with the rows done and all rows, while recordings are read.
         storage_options: As in `ArrowIterDataset`, for shards behind URLs.
 
     Raises:
-        ValueError: `index_dir` is `None`, there is no home to keep a cache in, or no such part.
+        ValueError: `index_dir` is `None`, the user has no home folder, or there is no such part.
         OSError: A shard cannot be read.
         SchemaError: There is no such column.
     """
@@ -151,7 +150,7 @@ def build_indexes(
     number, count = checked_part(part)
     index_dir = options.resolved_index_dir
     if index_dir is None:
-        raise ValueError("there is nowhere to keep indexes: name a folder with index_dir=")
+        raise ValueError("there is no folder for indexes: name one with index_dir=")
     mine = resolve(as_list(paths), storage, options.retries)[number - 1 :: count]
     if not mine:
         return IndexReport(0, 0, 0, 0, 0, index_dir, part=(number, count))

@@ -41,9 +41,9 @@ def inspect(
         paths: As in `ArrowIterDataset`.
         column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
         sample: Rows that are read, drawn from all of them; the same ones each time.
-        root: The folder of the recordings of rows that hold a path, as in `Audio`.
+        root: The folder of the recordings, if rows contain paths, as in `Audio`.
         read: Where sidecars are, and how often a request is retried.
-        on_shards: Is told the number of shards first.
+        on_shards: Is called first, with the number of shards.
         on_shard: Is called after each of them.
         storage_options: As in `ArrowIterDataset`, for shards behind URLs.
 

@@ -21,7 +21,7 @@ class Inspection(Printed):
     Attributes:
         shards: The headers of each shard that can be opened.
         unreadable: Shards that are not valid Arrow IPC or Parquet.
-        audio_column: The column that holds audio; `None` if none is known.
+        audio_column: The audio column; `None` if none is known.
         class_names: By column, for those that the Hugging Face features call `ClassLabel`.
         class_counts: Rows of each class, in the order of the names, where counting is cheap.
         sample: A sample of the audio; `None` without an audio column.
@@ -202,7 +202,7 @@ def _sample(found: Inspection, sample: AudioSample, page: Page) -> None:
         hours = (found.audio_seconds or 0) / 3600
         table.append(("all recordings", f"about {hours:,.1f} hours"))
     if sample.read_seconds is not None:
-        table.append(("reading a row", f"{1e3 * sample.read_seconds:.1f} ms, as it lies now"))
+        table.append(("reading a row", f"{1e3 * sample.read_seconds:.1f} ms, as cached now"))
     if sample.decode_seconds:
         rate = 1 / sample.decode_seconds
         whole = found.rows * sample.decode_seconds

@@ -36,7 +36,7 @@ class ScanPart:
         fast: Whether the audio is checked without decoding it.
         limits: What a recording may cost.
         read: How shards are read.
-        root: The folder of rows that hold paths.
+        root: The folder of the recordings, if rows contain paths.
         storage_options: Of stores behind URLs.
     """
 
@@ -79,7 +79,7 @@ class ScanPart:
 class IndexPart:
     """One part of the indexes of a data set. Pickle it, send it anywhere, call it.
 
-    A part that is called again goes on where it was stopped.
+    A part that is called again resumes.
 
     Attributes:
         part: `(i, n)`: the i-th of n parts, counted from 1.
@@ -145,7 +145,7 @@ def scan_parts(
         fast: Whether to decode nothing.
         limits: What a recording may ask for.
         read: Threads, requests, and where sidecars are, on each worker.
-        root: The folder of the recordings of rows that hold a path.
+        root: The folder of the recordings, if rows contain paths.
         storage_options: As in `ArrowIterDataset`. They travel with the parts: for secrets, set the
             workers' environment instead.
 
@@ -207,7 +207,7 @@ def index_parts(
 
 
 def merge_parts(results: Iterable[_Result]) -> _Result:
-    """Adds up what parts returned, in any order, as they come.
+    """Adds up the results of parts, in any order.
 
     Only totals are kept, so that memory does not grow with the rows.
 
@@ -215,7 +215,7 @@ def merge_parts(results: Iterable[_Result]) -> _Result:
         results: Of all parts of one scan, or of one index.
 
     Raises:
-        ValueError: A part is missing or comes twice, or there are none.
+        ValueError: A part is missing or given twice, or there are none.
     """
     write = "gm.merge_parts(part() for part in parts)"
     kinds = "ScanSummary or IndexReport of each part"

@@ -169,7 +169,7 @@ def _read(
                     with contextlib.suppress(DecodeError, LimitError):
                         value = recordings.read(fields.get("path"), limits=limits)
             if not (value is None or isinstance(value, bytes)):
-                what = f"column {column!r} holds no bytes of audio; name another"
+                what = f"column {column!r} contains no audio bytes; name another"
                 raise SchemaError(what, column=column)
             encoded.append(value)
         stage = rows.stats().stages.read

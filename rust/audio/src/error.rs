@@ -186,8 +186,8 @@ impl fmt::Display for Reason {
             }
             Self::Junk { count, byte } => write!(
                 f,
-                "bytes that are no audio lie between packets in {count} places, the first from byte \
-                 {byte} on; write the row again, exclude it, or have strict=False"
+                "bytes that are not audio are between packets in {count} places, the first at \
+                 byte {byte}; write the row again, exclude it, or set strict=False"
             ),
             Self::ParamsChanged => f.write_str("rate or channels change in mid-stream"),
             Self::NonFinite => f.write_str("samples are not finite; exclude the row"),
@@ -196,25 +196,25 @@ impl fmt::Display for Reason {
                 write!(f, "the decoder panicked ({message}); exclude the row and report it")
             }
             Self::TooFewChannels { found, wanted } => {
-                write!(f, "{wanted} channels are wanted of a recording that has {found}")
+                write!(f, "{wanted} channels are needed, and the recording has {found}")
             }
             Self::WrongSlot { expected, found } => write!(
                 f,
                 "{expected} samples were planned and the slot has {found}: a bug in gristmill"
             ),
-            Self::Event(why) => write!(f, "{why}; mend its event columns or exclude the row"),
+            Self::Event(why) => write!(f, "{why}; repair its event columns or exclude the row"),
             Self::Missing { missing, wanted } => write!(
                 f,
                 "{missing} of {wanted} frames could not be decoded, which is more than max_missing \
                  allows; raise it or exclude the row"
             ),
             Self::NoSubstitute { of, tried: 0 } => {
-                write!(f, "{of}; and there is no other row to take in its place")
+                write!(f, "{of}; and there is no other row to deliver instead")
             }
             Self::NoSubstitute { of, tried } => write!(
                 f,
-                "{of}; and none of the {tried} rows that were tried in its place can be used \
-                 either: leave the shard out, or have on_error=\"mask\""
+                "{of}; and none of the {tried} rows tried in its place can be used either: leave \
+                 the shard out, or set on_error=\"mask\""
             ),
             Self::OutOfMemory { bytes } => write!(f, "there is no memory for {bytes} bytes"),
             Self::Cancelled => f.write_str("decoding was cancelled"),

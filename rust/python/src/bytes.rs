@@ -9,10 +9,6 @@ use std::{ops::Range, ptr, sync::Arc};
 
 use gristmill_core::{engine::parallel_for_each, memory::Buffer};
 use pyo3::{ffi, prelude::*, types::PyBytes};
-use rustix::{
-    mm::{Advice, madvise},
-    param::page_size,
-};
 
 /// From this size on rows are filled this way.
 pub(crate) const LARGE: usize = 64 << 10;
@@ -38,19 +34,30 @@ impl Piece {
     fn fill(self) {
         let Self { to, row, part } = self;
         let from = Buffer::as_ref(&row).get(part).unwrap_or_default();
-        let page = page_size();
-        let before = to.addr().next_multiple_of(page) - to.addr();
-        let whole = from.len().saturating_sub(before) / page * page;
-        if whole > 0 {
-            // SAFETY: these are pages that lie wholly in the piece, and bringing them in changes no
-            // byte of them. A system that cannot do so refuses, and the copy brings them in.
-            let _ = unsafe {
-                madvise(to.wrapping_add(before).cast(), whole, Advice::LinuxPopulateWrite)
-            };
-        }
+        #[cfg(target_os = "linux")]
+        populate(to, from.len());
         // SAFETY: `to` is the start of `from.len()` bytes of an object that nobody else knows (see
         // `large_bytes`), allocated apart from `from`, which is memory of ours.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+    }
+}
+
+/// Brings in the pages of these bytes at once, which takes a tenth of the time of a fault for each.
+#[cfg(target_os = "linux")]
+fn populate(to: *mut u8, len: usize) {
+    use rustix::{
+        mm::{Advice, madvise},
+        param::page_size,
+    };
+
+    let page = page_size();
+    let before = to.addr().next_multiple_of(page) - to.addr();
+    let whole = len.saturating_sub(before) / page * page;
+    if whole > 0 {
+        // SAFETY: these are pages that lie wholly in the piece, and bringing them in changes no
+        // byte of them. A system that cannot do so refuses, and the copy brings them in.
+        let _ =
+            unsafe { madvise(to.wrapping_add(before).cast(), whole, Advice::LinuxPopulateWrite) };
     }
 }
 

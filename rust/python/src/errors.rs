@@ -21,13 +21,24 @@ pyo3::import_exception!(gristmill.errors, InternalError);
 /// The exception for `error`. Classes of our own come from `gristmill.errors`.
 pub(crate) fn into_py_err(py: Python<'_>, error: &Error) -> PyErr {
     match error.kind() {
-        ErrorKind::Io(e) => os_error(py, e, error).unwrap_or_else(|failure| failure),
+        ErrorKind::Io(e) => {
+            os_error(py, e, error).map_or_else(|failure| failure, |e| explained(py, e))
+        }
         ErrorKind::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
         ErrorKind::Config(_) | ErrorKind::Closed => match text(py, &error.to_string()) {
-            Ok(message) => PyValueError::new_err(message.unbind()),
+            Ok(message) => explained(py, PyValueError::new_err(message.unbind())),
             Err(failure) => failure,
         },
         _ => ours(py, error).unwrap_or_else(|failure| failure),
+    }
+}
+
+/// The same with a note where its message is explained. Classes of our own add theirs themselves.
+fn explained(py: Python<'_>, error: PyErr) -> PyErr {
+    let explain = || py.import("gristmill.troubleshooting")?.getattr("explain");
+    match explain().and_then(|explain| explain.call1((error.value(py),))) {
+        Ok(_) => error,
+        Err(failure) => failure,
     }
 }
 

@@ -82,7 +82,7 @@ def page_of(report: dict[str, Any], data: Path) -> Page:
         ],
     )
     page.table(
-        f"Stopped after step {resume['step']}, in mid-epoch, and resumed",
+        f"Stopped after step {resume['step']}, in the middle of an epoch, and resumed",
         [
             ("state", f"{len(json.dumps(resume['state']))} bytes of JSON"),
             ("next batches", f"{resume['batches_compared']} compared, equal bit for bit"),

@@ -204,8 +204,9 @@ def _on_storage(measured: Measured, scope: Scope) -> list[str]:
     sentences = [text]
     if _is_warm(measured):
         sentences.append(
-            "Most of these reads came from this machine's page cache, which would not let go of "
-            "them: this is memory's speed. Measure again where the data has not been read lately."
+            "Most of these reads came from this machine's page cache, which could not be "
+            "dropped: this is the speed of memory. Measure again where the data was not read "
+            "lately."
         )
     elif measured.cold_share is None:
         sentences.append(
@@ -266,14 +267,16 @@ def _on_the_run(
     cpus = count_text(measured.machine.usable_cpus, "CPU")
     supply = f"storage gives {storage:,.0f} rows/s, {cpus} decode {decoding:,.0f}"
     if limit is Limit.STEP:
-        return [f"The training step will be the limit: it takes {needed:,.0f} rows/s; {supply}."]
+        return [
+            f"The training step will be the bottleneck: it takes {needed:,.0f} rows/s; {supply}."
+        ]
     name = "Storage" if limit is Limit.STORAGE else "Decoding"
     step = batch_size / expected
     if needed is None:
-        return [f"{name} will be the limit of steps shorter than {step:,.2f} s: {supply}."]
+        return [f"{name} will be the bottleneck of steps shorter than {step:,.2f} s: {supply}."]
     text = (
-        f"{name} will be the limit: the step takes {needed:,.0f} rows/s; {supply}. A step will "
-        f"take {step:,.2f} s instead of {batch_size / needed:,.2f} s."
+        f"{name} will be the bottleneck: the step takes {needed:,.0f} rows/s; {supply}. A step "
+        f"will take {step:,.2f} s instead of {batch_size / needed:,.2f} s."
     )
     if limit is Limit.DECODING:
         enough = math.ceil(needed * HEADROOM / max(measured.cpu_rows_per_second, 1e-9))
@@ -328,11 +331,11 @@ def _on_a_copy(measured: Measured, limit: Limit, helps: bool, storage: float) ->
     if not helps:
         if limit is Limit.STORAGE:
             return []
-        return ["A local copy would not help: storage is not the limit."]
+        return ["A local copy would not help: storage is not the bottleneck."]
     fits = measured.dataset_bytes < measured.machine.usable_bytes * BUDGET_SHARE
     if fits:
         text = (
-            f"The {size} fit into memory: the page cache will hold them after the first epoch. A "
+            f"The {size} fit into memory: the page cache will keep them after the first epoch. A "
             f"local copy helps before that: storage gives {storage:,.0f} rows/s."
         )
     else:

@@ -68,4 +68,4 @@ def on_a_cache(measured: Measured, *, is_limit: bool, helps: bool) -> list[str]:
             "was read. gristmill scan --cache-dir fills it ahead, with all that training asks for."
         )
         return [text]
-    return [] if is_limit else ["A cache would not help: the store is not the limit."]
+    return [] if is_limit else ["A cache would not help: the store is not the bottleneck."]

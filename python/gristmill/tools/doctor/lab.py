@@ -99,7 +99,7 @@ class Lab:
 
 
 def _died() -> OSError:
-    return OSError("a process that measures has died; is there enough memory?")
+    return OSError("a measuring process died; is there enough memory?")
 
 
 def _fork(

@@ -78,7 +78,7 @@ def diagnose(
         crop_seconds: Length of its random crops.
         sample_rate: Their rate in Hz; `None` takes the one that most rows of a sample have.
         column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
-        root: The folder of the recordings of rows that hold a path, as in `Audio`.
+        root: The folder of the recordings, if rows contain paths, as in `Audio`.
         seconds: Time for all measurements together, about.
         on_step: Is told what is measured.
         storage_options: As in `ArrowIterDataset`, for shards behind URLs.

@@ -1,4 +1,4 @@
-"""`gristmill pack`: recordings that lie as files, into Arrow shards.
+"""`gristmill pack`: recordings in folders or tars, into Arrow shards.
 
 `source.py` holds what `folder.py` and `tar.py` find, `columns.py` and `metadata.py` what stands
 beside the audio; `shards.py` reads shards that exist, `convert.py` makes FLAC of what is not

@@ -31,7 +31,7 @@ def pack(
     num_threads: int | None = None,
     on_files: OnFiles | None = None,
 ) -> PackReport:
-    """Writes recordings that lie as files into Arrow shards, as `datasets` would.
+    """Converts recordings in folders or tars into Arrow shards, as `datasets` would write them.
 
     The source is a folder of recordings, whose subfolders are classes or which has `metadata.csv`,
     `.jsonl` or `.parquet`, as the `audiofolder` of `datasets` takes them; or WebDataset tars, or a
@@ -57,14 +57,14 @@ def pack(
             become FLAC through PyAV, under their own paths. The source may then be Arrow shards.
         limits: What a recording may ask for; `None` is `Limits()`.
         num_threads: Threads that read and decode; `None` is as many as this process may use.
-        on_files: Is told, after each recording, how many are done, of how many, and how many are
+        on_files: Is called after each recording with the numbers of recordings done, in all, and
             bad.
 
     Raises:
         FileNotFoundError: There is no such source, or no recording in it.
         OSError: A file cannot be read, or nothing more can be written: no part of a shard is left.
         SchemaError: The metadata contradict themselves, or have no column `file_name`.
-        ValueError: An option is out of range, or the folder holds something else.
+        ValueError: An option is out of range, or the folder contains something else.
         ModuleNotFoundError: pyarrow is missing, or PyAV for `convert`.
     """
     if find_spec("pyarrow") is None:

@@ -91,7 +91,7 @@ def check_classes(path: str, table: pa.Table, features: dict[str, Any]) -> None:
                 continue
             raise SchemaError(
                 f"{path} row {row + 1:,}: {column!r} is {number}, and the features in its schema "
-                f"name {n_names:,} classes, from 0 on; name all of them, or mend the value",
+                f"name {n_names:,} classes, from 0 on; name all of them, or repair the value",
                 column=column,
             )
 

@@ -86,7 +86,7 @@ class _Walk:
             why = "it is a link to a folder; give --follow-links to take what is in it"
             self._bad(name, "link", why)
         elif entry.is_symlink() and real in inside:
-            self._bad(name, "link", "it is a link to a folder that it lies in")
+            self._bad(name, "link", "it links to a folder that contains it")
         else:
             self._enter(entry.path, name + "/", (*inside, real))
 
@@ -154,7 +154,7 @@ def with_classes(folder: Folder) -> Source:
     if len(classes) < 2 or (is_split and set(classes) <= SPLITS):
         return source
     if len(depths) > 1:
-        source.notes.append("There are no labels, since recordings lie at different depths.")
+        source.notes.append("There are no labels, since recordings are at different depths.")
         return source
     number = {name: k for k, name in enumerate(classes)}
     source.columns = pa.table({"label": pa.array([number[x] for x in labels], pa.int64())})

@@ -102,7 +102,7 @@ def _find(folder: Folder, parent: str, name: str | None, where: str) -> Recordin
     if (found := folder.recordings.get(path)) is not None:
         return found
     there = os.path.lexists(on_disk(folder.root, path))
-    why = "which is no recording by its ending" if there else "which does not exist"
+    why = "whose ending is not that of a recording" if there else "which does not exist"
     return BadFile(path, "missing", f"{where} names this file, {why}")
 
 

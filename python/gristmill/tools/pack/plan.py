@@ -94,7 +94,7 @@ def make_plan(sources: Sequence[str], out: str, options: PackOptions) -> Plan:
         raise FileNotFoundError(2, f"No recordings here{why}", sources[0])
     if mixed := lone_splits(source.recordings):
         source.notes.append(
-            f"There are no splits: recordings lie beside the folders {', '.join(mixed)}."
+            f"There are no splits: some recordings are beside the folders {', '.join(mixed)}."
         )
     encode_classes(source, options.class_columns)
     if source.columns is not None:
@@ -142,8 +142,8 @@ def _in_folder(path: str, out: str, options: PackOptions) -> Source:
     if found.tars and (found.recordings or found.metadata):
         one = next(iter(found.recordings), found.metadata[0] if found.metadata else "")
         raise ValueError(
-            f"{path} holds recordings ({one}) and tars ({found.tars[0]}); pack them one after the "
-            "other, from folders of their own"
+            f"{path} contains recordings ({one}) and tars ({found.tars[0]}); pack them one after "
+            "the other, from folders of their own"
         )
     if found.tars:
         return tar.with_samples(path, found.tars, found.source)

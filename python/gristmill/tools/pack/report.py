@@ -69,7 +69,7 @@ class PackReport(Printed):
         features: The features of `datasets`, by column, as they stand in the shards' schema.
         bad: The bad files, by name.
         unlisted: Recordings that no metadata file names. They are left out.
-        ignored: Other files that were passed over, by their ending.
+        ignored: Other files that were ignored, by their ending.
         notes: What else is worth knowing, in sentences.
         seconds: Time that this run took.
     """
@@ -165,7 +165,7 @@ def _others(report: PackReport) -> list[str]:
     if report.ignored:
         most = Counter(report.ignored).most_common(5)
         listed = ", ".join(f"{ending or 'no ending'} {n:,}" for ending, n in most)
-        sentences.append(f"Other files, passed over: {listed}.")
+        sentences.append(f"Other files, ignored: {listed}.")
     return sentences
 
 

@@ -140,14 +140,14 @@ def _finished(folder: PackFolder, plan: Plan, done: dict[str, Any]) -> list[Pack
     """The shards of a folder that is complete, if they are those of the plan."""
     if done.get("plan") != plan.digest:
         raise ValueError(
-            f"{folder.folder} holds other shards: the source or the options were others when they "
-            "were packed; pack anew with --overwrite, or give another folder"
+            f"{folder.folder} contains shards of another pack: its source or options differ; "
+            "start over with --overwrite, or give another folder"
         )
     shards = [PackedShard(**shard) for shard in done["shards"]]
     for shard in shards:
         path = folder.folder / shard.file
         if not path.is_file() or path.stat().st_size != shard.bytes:
-            raise ValueError(f"{path} is not as it was packed; pack anew with --overwrite")
+            raise ValueError(f"{path} was changed after it was packed; start over with --overwrite")
     return shards
 
 

@@ -46,7 +46,7 @@ class PackFolder:
         is_ours = self._running.exists() or (folder / DONE).exists()
         if not is_ours and folder.exists() and (found := next(_shards_in(folder), None)):
             raise ValueError(
-                f"{folder} holds shards that pack has not written, such as {found}; give an empty "
+                f"{folder} contains shards that pack did not write, such as {found}; give an empty "
                 "folder"
             )
         self._lock = -1
@@ -91,7 +91,7 @@ class PackFolder:
         if not same:
             os.close(self._lock)
             self._lock = -1
-            raise ValueError(f"another gristmill pack writes to {self.folder}; wait for its end")
+            raise ValueError(f"another gristmill pack writes to {self.folder}; wait until it ends")
 
     def finished(self) -> dict[str, Any] | None:
         """What `pack.json` says, if all is done."""
@@ -109,16 +109,16 @@ class PackFolder:
             is_other = path.parent != self.folder and _is_packed(path.parent)
             if is_other or (path.exists() and not self._record(file).exists()):
                 raise ValueError(
-                    f"{path.parent if is_other else path} is in the way, and this pack has not "
-                    "written it; move it elsewhere, or give another folder"
+                    f"{path.parent if is_other else path} exists, and this pack did not write "
+                    "it; move it elsewhere, or give another folder"
                 )
         plan = _json(self._running / _PLAN)
         if plan is None:
             _write(self._running / _PLAN, {"plan": digest})
         elif plan.get("plan") != digest:
             raise ValueError(
-                f"{self.folder} holds a part of something else: the source or the options were "
-                "others when that was begun; pack anew with --overwrite, or give another folder"
+                f"{self.folder} contains part of another pack: its source or options differ; "
+                "start over with --overwrite, or give another folder"
             )
 
     def partial(self) -> Path:
@@ -191,7 +191,7 @@ class PackFolder:
                 continue
             if others := sorted(set(folder.glob("*.arrow")) - ours):
                 raise ValueError(
-                    f"{folder} holds shards that pack has not written, such as {others[0].name}; "
+                    f"{folder} contains shards that pack did not write, such as {others[0].name}; "
                     "move them elsewhere, or give another folder"
                 )
         # The shards first: what names them is needed where this is stopped and begun again.

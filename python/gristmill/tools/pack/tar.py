@@ -64,7 +64,7 @@ class _Sample:
         found: list[BadFile] = []
         for name in self.others:
             if name == first:
-                why = f"the tar has this member twice, {then}; make the tar anew"
+                why = f"the tar has this member twice, {then}; make the tar again"
             else:
                 why = (
                     f"the sample has another recording, {then}; members whose names are equal up "
@@ -204,7 +204,7 @@ def _members(file: BinaryIO, tar: str, source: Source) -> Generator[tarfile.TarI
                 archive.pax_headers = {}
                 file.seek(start)
     except (tarfile.TarError, ValueError, OverflowError, RecursionError, EOFError) as error:
-        message = f"the tar is corrupt after byte {max(offset, 0):,}: {error}; make it anew"
+        message = f"the tar is corrupt after byte {max(offset, 0):,}: {error}; make it again"
         source.bad.append(BadFile(tar, "corrupt_tar", message))
 
 

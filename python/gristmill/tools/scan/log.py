@@ -19,6 +19,7 @@ from gristmill.bad_rows.line_file import LineFile
 from gristmill.bad_rows.rows import BadRow
 from gristmill.tools.scan.report import Finding
 from gristmill.tools.shards import UnreadableShard
+from gristmill.troubleshooting import explain
 
 VERSION = 1
 SUFFIX = ".scan"
@@ -115,9 +116,8 @@ class ScanLog(LineFile):
             self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file = self._path.removesuffix(SUFFIX)
-            raise ValueError(
-                f"another scan writes to {file}; wait for its end, or give another file"
-            ) from None
+            what = f"another scan writes to {file}; wait until it ends, or give another file"
+            raise explain(ValueError(what)) from None
 
     def _append(self, content: dict[str, Any]) -> None:
         self._add((json.dumps(content) + "\n").encode(), os.fstat(self._fd).st_size)
@@ -180,23 +180,24 @@ def _check_same(
             continue
         if name == "written" and name not in old:  # a log of before
             continue
-        what = "scan anew with --restart, or give another file to write to"
+        what = "start over with --restart, or give another file to write to"
         if name in _OF_SHARDS:
             what = (
-                f"where shards were mended, delete {file}, whose lines would exclude sound rows; "
+                f"if shards were repaired, delete {file}, whose lines would exclude sound rows; "
                 + what
             )
         if name == "written":
-            raise ValueError(f"{path} is of shards that have been written again since; {what}")
+            raise ValueError(f"{path} is about shards that were written again since; {what}")
         if name in _DECIDES:
             what = (
                 f"give another file to write to, or delete {path} and {file}: with this {name}, "
                 "rows in it may be sound"
             )
-        raise ValueError(
+        what = (
             f"{path} belongs to another scan: its {name} is {old.get(name)}, and here it is "
             f"{new.get(name)}; {what}"
         )
+        raise explain(ValueError(what))
 
 
 def _unlike(path: str, why: str) -> ValueError:

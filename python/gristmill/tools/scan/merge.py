@@ -13,6 +13,7 @@ from gristmill import checks
 from gristmill.bad_rows.quarantine import QuarantineFile, read_quarantine
 from gristmill.tools.scan.log import SUFFIX, LogContent, read_log
 from gristmill.tools.scan.report import ScanReport
+from gristmill.troubleshooting import explain
 from gristmill.urls import base_name
 
 
@@ -77,8 +78,8 @@ def _read(path: Path) -> dict[int, LogContent]:
         if expected and expected != of_part:
             what = next(name for name in of_part if of_part[name] != expected.get(name))
             raise ValueError(
-                f"{log} is of another scan than {logs[0]}: its {what} is {of_part[what]}, and not "
-                f"{expected.get(what)}; delete the files of the one that is not wanted"
+                f"{log} belongs to another scan than {logs[0]}: its {what} is {of_part[what]}, "
+                f"and not {expected.get(what)}; delete the files of the unwanted scan"
             )
         expected = of_part
         parts[content.header["part"][0]] = content
@@ -86,16 +87,17 @@ def _read(path: Path) -> dict[int, LogContent]:
     if len(counts) > 1:
         listed = " and ".join(map(str, sorted(counts)))
         raise ValueError(
-            f"beside {path} are parts of {listed}; delete the files of the scan that is not wanted"
+            f"beside {path} are parts of {listed}; delete the files of the unwanted scan"
         )
     (count,) = counts
     for number in range(1, count + 1):
         if number not in parts:
-            raise ValueError(f"part {number} of {count} is missing; run it with --part")
+            what = f"part {number} of {count} is missing; run it with --part"
+            raise explain(ValueError(what))
         checkpoint = parts[number].checkpoint
         if not checkpoint.is_finished:
             raise ValueError(
-                f"part {number} of {count} is not finished, {checkpoint.done:,} rows are done; run "
-                "it again, it goes on from there"
+                f"part {number} of {count} is not finished, {checkpoint.done:,} rows are done; "
+                "run it again to resume"
             )
     return parts

@@ -153,7 +153,7 @@ def page_of(report: ScanReport, written: str | None) -> Page:
     list_unreadable(report.unreadable, page)
     if written is None:
         if report.findings:
-            page.section("Scan with --quarantine FILE to keep them, for exclude=FILE.")
+            page.section("Scan with --quarantine FILE to list them for exclude=FILE.")
     elif written and report.findings:
         page.section(f"The bad rows are in {written}, for exclude=.")
     if report.unreadable:

@@ -48,16 +48,16 @@ class Scan:
 
     Args:
         paths: As in `ArrowIterDataset`.
-        quarantine: The file that bad rows are written to, as `exclude=` reads it; next to it is
-            kept what an interrupted scan resumes from. `None` keeps nothing.
+        quarantine: The file that bad rows are written to, as `exclude=` reads it; the file beside
+            it stores what an interrupted scan resumes from. `None` keeps nothing.
         column: The audio column; `None` takes the one that is found, as `ArrowIterDataset` does.
         part: `(i, n)`: the i-th of n equal runs of rows in file order, counted from 1. Each part
             writes files of its own; `merge_scans` joins them.
         fast: Checks headers, framing and checksums, and decodes nothing.
         limits: What a recording may ask for; `None` is `Limits()`.
         read: Threads, requests, and where sidecars are; `num_threads` decode.
-        restart: Forgets what an earlier scan left.
-        root: The folder of the recordings of rows that hold a path, as in `Audio`.
+        restart: Discards what an earlier scan found.
+        root: The folder of the recordings, if rows contain paths, as in `Audio`.
         storage_options: As in `ArrowIterDataset`, for shards behind URLs.
 
     Raises:
@@ -208,7 +208,7 @@ class Scan:
         for row in known:
             if counts.get(row.shard, row.shard_rows) != row.shard_rows:
                 raise ValueError(
-                    f"{path} is of another data set: it says that {row.shard!r} has "
+                    f"{path} belongs to another data set: it says that {row.shard!r} has "
                     f"{row.shard_rows} rows, and here it has {counts[row.shard]}; give another "
                     "file to write to"
                 )
@@ -337,10 +337,10 @@ def scan(
     on_rows: OnRows | None = None,
     storage_options: Given | None = None,
 ) -> ScanReport:
-    """Decodes every row, in as many threads as there are CPUs, and reports the bad ones.
+    """Decodes every row, in one thread per CPU, and reports the bad ones.
 
-    A row is bad where `Audio(strict=True)` would raise. Rows are read in file order, each once;
-    the result does not depend on threads. With `quarantine`, a scan that was stopped, or killed,
+    A row is bad if `Audio(strict=True)` would raise. Rows are read in file order, each once; the
+    result does not depend on threads. With `quarantine`, a scan that was stopped, or killed,
     resumes when it is started again in the same way.
 
     Args:
@@ -351,9 +351,9 @@ def scan(
         fast: Whether to decode nothing.
         limits: What a recording may ask for.
         read: Threads, requests, and where sidecars are.
-        restart: Forgets what an earlier scan left.
-        root: The folder of the recordings of rows that hold a path.
-        on_rows: Is told the progress, about ten times a second.
+        restart: Discards what an earlier scan found.
+        root: The folder of the recordings, if rows contain paths.
+        on_rows: Is called with the progress, about ten times a second.
         storage_options: As in `ArrowIterDataset`.
 
     Raises:
@@ -416,6 +416,6 @@ def _refuse_equal_names(shards: Sequence[str]) -> None:
         other = by_name.setdefault(base_name(shard), shard)
         if other != shard:
             raise ValueError(
-                f"{other} and {shard} have one name, by which a quarantine file tells shards "
-                "apart; scan them one by one, each into a file of its own"
+                f"{other} and {shard} have the same name, which identifies shards in a "
+                "quarantine file; scan them separately, each into its own file"
             )

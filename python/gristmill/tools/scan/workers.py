@@ -102,7 +102,7 @@ class Job:
         if value is not None and not isinstance(value, bytes):
             what = type(value).__name__
             raise SchemaError(
-                f"column {self.column!r} holds {what}, and no bytes of audio; name another",
+                f"column {self.column!r} contains {what}, not audio bytes; name another",
                 column=self.column,
             )
         return value, path if isinstance(path, str) else None
@@ -190,8 +190,8 @@ class Workers:
                 number = place[0] if element is None else min(place[0], int(element["shard"]))
                 raise ValueError(
                     f"{shown_path(self._job.headers[number].path)}, or a shard before it, was "
-                    "written again with other rows since the scan began; leave the shards alone, "
-                    "and scan anew"
+                    "written again with other rows since the scan began; leave the shards "
+                    "alone, and start the scan again"
                 )
             number = self._n_taken
             self._n_taken += 1

@@ -173,6 +173,8 @@ pub(super) fn store_transposed<S: Simd>(simd: S, rows: &[S::f32s; 8], to: &mut [
     if let Some(v3) = avx(simd) {
         return store_transposed_avx::<S>(v3.avx, rows, to);
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = simd;
     let (places, _) = to.as_chunks_mut::<8>();
     for (q, row) in rows.iter().enumerate() {
         places.iter_mut().zip(lanes::<S>(row)).for_each(|(place, lane)| place[q] = *lane);

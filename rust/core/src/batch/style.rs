@@ -114,7 +114,7 @@ impl Styles {
             None => Ok(()),
             Some((name, _)) => Err(Error::schema(
                 name,
-                "ragged= names this column, which holds recordings and no lists; give recordings \
+                "ragged= names this column, which contains recordings, not lists; give recordings \
                  one length with gm.Audio(crop=gm.StartCrop(seconds=5), pad=\"zero\"), or take \
                  single rows (batch_size=None)",
             )),

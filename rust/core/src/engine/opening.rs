@@ -79,8 +79,9 @@ fn order_of(
         let shard = shards.get(number as usize).filter(|shard| shard.n_rows() != expected);
         if let Some(shard) = shard {
             return Err(Error::config(format!(
-                "the quarantine file is of other data: it was written when {} had {expected} rows, \
-                 and now it has {}; scan the data again, or name the rows as (shard, row) pairs",
+                "the quarantine file belongs to other data: it was written when {} had {expected} \
+                 rows, and now it has {}; scan the data again, or name the rows as (shard, row) \
+                 pairs",
                 shard.name(),
                 shard.n_rows()
             )));

@@ -98,7 +98,7 @@ impl AliasTable {
         }
         if !total.is_finite() {
             return Err(Error::config(format!(
-                "the weights of sampling= over {n} rows add up to more than a float64 holds; give \
+                "the weights of sampling= over {n} rows add up to more than float64 allows; give \
                  smaller ones"
             )));
         }

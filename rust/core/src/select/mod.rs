@@ -348,8 +348,8 @@ fn refuse_none(spec: &RowSpec, excluded: &[(u32, u64)], total: u64) -> Result<()
     match options.as_slice() {
         [] => Ok(()),
         ["exclude="] => Err(Error::config(format!(
-            "exclude= leaves out all {total} rows of the shards, and nothing is left to deliver; give \
-             fewer rows to exclude=, or other shards"
+            "exclude= leaves out all {total} rows of the shards; give fewer rows to exclude=, or \
+             other shards"
         ))),
         [option] => Err(Error::config(format!(
             "{option} leaves none of the {total} rows of the shards; write one that keeps some, or \

@@ -196,8 +196,8 @@ impl JoinedNames {
         let (first, other) = (first.map_or(0, |(k, _)| *k), other.map_or(0, |(k, _)| *k));
         if let Some(has_not) = has_not {
             self.refused = Some(format!(
-                "{} and {} list other classes, and {} lists none, so that its ids may be those of \
-                 either; write the names into its features, or leave the column out with \
+                "{} and {} list different classes, and {} lists none, so that its ids may be \
+                 those of either; write the names into its features, or leave the column out with \
                  columns=[...]",
                 name(first),
                 name(other),
@@ -205,9 +205,9 @@ impl JoinedNames {
             ));
         } else if let Some(leaf) = leaf.filter(|leaf| **leaf != DataType::Int64) {
             self.refused = Some(format!(
-                "{} and {} list other classes, and only ids of type Int64, as datasets writes them, \
-                 become those of all, not {leaf}; write the column as int64, or leave it out with \
-                 columns=[...]",
+                "{} and {} list different classes, and only ids of type Int64, as datasets writes \
+                 them, become those of all, not {leaf}; write the column as int64, or leave it \
+                 out with columns=[...]",
                 name(first),
                 name(other),
             ));
@@ -219,8 +219,9 @@ fn twice(shard: &str, names: &[String]) -> String {
     let mut seen = std::collections::HashSet::new();
     let twice = names.iter().find(|name| !seen.insert(*name));
     format!(
-        "shards list other classes, and {shard} lists {:?} twice, so that its ids cannot be told by \
-         name; write its features with each name once, or leave the column out with columns=[...]",
+        "shards list different classes, and {shard} lists {:?} twice, so that its ids cannot be \
+         told by name; write its features with each name once, or leave the column out with \
+         columns=[...]",
         twice.map_or("", String::as_str)
     )
 }

@@ -2,18 +2,17 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, IoSliceMut},
-    num::NonZeroU64,
+    io,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
 };
 
-use rustix::{
-    fs::{Advice, FileType, OFlags, Stat, fadvise, fstat, stat},
-    io::{ReadWriteFlags, preadv2},
-};
+use rustix::fs::{FileType, OFlags, Stat, fstat, stat};
 
-use super::backend::{Backend, FileVersion, ReadAt};
+use super::{
+    backend::{Backend, FileVersion, ReadAt},
+    page_cache,
+};
 
 /// Linux's default `read_ahead_kb`. A longer read of an uncached file waits for one such window
 /// after the other, unless all of them were asked for before.
@@ -54,10 +53,7 @@ impl ReadAt for File {
     }
 
     fn read_cached(&self, buf: &mut [u8], offset: u64) -> Option<usize> {
-        let read = preadv2(self, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT);
-        // Some kernels return 0 here where they should fail with `EAGAIN`, so 0 does not mean the end of
-        // the file.
-        read.ok().filter(|n| *n > 0)
+        page_cache::read_cached(self, buf, offset)
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -69,13 +65,12 @@ impl ReadAt for File {
 
     fn readahead(&self, offset: u64, len: usize) {
         for start in (0..len).step_by(READAHEAD_WINDOW) {
-            let len = NonZeroU64::new((len - start).min(READAHEAD_WINDOW) as u64);
-            // A failure costs time only.
-            let _ = fadvise(self, offset + start as u64, len, Advice::WillNeed);
+            let len = (len - start).min(READAHEAD_WINDOW);
+            page_cache::announce(self, offset + start as u64, len as u64);
         }
     }
 
     fn drop_cached(&self, offset: u64, len: usize) {
-        let _ = fadvise(self, offset, NonZeroU64::new(len as u64), Advice::DontNeed);
+        page_cache::forget(self, offset, len as u64);
     }
 }

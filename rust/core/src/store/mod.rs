@@ -8,6 +8,7 @@ mod backend;
 mod descriptors;
 mod local;
 mod measured;
+mod page_cache;
 mod path_kind;
 mod path_text;
 mod range_cache;

@@ -38,9 +38,9 @@ impl DurationSource for RecordingDurations<'_> {
     fn durations(&self) -> Result<Vec<Vec<Option<f64>>>> {
         if self.has_files {
             return Err(Error::config(
-                "filters= asks for \"duration\", which the shards have no column of; the lengths of \
-                 recordings are taken where these lie in the shards, and root= is about others: write \
-                 the recordings into the shards with gm.pack, or add a column",
+                "filters= asks for \"duration\", which the shards have no column of; lengths are \
+                 known only of recordings in the shards, not of files under root=: write the \
+                 recordings into the shards with gm.pack, or add a column",
             ));
         }
         let lengths = self.pass.lengths(self.column, self.spec)?;

@@ -200,7 +200,7 @@ pub(crate) fn multi_hot_columns(
     let small = projection.small_schema();
     let columns = styles.multi_hot.iter().map(|(name, classes)| {
         let field = small.field_with_name(name).map_err(|_| {
-            Error::schema(name, "multi_hot names this column, which holds audio and no classes")
+            Error::schema(name, "multi_hot names this column, which contains audio, not classes")
         })?;
         let classes = match classes {
             Some(classes) => classes.clone(),

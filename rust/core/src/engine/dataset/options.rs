@@ -377,9 +377,8 @@ impl SourceOptions {
             && self.root.is_some()
         {
             return Err(Error::config(
-                "gm.Windows counts the windows of recordings that lie in the shards, and root= is \
-                 about others; write the recordings into the shards with gm.pack, or take another \
-                 crop",
+                "gm.Windows counts windows of recordings in the shards, not of files under root=; \
+                 write the recordings into the shards with gm.pack, or take another crop",
             ));
         }
         match &self.audio {

@@ -35,8 +35,8 @@ impl Start {
             Some(difference) => {
                 return Err(Error::config(format!(
                     "the state belongs to another data set: {difference}; restore it into the \
-                     data set that it was saved from, start afresh without it, or go on at the \
-                     same place of the changed data with allow_changed=True"
+                     data set that it was saved from, start over without it, or resume at the \
+                     same position of the changed data with allow_changed=True"
                 )));
             }
             None => {}

@@ -40,10 +40,10 @@ fn open(store: &Arc<Store>, root: &Root, path: &str) -> Result<Result<RangeReade
         Err(refused) => Ok(Err(refused)),
     }) {
         Ok(Ok(file)) => Ok(Ok(file)),
-        Ok(Err(RefusedPath::Invalid)) => refused("invalid_path", "no file can be called so"),
+        Ok(Err(RefusedPath::Invalid)) => refused("invalid_path", "no file can have this name"),
         Ok(Err(RefusedPath::Outside)) => {
             let folder = path_text(root.folder());
-            refused("outside_root", &format!("it lies outside of the folder root={folder:?}"))
+            refused("outside_root", &format!("it is outside of the folder root={folder:?}"))
         }
         Err(error) => match error.kind() {
             ErrorKind::Io(cause) if is_of_path(cause) => {

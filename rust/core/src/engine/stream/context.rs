@@ -101,9 +101,9 @@ impl BudgetNotice {
         let is_over = peak > budget.saturating_add(budget / 10);
         (is_over && !self.0.swap(true, Ordering::Relaxed)).then(|| {
             format!(
-                "memory_budget={budget} is exceeded: what the training loop holds and the next batch \
-                 take more together. Raise it, or take smaller batches or fewer columns; \
-                 it.stats().memory.peak_bytes says how much it was"
+                "memory_budget={budget} is exceeded: the batches that the training loop keeps and \
+                 the next one take more together. Raise it, or take smaller batches or fewer \
+                 columns; it.stats().memory.peak_bytes says how much it was"
             )
         })
     }

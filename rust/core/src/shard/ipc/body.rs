@@ -303,7 +303,7 @@ impl CompactBody {
             let claim = u64::try_from(claim).unwrap_or(u64::MAX);
             if claim > (data.len() as u64).saturating_mul(ratio) {
                 return Err(Error::corrupt(format!(
-                    "a buffer of {} compressed bytes claims to hold {claim}",
+                    "a buffer of {} compressed bytes claims to contain {claim}",
                     data.len()
                 )));
             }

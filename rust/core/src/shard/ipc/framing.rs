@@ -84,7 +84,7 @@ pub(super) fn message_at(
 
 fn truncated(end: u64) -> Error {
     Error::corrupt(format!(
-        "truncated: the message that begins here goes on beyond the end at byte {end}; the shard \
+        "truncated: the message that begins here extends beyond the end at byte {end}; the shard \
          is still being written, or has to be written again"
     ))
 }

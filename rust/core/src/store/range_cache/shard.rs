@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
-    num::NonZeroU64,
     ops::Range,
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -11,9 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use rustix::fs::{
-    Advice, AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fadvise, utimensat,
-};
+use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, utimensat};
 use twox_hash::XxHash3_64;
 
 use super::{
@@ -22,7 +19,11 @@ use super::{
     log::{self, Entry},
     ranges::{CELL, CachedRange, PIECE, RangeMap, Sums, split},
 };
-use crate::{hash, store::backend::ReadAt, sync::lock_std};
+use crate::{
+    hash,
+    store::{backend::ReadAt, page_cache},
+    sync::lock_std,
+};
 
 /// How often a shard that is read is marked as used.
 const TOUCH: Duration = Duration::from_secs(60);
@@ -179,8 +180,7 @@ impl CachedShard {
             }
             if !keeps_pages {
                 let start = wanted.start / PIECE * PIECE;
-                let len = NonZeroU64::new(wanted.end.next_multiple_of(PIECE) - start);
-                let _ = fadvise(file, start, len, Advice::DontNeed);
+                page_cache::forget(file, start, wanted.end.next_multiple_of(PIECE) - start);
             }
         }
         rest.is_empty().then_some(from)
