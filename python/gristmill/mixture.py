@@ -201,7 +201,7 @@ class Mixture(Guided, grain.IterDataset[Element]):
         lists = [dataset.class_names(column) for dataset in self._datasets]
         if self._mixing.labels == "strict" and len(set(lists)) > 1:
             raise SchemaError(
-                f"column {column!r}: data sets of the mixture list other classes, and "
+                f"column {column!r}: data sets of the mixture list different classes, and "
                 'labels="strict" refuses that; write labels="map"',
                 column=column,
             )

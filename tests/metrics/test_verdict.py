@@ -14,6 +14,7 @@ from gristmill.metrics import decide
 from gristmill.metrics.measures import MOST_READERS
 from gristmill.metrics.stats import StorageStats
 from gristmill.metrics.text import rate_text
+from gristmill.troubleshooting import entries
 from verdict_figures import LATENCY, SOUND, rows, shard, stats, to
 
 # Ten pauses that are 40 % of the loop, whose own time is 49 %, and eleven runs of 455 rows.
@@ -123,6 +124,9 @@ def test_cases_at_their_thresholds(figures: dict[str, Any], case: str) -> None:
     assert found.case == case, found.text
     assert found.case is gm.Case(case)
     assert str(found).partition("\n")[0] == found.text
+    if found.help:
+        title = entries()[case].partition("\n")[0]
+        assert title.strip('# "') in found.text
     assert decide(stats(**figures)) == found
     assert json.loads(json.dumps(found.to_dict()))["case"] == case
 

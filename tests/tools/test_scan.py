@@ -313,7 +313,7 @@ def test_a_disk_that_fills_up_loses_nothing(
     stopped = scan_command(*paths, "-o", out, preexec_fn=no_room)
     assert stopped.returncode == 3
     assert "Traceback" not in stopped.stderr
-    assert "Start it again in the same way to go on" in stopped.stderr
+    assert "Start it again in the same way to resume" in stopped.stderr
     assert 0 < len(in_file(out)) < len(expected)
     assert in_file(out).items() <= expected.items()
     assert scan_command(*paths, "-o", out).returncode == 1

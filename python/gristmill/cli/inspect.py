@@ -28,7 +28,7 @@ from gristmill.tools import inspection
 from gristmill.tools.inspect import inspect as inspect_shards
 
 
-@click.command()
+@click.command(short_help="Shows what shards contain, from headers and a sample.")
 @paths_argument
 @column_option
 @root_option
