@@ -1,6 +1,6 @@
 //! Which columns come, where each comes from, and which one is decoded.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt::Debug};
 
 use arrow_schema::Schema;
 
@@ -105,16 +105,22 @@ fn found_by_features(shards: &[Shard], known: &[String]) -> Result<String> {
     match known {
         [name] => Ok(name.clone()),
         [] => Err(none_is_marked(shards.first().map_or(&Schema::empty(), |first| first.schema()))),
-        [first, other, ..] => Err(Error::schema(
+        [first, ..] => Err(Error::schema(
             "",
             format!(
                 "several columns are audio ({}); name the one to decode: \
-                 audio=gm.Audio({first:?}, ...), or several: audio={{{first:?}: gm.Audio(...), \
-                 {other:?}: gm.Audio(...)}}, or leave them encoded: audio=None",
+                 audio=gm.Audio({first:?}, ...){}, or leave them encoded: audio=None",
                 known.join(", "),
+                or_several(known),
             ),
         )),
     }
+}
+
+/// How two of these columns, or more, are decoded.
+fn or_several<T: Debug>(columns: &[T]) -> String {
+    let [first, other, ..] = columns else { return String::new() };
+    format!(", or several: audio={{{first:?}: gm.Audio(...), {other:?}: gm.Audio(...)}}")
 }
 
 /// That the features mark no column as audio, and which columns may be meant.
@@ -126,7 +132,8 @@ fn none_is_marked(schema: &Schema) -> Error {
         let those = alike.join(", ");
         let reason = format!(
             "{what}, and the type of these is that of audio: {those}; name the one to decode: \
-             gm.Audio({first:?}, ...)"
+             gm.Audio({first:?}, ...){}",
+            or_several(&alike)
         );
         return Error::schema("", reason);
     }
