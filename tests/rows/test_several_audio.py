@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ FAR = [encode(synthetic(s, FAR_HZ, 2, 50 + i), FAR_HZ, "flac16") for i, s in enu
 BAD = b"RIFF, and then no sound"
 
 
-def table(near: list[bytes | None], far: list[bytes | None]) -> pa.Table:
+def table(near: Sequence[bytes | None], far: Sequence[bytes | None]) -> pa.Table:
     """The first of the columns that are decoded is not the first in the schema."""
     columns = {
         "n": pa.array(range(len(near)), pa.int64()),
@@ -219,6 +220,21 @@ def test_codecs_rates_and_channels_of_their_own(tmp_path: Path) -> None:
         np.testing.assert_array_equal(batch["far"][row], of_far)
 
 
+def test_each_has_the_rate_of_its_features(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rates = {"near": 8_000, "far": 11_025}
+    features = {name: {"sampling_rate": rate, "_type": "Audio"} for name, rate in rates.items()}
+    made = shards.with_features(table(NEAR[:2], FAR[:2]), features)
+    shards.write_table(tmp_path / "a.arrow", made)
+    audio: Any = {"near": gm.Audio(sample_rate=None), "far": gm.Audio()}
+    for row, element in enumerate(dataset(tmp_path / "a.arrow", audio)):
+        np.testing.assert_array_equal(element["near"], gm.decode(NEAR[row]))
+        np.testing.assert_array_equal(element["far"], gm.decode(FAR[row], sample_rate=11_025))
+    said = [record.getMessage() for record in caplog.records]
+    assert sum('column "far" are resampled to 11025 Hz' in text for text in said) == 1
+
+
 def test_windows_are_counted_in_the_first(shard: Path) -> None:
     crop = gm.Windows(0.2)
     audio: Any = {
@@ -239,7 +255,7 @@ def test_windows_are_counted_in_the_first(shard: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [0.2, None])
 def test_event_crops_are_of_one_place(tmp_path: Path, seconds: float | None) -> None:
-    made = table(list(NEAR[:3]), list(FAR[:3]))
+    made = table(NEAR[:3], FAR[:3])
     times = {"start_time": [0.1, 0.05, 0.5], "end_time": [0.15, 0.1, 0.6]}
     for name, values in times.items():
         made = made.append_column(name, pa.array(values))
@@ -421,7 +437,7 @@ def test_what_the_data_lack_is_told(shard: Path, tmp_path: Path) -> None:
     audio = {name: gm.Audio(root=tmp_path) for name in ("one", "two")}
     with pytest.raises(gm.SchemaError, match=r"'two'.*column \"one\".*gm\.pack"):
         next(iter(gm.ArrowIterDataset(tmp_path / "b.arrow", audio=audio)))
-    taken = table(list(NEAR), list(FAR)).append_column("far_crop_start", pa.array(range(N)))
+    taken = table(NEAR, FAR).append_column("far_crop_start", pa.array(range(N)))
     shards.write_table(tmp_path / "c.arrow", taken)
     with pytest.raises(gm.SchemaError, match=r"far_crop_start.*with_crop=True"):
         next(iter(dataset(tmp_path / "c.arrow")))
