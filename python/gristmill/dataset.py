@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import grain
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from gristmill import _core, checks
 from gristmill import paths as _paths
 from gristmill._grain import ElementSpec
+from gristmill.audio_columns import AudioOption
 from gristmill.bad_rows import exclude as _exclude
 from gristmill.bad_rows.policy import OnError
 from gristmill.batch_options import checked_batches
@@ -28,7 +29,7 @@ from gristmill.datasets_table import DatasetsObject, DatasetsTable
 from gristmill.features import Features, class_names, joined_features
 from gristmill.filters import Filters
 from gristmill.iterator import ArrowIterator, Element
-from gristmill.options import Audio, ReadOptions, Shuffle
+from gristmill.options import ReadOptions, Shuffle
 from gristmill.row_options import RowOptions, checked_row_options
 from gristmill.sampling import Balanced, Weighted
 from gristmill.selection import Rows, Split
@@ -68,7 +69,11 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
         audio: What to decode, and how. `"auto"` decodes the column that the Hugging Face features
             in the schema call audio, or without features the one `struct<bytes, path>`, if there is
             one: whole recordings, mono, at their own rate. `None` leaves audio encoded, as
-            `{"bytes": ..., "path": ...}`.
+            `{"bytes": ..., "path": ...}`. `{"mic1": gm.Audio(...), "mic2": gm.Audio(...)}` decodes
+            several columns of a row in step, all with one `crop`: its place is chosen in the first
+            of them, and the others begin at the same second. A recording that ends sooner is padded
+            as a short one is. Windows, event crops and `duration` go by the first column. A row is
+            bad if one of its recordings is.
         filters: Conditions on the rows that take part, over any small columns, as pyarrow, pandas
             and `datasets` take them: `[("quality", "in", ["A", "B"]), ("length", ">", 3)]` must all
             be true; of a list of such lists, one must. Operators are `==`, `!=`, `<`, `<=`, `>`,
@@ -150,10 +155,11 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
             `"row"` (int64, the number of the row in its shard).
         with_crop: Whether elements also say which part of the recording their audio is:
             `"crop_start"`, float64, its start in seconds, and `"crop_frames"`, int32, the frames in
-            it that are not padding. Both are 0 if `"valid"` is False. With `Windows` also
-            `"window"` and `"n_windows"`, int32: the number of the window, and of all windows of the
-            recording; with `EventCrop` likewise `"event"` and `"n_events"`. `gm.events_in` takes
-            these.
+            it that are not padding. Both are 0 if `"valid"` is False. Of several audio columns
+            these are the first one's, and the others have their own, such as `"mic2_crop_frames"`.
+            With `Windows` also `"window"` and `"n_windows"`, int32: the number of the window, and
+            of all windows of the recording; with `EventCrop` likewise `"event"` and `"n_events"`.
+            `gm.events_in` takes these.
         storage_options: Credentials, addresses and time-outs for the URLs among the paths, with the
             keys that polars and delta-rs take: `{"aws_region": "eu-west-1"}`; or a store of
             `obstore`, such as an `S3Store`. The rest is read from the environment and the user's
@@ -170,7 +176,7 @@ class ArrowIterDataset(Guided, grain.IterDataset[Element]):
         paths: _paths.Paths | DatasetsObject,
         *,
         columns: Sequence[str] | None = None,
-        audio: Audio | Literal["auto"] | None = "auto",
+        audio: AudioOption = "auto",
         filters: Filters | None = None,
         rows: Rows | None = None,
         split: Split | None = None,

@@ -56,7 +56,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
         self._pid = 0
         self._opened: _core.Opened | None = None
         self._ended = False
-        self._damaged: dict[tuple[str, int], DamagedRow] = {}
+        self._damaged: dict[tuple[str, int, str | None], DamagedRow] = {}
         self._bad = BadRowTracker(options.batches.policy)
         # What holds once the element of this call is handed over.
         self._next_position = self._position
@@ -132,7 +132,7 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
     def _take(self, element: _core.Element, opened: _core.Opened) -> None:
         """Accounts for an element that was taken from the pipeline."""
         for row in element.damaged_rows:
-            keep_latest(self._damaged, (row.shard, row.row), row)
+            keep_latest(self._damaged, (row.shard, row.row, row.column), row)
         n_rows, stride = opened.rows_per_epoch, self._partition.stream_stride
         # Where the stride does not divide the epoch, other rows come here in the next one.
         n_different = n_rows // math.gcd(n_rows, stride)
@@ -180,10 +180,11 @@ class ArrowIterator(grain.DatasetIterator[Element], Closing):
     def damaged_rows(self) -> list[DamagedRow]:
         """The damaged rows that this iterator delivered: one record a row, the latest last.
 
-        With `Audio(strict=False)` these are rows with zeros where nothing could be decoded. With
-        `strict=True` they can only be MPEG streams that end inside a frame. Rows that are read
-        ahead but not delivered yet are not listed. The list contains the latest 10,000. Each of
-        Grain's worker processes has its own list, which the main process cannot see.
+        Of several audio columns, each that is damaged has a record. With `Audio(strict=False)`
+        these are rows with zeros where nothing could be decoded. With `strict=True` they can only
+        be MPEG streams that end inside a frame. Rows that are read ahead but not delivered yet are
+        not listed. The list contains the latest 10,000. Each of Grain's worker processes has its
+        own list, which the main process cannot see.
         """
         return list(self._damaged.values())
 

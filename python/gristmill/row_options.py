@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from gristmill import _core, checks
 from gristmill import paths as _paths
+from gristmill.audio_columns import AudioOption, checked_audio
 from gristmill.bad_rows import exclude as _exclude
 from gristmill.columns import Labels, checked_labels
 from gristmill.crops import crop_seed
@@ -45,6 +46,7 @@ class RowOptions:
     storage_options: StorageOptions
     columns: tuple[str, ...] | None
     audio: Audio | Literal["auto"] | None
+    other_audio: tuple[Audio, ...]
     table: DatasetsTable | None
     rows: RowChoice | None
     filters: Checked
@@ -63,7 +65,7 @@ class RowOptions:
 
     @property
     def decoded(self) -> Audio | None:
-        """What is decoded of which column, if the options say it."""
+        """What is decoded of which column, if the options say it; of several, the first."""
         return self.audio if isinstance(self.audio, Audio) else None
 
     @property
@@ -100,8 +102,11 @@ class RowOptions:
     @property
     def shown(self) -> dict[str, Any]:
         """The options by their names, as they would be typed."""
+        decoded = (self.audio, *self.other_audio)
+        several = {one.column: one for one in decoded if isinstance(one, Audio)}
         return {
             **vars(self),
+            "audio": several if self.other_audio else self.audio,
             "columns": None if self.columns is None else list(self.columns),
             "filters": [list(map(tuple, group)) for group in self.filters] or None,
             "storage_options": self.storage_options.shown,
@@ -112,7 +117,7 @@ def checked_row_options(
     paths: _paths.Paths | DatasetsObject,
     *,
     columns: Sequence[str] | None,
-    audio: Audio | Literal["auto"] | None,
+    audio: AudioOption,
     filters: Filters | None,
     rows: Rows | None,
     split: Split | None,
@@ -129,6 +134,7 @@ def checked_row_options(
     """
     seed = checks.as_int(shuffle)
     table = table_of(paths)
+    decoded, other_audio = checked_audio(audio)
     if table is not None and columns is None:
         columns = table.columns
     return RowOptions(
@@ -136,7 +142,8 @@ def checked_row_options(
         labels=checked_labels(labels),
         storage_options=checked_storage_options(storage_options),
         columns=checks.names("columns", columns, write='columns=["audio"]', none=True),
-        audio=_checked_audio(audio),
+        audio=decoded,
+        other_audio=other_audio,
         table=table,
         rows=checked_rows(rows),
         filters=checked_filters(filters),
@@ -159,17 +166,3 @@ def check_epochs(epochs: Any) -> int | None:
     return checks.integer(
         "epochs", epochs, 1, 2**63 - 1, write="epochs=10, or None for ever", none=True
     )
-
-
-def _checked_audio(audio: Any) -> Audio | Literal["auto"] | None:
-    """What is decoded of the audio column."""
-    if audio is None or isinstance(audio, Audio) or (isinstance(audio, str) and audio == "auto"):
-        return audio
-    if isinstance(audio, Mapping) and audio:
-        first, *others = cast("Mapping[Any, Any]", audio)
-        other = others[0] if others else "other"
-        raise ValueError(
-            f"a data set decodes one column: write audio=gm.Audio({first!r}, ...), and decode "
-            f"another one of single rows with ds.map(gm.DecodeAudio(gm.Audio(...), key={other!r}))"
-        )
-    raise ValueError(f"audio is gm.Audio(...), 'auto' or None, not {checks.shown(audio)}")

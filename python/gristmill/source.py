@@ -14,6 +14,7 @@ from typing import Any, Literal, SupportsIndex
 
 from gristmill import _core, checks
 from gristmill import paths as _paths
+from gristmill.audio_columns import AudioOption
 from gristmill.bad_rows import exclude as _exclude
 from gristmill.bad_rows.rows import BadRow
 from gristmill.bad_rows.tracker import BadRowTracker
@@ -24,7 +25,7 @@ from gristmill.errors import InternalError
 from gristmill.filters import Filters
 from gristmill.iterator import Element
 from gristmill.metrics.telemetry import pass_on_warnings
-from gristmill.options import Audio, ReadOptions
+from gristmill.options import ReadOptions
 from gristmill.row_options import checked_row_options
 from gristmill.selection import Rows, Split
 from gristmill.signature import are_shown, call_text
@@ -90,7 +91,7 @@ class ArrowDataSource:
         paths: _paths.Paths | DatasetsObject,
         *,
         columns: Sequence[str] | None = None,
-        audio: Audio | Literal["auto"] | None = "auto",
+        audio: AudioOption = "auto",
         filters: Filters | None = None,
         rows: Rows | None = None,
         split: Split | None = None,

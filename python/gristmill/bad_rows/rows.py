@@ -18,7 +18,8 @@ class BadRow:
         codec: As in `AudioInfo`; `None` if the format is unknown.
         reason: One word for programs to compare: `DecodeError.reason`, `LimitError.limit` where a
             limit was exceeded, or `"missing"` where more was missing than `max_missing` allows.
-        message: The same for people, with the place and what to do.
+        message: The same for people, with the place and what to do. Where several columns are
+            decoded, it names the recording's.
         bytes: Size of the encoded audio; `None` if it is null.
         shard_rows: Number of rows in the shard.
     """
@@ -41,8 +42,10 @@ class DamagedRow:
         shard: Path of the shard.
         row: Index of the row in its shard.
         report: How decoding it went; `report.codec` is its codec.
+        column: The column of the damaged recording, where several are decoded; otherwise `None`.
     """
 
     shard: str
     row: int
     report: DecodeReport
+    column: str | None = None

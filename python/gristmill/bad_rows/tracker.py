@@ -20,6 +20,7 @@ _FIRST_ROWS = 1_000
 
 logger = logging.getLogger("gristmill")
 
+_Key = TypeVar("_Key")
 _Row = TypeVar("_Row")
 
 
@@ -157,7 +158,7 @@ class BadRowTracker:
             )
 
 
-def keep_latest(kept: dict[tuple[str, int], _Row], key: tuple[str, int], row: _Row) -> None:
+def keep_latest(kept: dict[_Key, _Row], key: _Key, row: _Row) -> None:
     """Adds a row as the latest, and forgets the oldest beyond `MAX_KEPT_ROWS`."""
     kept.pop(key, None)
     kept[key] = row

@@ -62,6 +62,8 @@ pub struct Position {
     pub shard: Option<Arc<str>>,
     /// The row's index in its shard.
     pub row: Option<u64>,
+    /// The column of the row's recording, where several are decoded.
+    pub column: Option<Arc<str>>,
     /// The index of the IPC message in its shard, the schema being message 0.
     pub message: Option<u64>,
     /// The byte offset in the shard.
@@ -128,6 +130,13 @@ impl Error {
         self
     }
 
+    /// Names the column of the row's recording, unless an inner layer already did.
+    #[must_use]
+    pub fn in_column(mut self, column: &Arc<str>) -> Self {
+        self.0.at.column.get_or_insert_with(|| Arc::clone(column));
+        self
+    }
+
     /// Names the IPC message, unless an inner layer already did.
     #[must_use]
     pub fn in_message(mut self, message: u64) -> Self {
@@ -190,6 +199,7 @@ impl fmt::Display for Position {
         let outer = [
             self.shard.as_deref().map(|shard| shown(shard, MAX_NAME).into_owned()),
             self.row.map(|r| format!("row {r}")),
+            self.column.as_ref().map(|column| format!("column '{column}'")),
         ];
         let inner =
             [self.message.map(|m| format!("message {m}")), self.byte.map(|b| format!("byte {b}"))];

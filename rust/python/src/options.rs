@@ -12,7 +12,8 @@ use gristmill_audio::{
 use gristmill_core::{
     batch::{Binary, Classes, EventColumns, FillValue, Ragged, Style, Styles},
     engine::{
-        self, AudioRequest, EventOptions, MixtureOptions, OnError, Pick, Remainder, SourceOptions,
+        self, AudioRequest, EventOptions, MixtureOptions, OnError, OtherAudio, Pick, Remainder,
+        SourceOptions,
     },
     order::{self, Fingerprint, OrderSpec, Partition, Slice, Stop, Window},
     shard::Labels,
@@ -214,6 +215,11 @@ fn source(rows: &Group<'_>, batches: &Group<'_>) -> PyResult<SourceOptions> {
             None => AudioRequest::Encoded,
         },
         audio_rates: table.map(|table| table.get("audio_rates")).transpose()?,
+        other_audio: rows
+            .get::<Vec<Group<'_>>>("other_audio")?
+            .iter()
+            .map(other_audio)
+            .collect::<PyResult<_>>()?,
         root: of_audio(audio.as_ref(), "root")?,
         max_missing: of_audio(audio.as_ref(), "max_missing")?,
         events: audio.map_or(Ok(None), |audio| events(&audio))?,
@@ -300,6 +306,17 @@ fn audio_spec(audio: &Group<'_>) -> PyResult<AudioSpec> {
         sample_type: audio.named("dtype", &SampleType::ALL)?,
         strict: audio.get::<StrictArg>("strict")?.parse()?,
         limits: audio.get::<Limits>("limits")?.parse()?,
+    })
+}
+
+/// One more column that is decoded.
+fn other_audio(audio: &Group<'_>) -> PyResult<OtherAudio> {
+    Ok(OtherAudio {
+        column: audio.get("column")?,
+        spec: audio_spec(audio)?,
+        follows_features: is_auto(audio)?,
+        root: audio.get("root")?,
+        max_missing: audio.get("max_missing")?,
     })
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Opened {
     fingerprint: String,
     start_epoch: u64,
     start_index: u64,
-    added_columns: Vec<&'static str>,
+    added_columns: Vec<String>,
 }
 
 /// Positional reads so far.
@@ -218,6 +218,7 @@ fn damaged_row(py: Python<'_>, damaged: DamagedRow) -> PyResult<Bound<'_, PyAny>
         py,
         shard: text(py, &damaged.shard)?,
         row: damaged.row,
+        column: damaged.column.as_deref().map(|column| text(py, column)).transpose()?,
         report: report_to_py(py, damaged.codec, damaged.report)?,
     })
 }

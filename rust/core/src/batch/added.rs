@@ -15,10 +15,10 @@ pub(crate) enum AddedColumn {
     Shard,
     /// Its index in the shard.
     Row,
-    /// Where its crop begins, in seconds.
-    CropStart,
-    /// Frames of the recording in its crop.
-    CropFrames,
+    /// Where the crop of its n-th recording begins, in seconds.
+    CropStart(usize),
+    /// Frames of its n-th recording in the crop.
+    CropFrames(usize),
     /// The number of its window, and how many windows its recording has.
     Window,
     NWindows,
@@ -30,14 +30,22 @@ pub(crate) enum AddedColumn {
 }
 
 impl AddedColumn {
-    /// The column's name in elements.
+    /// Which of a row's recordings it is about, if not about the first or the row.
+    pub(crate) fn of_other_audio(self) -> Option<usize> {
+        match self {
+            Self::CropStart(n) | Self::CropFrames(n) => Some(n).filter(|n| *n > 0),
+            _ => None,
+        }
+    }
+
+    /// The column's name in elements, without that of the column that it is about.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::DataSet => "dataset",
             Self::Shard => "shard",
             Self::Row => "row",
-            Self::CropStart => "crop_start",
-            Self::CropFrames => "crop_frames",
+            Self::CropStart(_) => "crop_start",
+            Self::CropFrames(_) => "crop_frames",
             Self::Window => "window",
             Self::NWindows => "n_windows",
             Self::Event => "event",
@@ -50,7 +58,7 @@ impl AddedColumn {
     pub(crate) fn dtype(self) -> Dtype {
         match self {
             Self::Row => Dtype::I64,
-            Self::CropStart => Dtype::F64,
+            Self::CropStart(_) => Dtype::F64,
             Self::Valid => Dtype::BOOL,
             _ => Dtype::I32,
         }
@@ -80,11 +88,11 @@ impl AddedColumn {
             Self::Row => {
                 reservation::filled(of, rows.iter().map(|row| (row.id.row as i64).to_ne_bytes()))
             }
-            Self::CropStart => {
-                reservation::filled(of, rows.iter().map(|row| row.crop.start_s.to_ne_bytes()))
+            Self::CropStart(n) => {
+                reservation::filled(of, rows.iter().map(|row| row.crop_of(n).start_s.to_ne_bytes()))
             }
-            Self::CropFrames => {
-                reservation::filled(of, rows.iter().map(|row| small(row.crop.n_frames)))
+            Self::CropFrames(n) => {
+                reservation::filled(of, rows.iter().map(|row| small(row.crop_of(n).n_frames)))
             }
             Self::Window | Self::Event => {
                 reservation::filled(of, rows.iter().map(|row| small(row.crop.number)))

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    memory::Lease,
+    memory::{Buffer, Lease},
     shard::Shard,
 };
 use gristmill_audio::SampleType;
@@ -26,7 +26,7 @@ use gristmill_audio::SampleType;
 pub(crate) struct ElementLayout {
     pub(crate) columns: Vec<(String, ColumnSource)>,
     /// The columns of our own, behind those of the shards.
-    pub(crate) added: Vec<AddedColumn>,
+    pub(crate) added: Vec<(String, AddedColumn)>,
     pub(crate) styles: Styles,
     /// Columns that become arrays of 0 and 1.
     pub(crate) multi_hot: Vec<(String, MultiHot)>,
@@ -45,9 +45,11 @@ pub(crate) enum ColumnSource {
     Blob { blob: usize, fields: Option<usize> },
 }
 
-/// The shape, type and buffer of decoded rows.
+/// The shape, type and buffer of the decoded rows of one column.
 #[derive(Debug)]
 pub(crate) struct AudioSlots<'a> {
+    /// The index of its blob.
+    pub(crate) blob: usize,
     /// The shape of each row, where rows have slots.
     pub(crate) shape: &'a [usize],
     pub(crate) sample_type: SampleType,
@@ -66,18 +68,19 @@ pub(crate) fn assemble(
     mut rows: Vec<Row>,
     layout: &ElementLayout,
     shards: &[Shard],
-    audio: AudioSlots<'_>,
+    audio: Vec<AudioSlots<'_>>,
     reservation: &Reservation,
     (single, limit_bytes): (bool, usize),
 ) -> Result<Batch> {
     let n_rows = rows.iter().filter(|row| row.outcome != RowOutcome::Padding).count();
     let bad = rows.iter_mut().flat_map(|row| std::mem::take(&mut row.bad)).collect();
-    let sources = || layout.columns.iter().map(|(_, source)| *source);
-    let blob = sources().find_map(|source| match source {
-        ColumnSource::Audio(blob) => Some(blob),
-        _ => None,
-    });
-    let mut joined = blob.and_then(|blob| samples::join(&mut rows, blob, audio.lease));
+    let mut joined: Vec<JoinedAudio<'_>> = audio
+        .into_iter()
+        .map(|AudioSlots { blob, shape, sample_type, lease }| {
+            let buf = samples::join(&mut rows, blob, lease);
+            JoinedAudio { blob, shape, sample_type, buf }
+        })
+        .collect();
     rows.retain(|row| row.outcome != RowOutcome::Skipped);
     if rows.is_empty() {
         let (columns, damaged) = (Vec::new(), Vec::new());
@@ -92,9 +95,13 @@ pub(crate) fn assemble(
                 continue;
             }
             ColumnSource::Audio(blob) => {
-                let sample_type = audio.sample_type;
-                let (buf, shape) = match joined.take() {
-                    Some(buf) => (buf, audio.shape.to_vec()),
+                let of_column = joined.iter_mut().find(|column| column.blob == blob);
+                let Some(JoinedAudio { shape, sample_type, buf, .. }) = of_column else {
+                    return Err(Error::internal("a column is not decoded"));
+                };
+                let (sample_type, shape) = (*sample_type, *shape);
+                let (buf, shape) = match buf.take() {
+                    Some(buf) => (buf, shape.to_vec()),
                     None => {
                         samples::stack(&mut rows, (name, blob), reservation).map_err(|error| {
                             let (error, at) = error.into_error();
@@ -111,14 +118,23 @@ pub(crate) fn assemble(
         };
         columns.push((name.clone(), column));
     }
-    for added in &layout.added {
+    for (name, added) in &layout.added {
         let column = added.column(&rows, &layout.first_shards, reservation)?;
         let column = if single { column.into_one() } else { column };
-        columns.push((added.name().to_owned(), column));
+        columns.push((name.clone(), column));
     }
-    let damaged = rows.iter_mut().filter_map(|row| row.damage.take()).map(|row| *row).collect();
+    let damaged = rows.iter_mut().flat_map(|row| std::mem::take(&mut row.damage)).collect();
     let objects = Some(reservation.permit(object_bytes(&columns)));
     Ok(Batch { n_rows, n_delivered: rows.len(), columns, damaged, bad, objects })
+}
+
+/// The decoded rows of one column, once their slots are one buffer.
+struct JoinedAudio<'a> {
+    blob: usize,
+    shape: &'a [usize],
+    sample_type: SampleType,
+    /// `None` where rows have buffers of their own.
+    buf: Option<Buffer>,
 }
 
 /// What all columns of an element refer to.

@@ -94,6 +94,8 @@ pub struct DamagedRow {
     pub shard: Arc<str>,
     /// The row's index in its shard.
     pub row: u64,
+    /// The column of the damaged recording, where several are decoded.
+    pub column: Option<Arc<str>>,
     /// The codec.
     pub codec: Codec,
     /// The decoder's report.

@@ -17,13 +17,25 @@ pub(crate) struct Row {
     /// The row's index in the table.
     pub(crate) index: usize,
     pub(crate) blobs: Vec<BlobValue>,
-    /// The damage of its audio, if there is any.
-    pub(crate) damage: Option<Box<DamagedRow>>,
-    /// The part of the recording that was decoded.
+    /// The damage of its recordings.
+    pub(crate) damage: Vec<DamagedRow>,
+    /// The part of the recording that was decoded; of several, that of the first.
     pub(crate) crop: RowCrop,
+    /// Those of the others.
+    pub(crate) other_crops: Vec<RowCrop>,
     /// Rows that could not be used, and which this one replaces.
     pub(crate) bad: Vec<BadRow>,
     pub(crate) outcome: RowOutcome,
+}
+
+impl Row {
+    /// The part of its n-th recording that was decoded.
+    pub(super) fn crop_of(&self, n: usize) -> RowCrop {
+        match n.checked_sub(1) {
+            None => self.crop,
+            Some(n) => self.other_crops.get(n).copied().unwrap_or_default(),
+        }
+    }
 }
 
 /// The part of a recording that a row holds; zeros where nothing was decoded.

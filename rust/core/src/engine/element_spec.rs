@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use arrow_schema::DataType;
 
 use super::{
-    dataset::{Dataset, Options},
+    dataset::{AudioColumn, Dataset, Options},
     opening::open,
     runtime::Runtime,
 };
@@ -61,9 +61,11 @@ pub fn element_spec(
                 let columns = data_type(k).map(|t| columns(name, name, t));
                 specs.extend(columns.unwrap_or_default());
             }
-            ColumnSource::Audio(_) => {
-                let samples = ColumnSpec::Samples(samples_shape(&dataset), dataset.sample_type());
-                specs.push((name.clone(), samples));
+            ColumnSource::Audio(blob) => {
+                let audio = dataset.first_source().column_of(blob).map(|(_, column)| column);
+                let samples = audio
+                    .map(|audio| ColumnSpec::Samples(samples_shape(audio), audio.spec.sample_type));
+                specs.extend(samples.map(|samples| (name.clone(), samples)));
             }
             ColumnSource::Blob { fields: None, .. } => specs.push((name.clone(), bytes())),
             ColumnSource::Blob { fields: Some(k), .. } => {
@@ -78,9 +80,9 @@ pub fn element_spec(
             }
         }
     }
-    for added in &dataset.layout.added {
+    for (name, added) in &dataset.layout.added {
         let spec = ColumnSpec::Array(Vec::new(), Some(added.dtype()));
-        specs.push((added.name().to_owned(), spec));
+        specs.push((name.clone(), spec));
     }
     Ok(specs)
 }
@@ -91,14 +93,14 @@ fn n_classes(dataset: &Dataset, name: &str) -> Option<usize> {
     columns.filter(|(column, _)| column == name).map(|(_, multi_hot)| multi_hot.n_classes()).next()
 }
 
-fn samples_shape(dataset: &Dataset) -> Vec<Option<usize>> {
-    if let Some(shape) = &dataset.slot_shape {
+fn samples_shape(audio: &AudioColumn) -> Vec<Option<usize>> {
+    if let Some(shape) = &audio.shape {
         return shape.iter().copied().map(Some).collect();
     }
-    match dataset.first_source().audio.as_ref().map(|(_, spec)| spec.channels) {
-        Some(Channels::Mono) | None => vec![None],
-        Some(Channels::Keep) => vec![None, None],
-        Some(Channels::Exact(n)) => vec![Some(usize::from(n)), None],
-        Some(Channels::Picked(picked)) => vec![Some(picked.places().len()), None],
+    match audio.spec.channels {
+        Channels::Mono => vec![None],
+        Channels::Keep => vec![None, None],
+        Channels::Exact(n) => vec![Some(usize::from(n)), None],
+        Channels::Picked(picked) => vec![Some(picked.places().len()), None],
     }
 }

@@ -7,19 +7,25 @@ use crate::{
     memory::{Lease, Permit},
 };
 
-/// The batch of these rows, or the error of the first that failed; and the bytes that the batch
+/// The batch of these rows, whose slots have these leases, or the error of the first that failed; and the bytes that the batch
 /// takes besides its slots.
 pub(crate) fn join(
     context: &Context,
     dataset: &Dataset,
     rows: Result<Vec<Row>>,
-    lease: Lease,
+    leases: Vec<Lease>,
     reserved: Option<Permit>,
 ) -> (Result<Batch>, usize) {
     let Context { options, account, metrics, .. } = context;
     let reservation = Reservation::new(reserved.unwrap_or_else(|| account.take(0)));
-    let shape = dataset.slot_shape.as_deref().unwrap_or_default();
-    let audio = AudioSlots { shape, sample_type: dataset.sample_type(), lease };
+    let mut leases = leases.into_iter();
+    let audio = dataset.first_source().audio.iter().map(|column| AudioSlots {
+        blob: column.blob,
+        shape: column.shape.as_deref().unwrap_or_default(),
+        sample_type: column.spec.sample_type,
+        lease: leases.next().unwrap_or_default(),
+    });
+    let audio = audio.collect();
     let how = (options.batch_size.is_none(), options.column_limit());
     let batch = metrics.assemble.time(|| {
         rows.and_then(|rows| {

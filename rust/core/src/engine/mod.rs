@@ -31,8 +31,8 @@ mod work;
 pub use cache::audio_coverage;
 pub use count::Progress;
 pub use dataset::{
-    AudioRequest, EventOptions, MixtureOptions, OnError, Options, Pick, Remainder, SourceOptions,
-    Start, default_requests, max_open_rows, single_rows_of_a_batch,
+    AudioRequest, EventOptions, MixtureOptions, OnError, Options, OtherAudio, Pick, Remainder,
+    SourceOptions, Start, default_requests, max_open_rows, single_rows_of_a_batch,
 };
 pub use element_spec::element_spec;
 pub use opening::open_order;

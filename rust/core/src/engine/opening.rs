@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use super::{
     count::{Progress, RecordingDurations, part_counts},
     dataset::{
-        Dataset, Options, SourceOptions, decoded_column, joined_order, known_audio, of_data_set,
+        Dataset, Options, SourceOptions, decoded_columns, joined_order, known_audio, of_data_set,
         open_shards,
     },
     runtime::Runtime,
@@ -29,7 +29,7 @@ pub(super) fn open(
     progress: Option<&Progress>,
 ) -> Result<Dataset> {
     Dataset::open(options, store, |opened, source| {
-        order_of(&opened.shards, (options, source), opened.audio.as_ref(), progress)
+        order_of(&opened.shards, (options, source), opened.audio.first(), progress)
     })
 }
 
@@ -53,12 +53,12 @@ pub fn open_order(
         let audio = match shards.first() {
             Some(first) if source.has_parts() || source.rows.names(DURATION) => {
                 let known = known_audio(source, first)?;
-                let audio = decoded_column(options, source, &shards, &known);
+                let audio = decoded_columns(options, source, &shards, &known);
                 audio.map_err(|e| e.in_shard(first.name()))?
             }
-            _ => None,
+            _ => Vec::new(),
         };
-        order_of(&shards, (options, source), audio.as_ref(), Some(progress))
+        order_of(&shards, (options, source), audio.first(), Some(progress))
     };
     let orders = options.sources.iter().enumerate();
     let orders = orders.map(|(k, source)| order(source).map_err(|e| of_data_set(options, k, e)));

@@ -1,12 +1,13 @@
 //! Which columns come, where each comes from, and which one is decoded.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt::Debug};
 
 use arrow_schema::Schema;
 
 use super::{
     features_rate::features_rate,
     options::{AudioRequest, OnError, Options, Remainder, SourceOptions},
+    source::AudioColumn,
 };
 use crate::{
     batch::{AddedColumn, Classes, ColumnSource, ElementLayout, MultiHot, Styles},
@@ -30,15 +31,16 @@ pub(crate) fn check_joined(source: &SourceOptions, first: &Shard) -> Result<()> 
     if source.columns.is_none() {
         first.check_column(None)?;
     }
-    let mut named = source.columns.iter().flatten().chain(audio).chain(events);
+    let others = source.other_audio.iter().map(|other| &other.column);
+    let mut named = source.columns.iter().flatten().chain(audio).chain(others).chain(events);
     named.try_for_each(|name| first.check_column(Some(name)))
 }
 
 /// The fields of structs that come as columns, since `columns` or `multi_hot` have their dotted paths,
-/// or one is decoded, each with the number of its column.
+/// or they are decoded, each with the number of its column.
 pub(crate) fn parts_of_columns<'a>(
     (options, source): (&'a Options, &'a SourceOptions),
-    decoded: Option<&'a String>,
+    decoded: impl Iterator<Item = &'a String>,
     schema: &Schema,
 ) -> Vec<(usize, &'a String)> {
     let multi_hot = options.styles.multi_hot.iter().map(|(name, _)| name);
@@ -58,14 +60,14 @@ pub(crate) fn known_audio(source: &SourceOptions, first: &Shard) -> Result<Vec<S
     Ok(audio_columns(first.schema()).into_iter().map(|(name, _)| name).collect())
 }
 
-/// The column that is decoded, of those that the features call audio, and how.
-pub(crate) fn decoded_column(
+/// The columns that are decoded, and how. The first may be one that the features call audio.
+pub(crate) fn decoded_columns(
     options: &Options,
     source: &SourceOptions,
     shards: &[Shard],
     known: &[String],
-) -> Result<Option<(String, AudioSpec)>> {
-    let mut audio = match &source.audio {
+) -> Result<Vec<(String, AudioSpec)>> {
+    let first = match &source.audio {
         AudioRequest::Encoded => None,
         AudioRequest::Auto => {
             let whole = AudioSpec { channels: Channels::Mono, pad: Pad::Zero, ..AudioSpec::WHOLE };
@@ -84,33 +86,41 @@ pub(crate) fn decoded_column(
             Some((name, spec.clone()))
         }
     };
-    if let Some((name, spec)) = &mut audio {
-        spec.rate_hz = spec.rate_hz.or(features_rate(source, shards, name)?);
-    }
-    Ok(audio.map(|(name, mut spec)| {
+    let others = source.other_audio.iter();
+    let others = others.map(|other| (other.column.clone(), other.spec.clone()));
+    let audio = first.into_iter().chain(others).enumerate();
+    let audio = audio.map(|(n, (name, mut spec))| {
+        spec.rate_hz = spec.rate_hz.or(features_rate(source, shards, (n, &name))?);
         // The size of a slot depends on the options alone, not on any recording.
         let slot = spec.fixed_shape().map(|(n, len)| 4 * u64::from(n) * len as u64);
         let rows = if slot.is_some() { 1 } else { options.rows_per_batch() as u64 };
         let bytes = slot.unwrap_or(0).saturating_add(options.column_limit() as u64);
         spec.limits.budget = Budget { bytes, batch_rows: rows };
-        (name, spec)
-    }))
+        Ok((name, spec))
+    });
+    audio.collect()
 }
 
 fn found_by_features(shards: &[Shard], known: &[String]) -> Result<String> {
     match known {
         [name] => Ok(name.clone()),
         [] => Err(none_is_marked(shards.first().map_or(&Schema::empty(), |first| first.schema()))),
-        [first, other, ..] => Err(Error::schema(
+        [first, ..] => Err(Error::schema(
             "",
             format!(
                 "several columns are audio ({}); name the one to decode: \
-                 audio=gm.Audio({first:?}, ...), or leave them encoded: audio=None; another one of \
-                 single rows is decoded by ds.map(gm.DecodeAudio(key={other:?}))",
+                 audio=gm.Audio({first:?}, ...){}, or leave them encoded: audio=None",
                 known.join(", "),
+                or_several(known),
             ),
         )),
     }
+}
+
+/// How two of these columns, or more, are decoded.
+fn or_several<T: Debug>(columns: &[T]) -> String {
+    let [first, other, ..] = columns else { return String::new() };
+    format!(", or several: audio={{{first:?}: gm.Audio(...), {other:?}: gm.Audio(...)}}")
 }
 
 /// That the features mark no column as audio, and which columns may be meant.
@@ -122,7 +132,8 @@ fn none_is_marked(schema: &Schema) -> Error {
         let those = alike.join(", ");
         let reason = format!(
             "{what}, and the type of these is that of audio: {those}; name the one to decode: \
-             gm.Audio({first:?}, ...)"
+             gm.Audio({first:?}, ...){}",
+            or_several(&alike)
         );
         return Error::schema("", reason);
     }
@@ -139,15 +150,15 @@ fn none_is_marked(schema: &Schema) -> Error {
 /// Refuses columns of the shards that have the names of those that are added.
 pub(crate) fn check_added(layout: &ElementLayout) -> Result<()> {
     let is_delivered = |name: &str| layout.columns.iter().any(|(column, _)| column == name);
-    match layout.added.iter().find(|added| is_delivered(added.name())) {
+    match layout.added.iter().find(|(name, _)| is_delivered(name)) {
         None => Ok(()),
-        Some(taken) => {
+        Some((name, taken)) => {
             let reason = format!(
                 "{} adds a column of this name; leave the shards' own out with columns=[...], or \
                  leave that option out",
                 option_of(*taken)
             );
-            Err(Error::schema(taken.name(), reason))
+            Err(Error::schema(name, reason))
         }
     }
 }
@@ -179,12 +190,12 @@ pub(crate) fn sources(
     names: impl Iterator<Item = String>,
     projection: &Projection,
     blobs: &[String],
-    decoded: Option<&String>,
+    decoded: &[AudioColumn],
 ) -> Vec<(String, ColumnSource)> {
     let small = projection.small_schema();
     let small = |name: &str| small.fields().iter().position(|field| field.name() == name);
     let source = |name: &String| match blobs.iter().position(|blob| blob == name) {
-        Some(k) if decoded == Some(name) => Some(ColumnSource::Audio(k)),
+        Some(k) if decoded.iter().any(|column| column.blob == k) => Some(ColumnSource::Audio(k)),
         Some(k) => Some(ColumnSource::Blob { blob: k, fields: small(name) }),
         None => small(name).map(ColumnSource::Table),
     };
@@ -217,8 +228,11 @@ pub(crate) fn multi_hot_columns(
     columns.collect()
 }
 
-/// The columns that the options add.
-pub(crate) fn added_columns(options: &Options) -> Vec<AddedColumn> {
+/// The columns that the options add, by name, where these columns are decoded.
+pub(crate) fn added_columns(
+    options: &Options,
+    decoded: &[AudioColumn],
+) -> Vec<(String, AddedColumn)> {
     use AddedColumn as A;
     let mut added = Vec::new();
     if options.with_row_id {
@@ -226,7 +240,8 @@ pub(crate) fn added_columns(options: &Options) -> Vec<AddedColumn> {
         added.extend([A::Shard, A::Row]);
     }
     if options.with_crop {
-        added.extend([A::CropStart, A::CropFrames]);
+        let of_each = 0..decoded.len().max(1);
+        added.extend(of_each.flat_map(|n| [A::CropStart(n), A::CropFrames(n)]));
         // Of a mixture's parts of rows, those that all data sets have.
         let of_all = |has: fn(&SourceOptions) -> bool| options.sources.iter().all(has);
         if of_all(SourceOptions::has_windows) {
@@ -238,5 +253,11 @@ pub(crate) fn added_columns(options: &Options) -> Vec<AddedColumn> {
     if options.on_error == OnError::Mask || options.remainder == Remainder::Pad {
         added.push(A::Valid);
     }
-    added
+    // What is said of one column has no prefix, and is said of the first where there are others.
+    let named = |added: AddedColumn| {
+        let column = added.of_other_audio().and_then(|n| decoded.get(n));
+        let name = added.name();
+        (column.map_or(name.to_owned(), |column| format!("{}_{name}", column.name)), added)
+    };
+    added.into_iter().map(named).collect()
 }

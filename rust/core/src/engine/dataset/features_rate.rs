@@ -3,15 +3,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::options::{AudioRequest, SourceOptions};
+use super::options::SourceOptions;
 use crate::{
     error::{Error, Result},
     shard::Shard,
 };
 use gristmill_audio::RATES_HZ;
 
-/// The rate in Hz at which this column is decoded by its features; `None` where the options say the
-/// rate, or where no features do.
+/// The rate in Hz at which this column, the n-th that is decoded, is decoded by its features; `None` where
+/// the options say the rate, or where no features do.
 ///
 /// # Errors
 ///
@@ -19,9 +19,9 @@ use gristmill_audio::RATES_HZ;
 pub(crate) fn features_rate(
     source: &SourceOptions,
     shards: &[Shard],
-    column: &str,
+    (n, column): (usize, &str),
 ) -> Result<Option<u32>> {
-    if matches!(&source.audio, AudioRequest::Decode { follows_features: false, .. }) {
+    if !source.follows_features(n) {
         return Ok(None);
     }
     if let Some(rates) = &source.audio_rates {

@@ -56,7 +56,7 @@ impl RecordingFiles {
     /// Where `root` is no folder.
     pub(crate) fn find(
         root: Option<&Path>,
-        name: Option<&String>,
+        name: Option<&str>,
         projection: &Projection,
     ) -> Result<Option<Self>> {
         let (Some(root), Some(name)) = (root, name) else { return Ok(None) };

@@ -79,6 +79,11 @@ impl OpenedShards {
         Some(meaning(&field).unwrap_or_else(|| field.data_type().clone()))
     }
 
+    /// The names of the columns that are decoded.
+    fn decoded(&self) -> Vec<&String> {
+        self.audio.iter().map(|(name, _)| name).collect()
+    }
+
     /// How a message calls data set `k`.
     fn named(&self, k: usize) -> String {
         let shard = self.first_shard().map_or_else(String::new, |shard| shard.name().to_string());
@@ -107,22 +112,23 @@ fn check(
         );
         return Err(Error::schema(name, reason));
     }
-    let (decodes, decodes_too) = (first.audio.as_ref(), other.audio.as_ref());
-    let name = |audio: Option<&(String, AudioSpec)>| {
-        audio.map_or("no column".to_owned(), |(name, _)| format!("column {name:?}"))
+    let name = |of: &OpenedShards| match &*of.decoded() {
+        [] => "no column".to_owned(),
+        [name] => format!("column {name:?}"),
+        several => format!("columns {several:?}"),
     };
-    if decodes.map(|(name, _)| name) != decodes_too.map(|(name, _)| name) {
+    if first.decoded() != other.decoded() {
         let reason = format!(
             "{zero} of the mixture decodes {}, {kth} {}; decode the same one in all, with \
              audio=gm.Audio(\"column\", ...)",
-            name(decodes),
-            name(decodes_too),
+            name(first),
+            name(other),
         );
         return Err(Error::schema("", reason));
     }
-    if let (Some((name, spec)), Some((_, spec_too))) = (decodes, decodes_too)
-        && shape(spec) != shape(spec_too)
-    {
+    let both = first.audio.iter().zip(&other.audio);
+    let mut differ = both.filter(|((_, spec), (_, spec_too))| shape(spec) != shape(spec_too));
+    if let Some(((name, _), _)) = differ.next() {
         let reason = format!(
             "{zero} and {kth} of the mixture decode it to arrays of other rates, channels, lengths or \
              dtypes; give their gm.Audio(...) the same sample_rate=, channels=, dtype= and seconds of \
@@ -131,7 +137,7 @@ fn check(
         return Err(Error::schema(name, reason));
     }
     for name in &first.delivered {
-        let is_decoded = decodes.is_some_and(|(decoded, _)| decoded == name);
+        let is_decoded = first.audio.iter().any(|(decoded, _)| decoded == name);
         if is_decoded {
             continue;
         }

@@ -11,15 +11,15 @@ mod sizes;
 mod source;
 
 pub(crate) use self::{
-    columns::{decoded_column, known_audio},
+    columns::{decoded_columns, known_audio},
     files::{RecordingFiles, open_root, path_in, shown, without_root},
     opened::{Dataset, joined_order, of_data_set},
     sizes::{KEPT_SHARE, TABLES_SHARE},
-    source::{Source, open_shards},
+    source::{AudioColumn, Source, open_shards},
 };
 pub use self::{
     options::{
-        AudioRequest, EventOptions, MixtureOptions, OnError, Options, Pick, Remainder,
+        AudioRequest, EventOptions, MixtureOptions, OnError, Options, OtherAudio, Pick, Remainder,
         SourceOptions, default_requests, max_open_rows, single_rows_of_a_batch,
     },
     resume::Start,

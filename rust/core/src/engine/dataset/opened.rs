@@ -8,7 +8,7 @@ use super::{
     joined::JoinedColumns,
     options::{Options, SourceOptions},
     sizes,
-    source::{OpenedShards, Source, crop_words},
+    source::{AudioColumn, OpenedShards, Source, crop_words},
 };
 use crate::{
     batch::ElementLayout,
@@ -18,7 +18,6 @@ use crate::{
     shard::{Labels, Shard},
     store::Store,
 };
-use gristmill_audio::{Channels, SampleType};
 
 /// The opened shards of a data set, or of all data sets of a mixture, their order, and what is read of
 /// each row.
@@ -32,8 +31,9 @@ pub(crate) struct Dataset {
     /// The columns that are read row by row.
     pub(crate) blobs: Vec<String>,
     pub(crate) layout: ElementLayout,
-    /// The shape of a decoded row, if it is the same for all rows.
-    pub(crate) slot_shape: Option<Vec<usize>>,
+    /// Bytes of a row in the buffer of each column that is decoded; none where rows have buffers of their
+    /// own, since their shapes may differ.
+    pub(crate) slot_sizes: Vec<usize>,
     pub(crate) fingerprint: Fingerprint,
     /// The position at which the stream was resumed, as (epoch, index).
     pub(crate) start: (u64, u64),
@@ -74,7 +74,7 @@ impl Dataset {
             let order = order_of(of, source);
             orders.push(order.map_err(|error| of_data_set(options, k, error))?);
             let keys = of.shards.iter().map(Shard::key).collect();
-            data_sets.push((keys, crop_words(source, of.audio.as_ref())));
+            data_sets.push((keys, crop_words(source, of.audio.first())));
             first_shard += of.shards.len() as u32;
         }
         let rate_notice = rate_notice(options, &opened)?;
@@ -89,10 +89,9 @@ impl Dataset {
         let first_source =
             sources_of.next().ok_or_else(|| Error::config("there are no data sets"))?;
         let (projection, audio) = (&first_source.projection, &first_source.audio);
-        let decoded = audio.as_ref().and_then(|(k, _)| blobs.get(*k));
         let layout = ElementLayout {
-            columns: sources(delivered.iter().cloned(), projection, blobs, decoded),
-            added: added_columns(options),
+            columns: sources(delivered.iter().cloned(), projection, blobs, audio),
+            added: added_columns(options, audio),
             styles: options.styles.clone(),
             multi_hot: Vec::new(),
             first_shards,
@@ -105,19 +104,13 @@ impl Dataset {
         let multi_hot = multi_hot.map_err(named)?;
         let layout = ElementLayout { multi_hot, ..layout };
         check_added(&layout).map_err(named)?;
-        if options.with_crop && audio.is_none() {
+        if options.with_crop && audio.is_empty() {
             return Err(Error::config(
                 "with_crop=True is about audio that is decoded, and here none is; name the column: \
                  audio=gm.Audio(\"column\", ...), or leave with_crop= out",
             ));
         }
-        let slot_shape = audio.as_ref().and_then(|(_, spec)| {
-            let (channels, frames) = spec.fixed_shape()?;
-            Some(match spec.channels {
-                Channels::Mono => vec![frames],
-                _ => vec![usize::from(channels), frames],
-            })
-        });
+        let slot_sizes: Option<Vec<usize>> = audio.iter().map(AudioColumn::row_bytes).collect();
         let other_sources: Vec<Source> = sources_of.collect();
         let mut sources = std::iter::once(&first_source).chain(&other_sources);
         let has_whole_batches =
@@ -129,7 +122,7 @@ impl Dataset {
             order,
             blobs: joined.blobs,
             layout,
-            slot_shape,
+            slot_sizes: slot_sizes.unwrap_or_default(),
             fingerprint,
             start: (0, 0),
             rate_notice,
@@ -161,7 +154,7 @@ impl Dataset {
 
     /// Whether a column is decoded.
     pub(crate) fn is_decoding(&self) -> bool {
-        self.first_source.audio.is_some()
+        !self.first_source.audio.is_empty()
     }
 
     /// What is read and decoded of the first data set: the same columns, and audio of the same shape,
@@ -222,26 +215,21 @@ impl Dataset {
         new.filter_map(|step| self.shard(step).ok()).collect()
     }
 
-    /// Bytes of one row's slot in a batch; 0 where rows have no slots.
+    /// Bytes of one row's slots in a batch; 0 where rows have no slots.
     pub(crate) fn slot_bytes(&self) -> usize {
-        self.slot_shape
-            .as_ref()
-            .map_or(0, |shape| shape.iter().product::<usize>() * self.sample_type().n_bytes())
-    }
-
-    /// The type of decoded samples.
-    pub(crate) fn sample_type(&self) -> SampleType {
-        self.first_source.audio.as_ref().map_or(SampleType::F32, |(_, spec)| spec.sample_type)
+        self.slot_sizes.iter().fold(0, |sum, size| sum.saturating_add(*size))
     }
 }
 
 /// What is said of the first data set that is decoded at the rate of its features.
 fn rate_notice(options: &Options, opened: &[OpenedShards]) -> Result<RateNotice> {
     for (source, of) in options.sources.iter().zip(opened) {
-        let (Some((column, _)), Some(first)) = (&of.audio, of.shards.first()) else { continue };
-        let rate_hz = features_rate(source, &of.shards, column)?;
-        if rate_hz.is_some() {
-            return Ok(RateNotice::new(first, column, rate_hz));
+        let Some(first) = of.shards.first() else { continue };
+        for (n, (column, _)) in of.audio.iter().enumerate() {
+            let rate_hz = features_rate(source, &of.shards, (n, column))?;
+            if rate_hz.is_some() {
+                return Ok(RateNotice::new(first, column, rate_hz));
+            }
         }
     }
     Ok(RateNotice::default())

@@ -1,6 +1,6 @@
 //! The options of a pipeline.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{
     batch::{Binary, EventColumns, Styles},
@@ -70,6 +70,8 @@ pub struct SourceOptions {
     pub columns: Option<Vec<String>>,
     /// Which column is decoded, and how.
     pub audio: AudioRequest,
+    /// Other columns that are decoded beside it, which are cropped where it is.
+    pub other_audio: Vec<OtherAudio>,
     /// The rates in Hz that a `datasets.Dataset` has for its audio columns, which `cast_column` changes
     /// without changing its files; `None` is what the features of the shards say.
     pub audio_rates: Option<Vec<(String, Option<u32>)>>,
@@ -164,6 +166,21 @@ pub enum AudioRequest {
         /// Whether the rate is that of the features, where these name one.
         follows_features: bool,
     },
+}
+
+/// One more column that is decoded: see the fields of [`AudioRequest`] and [`SourceOptions`].
+#[derive(Clone, Debug)]
+pub struct OtherAudio {
+    /// The column's name.
+    pub column: String,
+    /// What is decoded of each recording.
+    pub spec: AudioSpec,
+    /// Whether the rate is that of the features.
+    pub follows_features: bool,
+    /// The folder of the recordings.
+    pub root: Option<PathBuf>,
+    /// The largest share of a row's frames that may be missing.
+    pub max_missing: Option<f64>,
 }
 
 /// The policy for a row whose audio cannot be used: it is damaged, exceeds a limit, or too much of it
@@ -348,6 +365,22 @@ impl SourceOptions {
         matches!(spec.crop, Crop::Window { .. })
     }
 
+    /// Whether the rate of the n-th column that is decoded is that of the features.
+    pub(crate) fn follows_features(&self, n: usize) -> bool {
+        match n.checked_sub(1).and_then(|n| self.other_audio.get(n)) {
+            Some(other) => other.follows_features,
+            None => !matches!(self.audio, AudioRequest::Decode { follows_features: false, .. }),
+        }
+    }
+
+    /// The folder of the recordings, and the share of frames that may be missing, of each column that is
+    /// decoded.
+    pub(crate) fn of_recordings(&self) -> impl Iterator<Item = (Option<&Path>, Option<f64>)> {
+        let others = self.other_audio.iter();
+        let others = others.map(|other| (other.root.as_deref(), other.max_missing));
+        std::iter::once((self.root.as_deref(), self.max_missing)).chain(others)
+    }
+
     /// The most tables to which `rows` rows may refer; `None` in file order.
     fn n_tables(&self, rows: usize) -> Option<usize> {
         let OrderSpec { draws, is_list, shuffle, .. } = &self.order;
@@ -369,7 +402,8 @@ impl SourceOptions {
         if self.paths.is_empty() {
             return Err(Error::config("there are no shards: paths is empty"));
         }
-        if self.max_missing.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+        let mut shares = self.of_recordings().filter_map(|(_, share)| share);
+        if shares.any(|share| !(0.0..=1.0).contains(&share)) {
             return Err(Error::config("max_missing is a share of a row's frames, 0 to 1"));
         }
         if let AudioRequest::Decode { spec, .. } = &self.audio
@@ -381,9 +415,11 @@ impl SourceOptions {
                  write the recordings into the shards with gm.pack, or take another crop",
             ));
         }
-        match &self.audio {
-            AudioRequest::Decode { spec, .. } => spec.validate().map_err(Error::config),
-            _ => Ok(()),
-        }
+        let first = match &self.audio {
+            AudioRequest::Decode { spec, .. } => Some(spec),
+            _ => None,
+        };
+        let mut specs = first.into_iter().chain(self.other_audio.iter().map(|other| &other.spec));
+        specs.try_for_each(AudioSpec::validate).map_err(Error::config)
     }
 }

@@ -1,10 +1,12 @@
 //! One data set of a stream: its shards' columns, and how its rows are read and decoded.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
+
+use arrow_schema::Schema;
 
 use super::{
     columns::{
-        check_joined, check_names, decoded_column, is_wanted, known_audio, parts_of_columns,
+        check_joined, check_names, decoded_columns, is_wanted, known_audio, parts_of_columns,
     },
     files::{PathColumn, RecordingFiles},
     options::{EventOptions, Options, Pick, SourceOptions},
@@ -18,7 +20,7 @@ use crate::{
     shard::{ClassIds, ClassNames, Projection, Shard, field_at, holds_paths, open_all},
     store::{Store, is_remote},
 };
-use gristmill_audio::{AudioSpec, Crop, Windows};
+use gristmill_audio::{AudioSpec, Channels, Crop, Windows};
 
 /// The shards of one data set, and which of their columns are delivered.
 #[derive(Debug)]
@@ -28,8 +30,8 @@ pub(crate) struct OpenedShards {
     pub(crate) delivered: Vec<String>,
     /// Those of them that are read row by row.
     pub(crate) blobs: Vec<String>,
-    /// The one that is decoded, and how.
-    pub(crate) audio: Option<(String, AudioSpec)>,
+    /// Those that are decoded, and how.
+    pub(crate) audio: Vec<(String, AudioSpec)>,
     /// The classes of those that hold class ids.
     pub(crate) class_names: ClassNames,
 }
@@ -46,19 +48,54 @@ pub(crate) struct Source {
     pub(crate) row_alone_bytes: Option<usize>,
     /// The same of the rows of a batch in file order, which are read together.
     pub(crate) batch_row_bytes: Option<usize>,
-    /// The index of the blob that is decoded, and how.
-    pub(crate) audio: Option<(usize, AudioSpec)>,
+    /// The columns that are decoded. The first decides what part of a row all of them hold.
+    pub(crate) audio: Vec<AudioColumn>,
     /// The seed of random crops.
     pub(crate) crop_seed: u64,
-    pub(crate) max_missing: Option<f64>,
     /// What reads the rows' events, and which of them are delivered.
     pub(crate) events: Option<(EventReader, Pick)>,
+    /// Class ids that become those of a mixture.
+    pub(crate) class_ids: ClassIds,
+}
+
+/// A column that is decoded.
+#[derive(Debug)]
+pub(crate) struct AudioColumn {
+    pub(crate) name: Arc<str>,
+    /// Its index among the blobs.
+    pub(crate) blob: usize,
+    pub(crate) spec: AudioSpec,
+    /// The shape of a decoded row, if it is the same for all rows.
+    pub(crate) shape: Option<Vec<usize>>,
+    pub(crate) max_missing: Option<f64>,
     /// The recordings' original paths, which are read for bad rows only.
     pub(crate) paths: Option<PathColumn>,
     /// Where the recordings of rows without bytes lie; `None` where that was not said.
     pub(crate) files: Option<RecordingFiles>,
-    /// Class ids that become those of a mixture.
-    pub(crate) class_ids: ClassIds,
+}
+
+impl AudioColumn {
+    /// That of this name and blob. The recordings of rows without bytes lie in `root`.
+    fn new(
+        (name, blob, spec): (&str, usize, &AudioSpec),
+        (root, max_missing): (Option<&Path>, Option<f64>),
+        (schema, projection): (&Schema, &Projection),
+    ) -> Result<Self> {
+        let paths = PathColumn::find(schema, name);
+        let files = RecordingFiles::find(root, paths.is_some().then_some(name), projection)?;
+        let shape = spec.fixed_shape().map(|(channels, frames)| match spec.channels {
+            Channels::Mono => vec![frames],
+            _ => vec![usize::from(channels), frames],
+        });
+        let (name, spec) = (Arc::from(name), spec.clone());
+        Ok(Self { name, blob, spec, shape, max_missing, paths, files })
+    }
+
+    /// Bytes of a decoded row; `None` where that depends on the row.
+    pub(crate) fn row_bytes(&self) -> Option<usize> {
+        let n_samples = self.shape.as_ref()?.iter().product::<usize>();
+        Some(n_samples * self.spec.sample_type.n_bytes())
+    }
 }
 
 impl OpenedShards {
@@ -74,18 +111,39 @@ impl OpenedShards {
         let named = |e: Error| e.in_shard(first.name());
         check_joined(source, first)?;
         let known = known_audio(source, first)?;
-        let audio = decoded_column(options, source, &shards, &known).map_err(named)?;
-        let decoded = audio.as_ref().map(|(name, _)| name);
+        let audio = decoded_columns(options, source, &shards, &known).map_err(named)?;
+        let decoded = || audio.iter().map(|(name, _)| name);
         // Paths are text until they are decoded, and then the last: see `Projection::with_paths`.
         let is_text = |name: &String| {
             field_at(schema, name).is_some_and(|field| holds_paths(field.data_type()))
         };
         let known = known.into_iter().filter(|name| is_wanted(source, name) && !is_text(name));
-        let mut blobs: Vec<String> = known.collect();
-        blobs.extend(decoded.filter(|name| !blobs.contains(name)).cloned());
+        let mut texts = decoded().filter(|name| is_text(name));
+        if let (Some(one), Some(other), true) = (texts.next(), texts.next(), audio.len() > 1) {
+            let reason = format!(
+                "it holds paths of recordings, and so does column {one:?}: one column of paths can be \
+                 decoded; write the recordings into the shards with gm.pack, or decode one of them"
+            );
+            return Err(named(Error::schema(other, reason)));
+        }
+        let mut blobs: Vec<String> = Vec::new();
+        if audio.len() > 1 {
+            // In their order: where the first is cropped decides what is read of the others.
+            blobs.extend(decoded().filter(|name| !is_text(name)).cloned());
+        }
+        for name in known {
+            if !blobs.contains(&name) {
+                blobs.push(name);
+            }
+        }
+        for name in decoded() {
+            if !blobs.contains(name) {
+                blobs.push(name.clone());
+            }
+        }
         // Naming a column in `audio` asks for it.
-        let comes = |name: &String| is_wanted(source, name) || decoded == Some(name);
-        let parts = parts_of_columns((options, source), decoded, schema);
+        let comes = |name: &String| is_wanted(source, name) || decoded().any(|of| of == name);
+        let parts = parts_of_columns((options, source), decoded(), schema);
         let mut delivered: Vec<String> = Vec::new();
         for (k, field) in schema.fields().iter().enumerate() {
             delivered.extend(Some(field.name()).filter(|name| comes(name)).cloned());
@@ -94,7 +152,7 @@ impl OpenedShards {
         }
         delivered.iter().try_for_each(|name| first.check_column(Some(name)))?;
         // Refuses names of columns that do not exist.
-        let wanted = source.columns.iter().flatten().chain(decoded).cloned().collect::<Vec<_>>();
+        let wanted = source.columns.iter().flatten().chain(decoded()).cloned().collect::<Vec<_>>();
         Projection::new(schema, Some(&wanted), &[]).map_err(named)?;
         let names: Vec<&str> = delivered.iter().map(String::as_str).collect();
         check_names(&names).map_err(named)?;
@@ -126,9 +184,9 @@ impl Source {
         let first = opened.shards.first().ok_or_else(|| Error::config("there are no shards"))?;
         let schema = first.schema();
         let named = |e: Error| e.in_shard(first.name());
-        let decoded = opened.audio.as_ref().map(|(name, _)| name);
-        let is_all_decoded = blobs.iter().all(|name| Some(name) == decoded);
-        let project = if source.root.is_some() {
+        let is_decoded = |name: &String| opened.audio.iter().any(|(decoded, _)| decoded == name);
+        let is_all_decoded = blobs.iter().all(is_decoded);
+        let project = if source.of_recordings().any(|(root, _)| root.is_some()) {
             Projection::with_paths
         } else if is_all_decoded {
             Projection::without_siblings
@@ -148,12 +206,12 @@ impl Source {
             reader.map(|reader| (reader, events.pick))
         });
         let events = events.transpose().map_err(named)?;
-        let paths = decoded.and_then(|name| PathColumn::find(schema, name));
-        let with_path = decoded.filter(|_| paths.is_some());
-        let files = RecordingFiles::find(source.root.as_deref(), with_path, &projection)?;
-        let audio = opened.audio.as_ref().and_then(|(name, spec)| {
-            blobs.iter().position(|blob| blob == name).map(|k| (k, spec.clone()))
+        let columns = opened.audio.iter().zip(source.of_recordings());
+        let columns = columns.filter_map(|((name, spec), options)| {
+            let blob = blobs.iter().position(|blob| blob == name)?;
+            Some(AudioColumn::new((name, blob, spec), options, (schema, &projection)))
         });
+        let audio = columns.collect::<Result<_>>()?;
         let order = &source.order;
         let (mut row_alone_bytes, mut batch_row_bytes) = (None, None);
         if order.is_scattered() {
@@ -173,22 +231,24 @@ impl Source {
             projection,
             audio,
             crop_seed: source.crop_seed,
-            max_missing: source.max_missing,
             events,
-            paths,
-            files,
         })
     }
 
-    /// Whether this blob is the recording that is decoded.
-    pub(crate) fn decodes(&self, blob: usize) -> bool {
-        self.audio.as_ref().is_some_and(|(audio, _)| *audio == blob)
+    /// The column that this blob is decoded for, and its number among those that are decoded.
+    pub(crate) fn column_of(&self, blob: usize) -> Option<(usize, &AudioColumn)> {
+        self.audio.iter().enumerate().find(|(_, column)| column.blob == blob)
     }
 
     /// Whether a blob of this many bytes is a recording beyond the limit.
     pub(crate) fn is_too_long(&self, blob: usize, n_bytes: u64) -> bool {
-        let audio = self.audio.as_ref().filter(|(audio, _)| *audio == blob);
-        audio.is_some_and(|(_, spec)| spec.limits.check_bytes(n_bytes).is_err())
+        let column = self.column_of(blob);
+        column.is_some_and(|(_, column)| column.spec.limits.check_bytes(n_bytes).is_err())
+    }
+
+    /// An error about the recording of this column, which it names where there are others.
+    pub(crate) fn in_column(&self, column: &AudioColumn, error: Error) -> Error {
+        if self.audio.len() > 1 { error.in_column(&column.name) } else { error }
     }
 }
 

@@ -12,7 +12,9 @@ use crate::{
         cache::Lookup,
         dataset::Dataset,
         join::join,
-        row::{AfterDecoding, Attempt, Context, Ready, RowDecoder, RowReader, RowTask, Stage},
+        row::{
+            AfterDecoding, Attempt, Context, Ready, RowDecoder, RowReader, RowTask, Slots, Stage,
+        },
         work::{Grant, Queue, ReaderCount, Work},
     },
     error::{Error, Result},
@@ -55,12 +57,12 @@ impl Shared {
         let stage = Stage::Ready(ready);
         let row = RowTask { index, attempt: Attempt::first(step), stage };
         let row = row.into_encoded(&self.context.account);
-        Ok(Some(self.element(dataset, row, Lease::default())))
+        Ok(Some(self.element(dataset, row, Vec::new())))
     }
 
     /// The element of one row.
-    fn element(&self, dataset: &Dataset, row: Result<Row>, lease: Lease) -> Result<Batch> {
-        join(&self.context, dataset, row.map(|row| vec![row]), lease, None).0
+    fn element(&self, dataset: &Dataset, row: Result<Row>, leases: Vec<Lease>) -> Result<Batch> {
+        join(&self.context, dataset, row.map(|row| vec![row]), leases, None).0
     }
 
     /// Reads a row to its end, or parks it.
@@ -94,7 +96,7 @@ impl Shared {
             self.queue.update(|queue| queue.push_read(number, (task, ticket)));
         } else {
             let row = task.into_encoded(&self.context.account);
-            ticket.finish(self.element(dataset, row, Lease::default()));
+            ticket.finish(self.element(dataset, row, Vec::new()));
         }
     }
 
@@ -113,22 +115,16 @@ impl Shared {
         ticket: Ticket,
     ) -> Result<(), (Error, Ticket)> {
         let account = &self.context.account;
-        let slot_bytes = dataset.slot_bytes();
-        let (mut slot, lease) = if slot_bytes == 0 {
-            (None, Lease::default())
-        } else {
-            match account.buffer(slot_bytes, account.take(slot_bytes)) {
-                Ok(buffer) => {
-                    let (mut slots, lease) = buffer.into_slots(1, slot_bytes);
-                    (slots.pop(), lease)
-                }
+        let mut permit = account.take(dataset.slot_bytes());
+        let (mut slots, leases) =
+            match Slots::of_rows(1, &dataset.slot_sizes, (account, &mut permit)) {
+                Ok((mut rows, leases)) => (rows.pop(), leases),
                 Err(error) => return Err((error, ticket)),
-            }
-        };
-        match self.decoder.decode_row(dataset, decoder, row, &mut slot) {
+            };
+        match self.decoder.decode_row(dataset, decoder, row, &mut slots) {
             // What was cancelled is closed, and nothing is known about the row.
             AfterDecoding::Finished(Err(_)) if self.context.is_closed() => drop(ticket),
-            AfterDecoding::Finished(row) => ticket.finish(self.element(dataset, row, lease)),
+            AfterDecoding::Finished(row) => ticket.finish(self.element(dataset, row, leases)),
             AfterDecoding::Reads(task) => {
                 let number = ticket.number();
                 self.queue.update(|queue| queue.replace(number, (task, ticket), None));

@@ -331,8 +331,9 @@ fn fill(
                 table: Arc::clone(&table),
                 index: table_row,
                 blobs: Vec::new(),
-                damage: None,
+                damage: Vec::new(),
                 crop: RowCrop::default(),
+                other_crops: Vec::new(),
                 bad: Vec::new(),
                 outcome: row.outcome,
             });

@@ -7,7 +7,7 @@ use crate::{
     order::Step,
     shard::{Shard, Table},
 };
-use gristmill_audio::{AudioSpec, Crop, DecodeError, Reason};
+use gristmill_audio::{AudioSpec, Crop, DecodeError, Plan, Reason};
 
 /// Words that are hashed for the draws of events.
 const PICK: u64 = 19;
@@ -68,6 +68,19 @@ impl CropSpec {
             _ => Ok(Self { own: None, draw, crop }),
         }
     }
+}
+
+/// Which part of a row's other recordings is decoded: what is at the same time, and as long, as the part of
+/// the first. `None` where that part is not known, since the first was not planned.
+pub(crate) fn crop_of_others(first: &AudioSpec, plan: Option<&Plan>) -> Option<Crop> {
+    if first.crop == Crop::Whole {
+        return Some(Crop::Whole);
+    }
+    let plan = plan?;
+    let (frames, rate_hz) = (plan.crop(), f64::from(plan.rate_hz()));
+    let length_s = || (frames.end - frames.start) as f64 / rate_hz;
+    let seconds = Some(first.crop.seconds().unwrap_or_else(length_s));
+    Some(Crop::At { start: frames.start as f64 / rate_hz, seconds })
 }
 
 /// The number that is drawn for a row, or for one of its parts, in an epoch.

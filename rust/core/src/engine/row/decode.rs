@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use super::{
-    crop::CropSpec,
+    crop::crop_of_others,
+    slots::Slots,
     task::{Attempt, Finish, Parts, RawBlob, Ready},
 };
 use crate::{
     batch::{BlobValue, DamagedRow, RowCrop, RowOutcome},
-    engine::dataset::Dataset,
+    engine::dataset::{AudioColumn, Dataset},
     error::{Error, Result},
     memory::{Account, AlignedBuf, Buffer},
     shard::Shard,
@@ -18,10 +19,10 @@ use gristmill_audio::{
     AudioSpec, Channels, DecodeError, DecodeReport, Decoder, Entry, Plan, Reason,
 };
 
-/// What is decoded of a row's recording.
+/// What is decoded of a row's recording in one column.
 #[derive(Debug)]
-pub(crate) struct Planned {
-    crop: CropSpec,
+struct Planned<'a> {
+    column: &'a AudioColumn,
     /// The plan of a whole recording. That of parts is beside their bytes.
     whole: Option<Plan>,
 }
@@ -45,99 +46,148 @@ pub(crate) enum Decoded {
     Again(u64),
 }
 
-/// Plans what is decoded of a row, and adds to `learned` what that tells of its recording; `None` where nothing is
-/// decoded.
+/// Decodes the recordings of a row one after another, into `slots` if there are some, or else into memory of the
+/// row's permit. What planning each has told goes to `learn` before it is decoded. On an error, and where the row
+/// must be read again, the slots stay with the caller.
+///
+/// # Errors
+///
+/// Those of decoding, and why the row lacks a recording.
+pub(crate) fn decode(
+    dataset: &Dataset,
+    decoder: &mut Decoder,
+    (attempt, ready): (&Attempt, &mut Ready),
+    (slots, account): (&mut Option<Slots>, &Arc<Account>),
+    learn: impl Fn(Learned),
+) -> Result<Decoded> {
+    let id = attempt.step.row;
+    let source = dataset.source(id.shard);
+    let mut finish = Finish { crop: Some(RowCrop::default()), ..Finish::default() };
+    let Some(of_row) = ready.crop.take().transpose()? else {
+        source.audio.iter().for_each(|column| ready.set_decoded(column.blob, BlobValue::Null));
+        return Ok(Decoded::Done(finish));
+    };
+    let mut of_others = None;
+    for (n, column) in source.audio.iter().enumerate() {
+        let in_column = |error| source.in_column(column, error);
+        let of_other = of_others.filter(|_| n > 0);
+        let of_other = of_other.map(|crop| AudioSpec { crop, ..column.spec.clone() });
+        let (spec, draw) = match &of_other {
+            Some(spec) => (spec, 0),
+            None => (of_row.spec(&column.spec), of_row.draw),
+        };
+        let mut learned = Learned::default();
+        let planned = plan(decoder, column, ready, (spec, draw), &mut learned);
+        learn(learned);
+        let planned = planned.map_err(in_column)?;
+        let recording = planned.recording(ready).map_err(in_column)?;
+        let plan = recording.plan();
+        if n == 0 {
+            of_others = crop_of_others(&column.spec, Some(plan));
+        }
+        let frames = plan.crop();
+        let crop = RowCrop {
+            start_s: frames.start as f64 / f64::from(plan.rate_hz()),
+            n_frames: frames.end - frames.start,
+            ..of_row.crop
+        };
+        let codec = plan.info().codec;
+        let slot = slots.as_mut().and_then(|slots| slots.get_mut(n));
+        let (value, report) = render(decoder, (column, recording), slot).map_err(in_column)?;
+        let report = match report {
+            Ok(report) => report,
+            Err(Changed { start }) => return Ok(Decoded::Again(start)),
+        };
+        report.check_missing(codec, column.max_missing).map_err(|error| in_column(error.into()))?;
+        if !report.damage.is_empty() {
+            let shard = dataset.shards.get(id.shard as usize).map(Shard::name);
+            let shard = shard.map(Arc::clone).unwrap_or_default();
+            let name = (source.audio.len() > 1).then(|| Arc::clone(&column.name));
+            finish.damage.push(DamagedRow { shard, row: id.row, column: name, codec, report });
+        }
+        if let Some((buf, shape)) = value {
+            let decoding = ready.decoding.get_or_insert_with(|| account.take(0));
+            let permit = decoding.split(buf.as_bytes().len());
+            let value = BlobValue::Own(Buffer::with_permit(buf, permit), shape);
+            ready.set_decoded(column.blob, value);
+        }
+        match n {
+            0 => finish.crop = Some(crop),
+            _ => finish.other_crops.push(crop),
+        }
+    }
+    for (column, slot) in source.audio.iter().zip(slots.take().into_iter().flatten()) {
+        ready.set_decoded(column.blob, BlobValue::Slot(slot));
+    }
+    Ok(Decoded::Done(finish))
+}
+
+/// Plans what is decoded of a row's recording in a column, and adds to `learned` what that tells of it.
 ///
 /// # Errors
 ///
 /// Those of planning, and why the row has no recording.
-pub(crate) fn plan(
-    dataset: &Dataset,
+fn plan<'a>(
     decoder: &mut Decoder,
-    (attempt, ready): (&Attempt, &mut Ready),
+    column: &'a AudioColumn,
+    ready: &Ready,
+    (spec, draw): (&AudioSpec, u64),
     learned: &mut Learned,
-) -> Result<Option<Planned>> {
-    let source = dataset.source(attempt.step.row.shard);
-    let Some(((k, spec), crop)) = source.audio.as_ref().zip(ready.crop.take()) else {
-        return Ok(None);
-    };
-    let crop = crop?;
-    let spec = crop.spec(spec);
-    let whole = match ready.blobs.get(*k) {
+) -> Result<Planned<'a>> {
+    let whole = match ready.blobs.get(column.blob) {
         Some(RawBlob::Parts(_)) => None,
         blob => {
             let bytes = blob.and_then(RawBlob::as_slice);
             let bytes = bytes.ok_or_else(|| why_unread(spec, blob))?;
-            let plan = plan_whole(decoder, (bytes, ready.learns), (spec, crop.draw), learned)?;
-            if ready.is_unknown {
+            let unindexed = ready.unindexed.iter().find(|of| of.blob == column.blob);
+            let learns = unindexed.and_then(|of| of.learns);
+            let plan = plan_whole(decoder, (bytes, learns), (spec, draw), learned)?;
+            if unindexed.is_some_and(|of| of.is_unknown) {
                 learned.spared = Some(plan.spared_bytes(bytes.len() as u64));
             }
             Some(plan)
         }
     };
-    Ok(Some(Planned { crop, whole }))
+    Ok(Planned { column, whole })
 }
 
-/// Decodes what was planned of a row, into `slot` if there is one, or else into memory of the row's permit. On an
-/// error, and where the row must be read again, the slot stays with the caller.
+/// A decoded row with a buffer of its own, and its shape.
+type OwnRow = (AlignedBuf, Vec<usize>);
+
+/// Decodes what was planned of a recording, into `slot` or else into a buffer of its own.
 ///
 /// # Errors
 ///
 /// Those of decoding.
-pub(crate) fn render(
-    dataset: &Dataset,
+fn render(
     decoder: &mut Decoder,
-    (attempt, ready): (&Attempt, &mut Ready),
-    planned: Option<Planned>,
-    (slot, account): (&mut Option<AlignedBuf>, &Arc<Account>),
-) -> Result<Decoded> {
-    let id = attempt.step.row;
-    let source = dataset.source(id.shard);
-    let Some(((k, spec), Planned { crop: of_row, whole })) = source.audio.as_ref().zip(planned)
-    else {
-        let (audio, crop) = (with_audio(dataset, BlobValue::Null), Some(RowCrop::default()));
-        return Ok(Decoded::Done(Finish { audio, crop, damage: None }));
-    };
-    let spec = of_row.spec(spec);
-    let recording = match (ready.blobs.get(*k), &whole) {
-        (Some(RawBlob::Parts(parts)), _) => Recording::Parts(parts),
-        (Some(blob), Some(plan)) => Recording::Whole(blob.as_slice().unwrap_or_default(), plan),
-        _ => return Err(Error::internal("a row has no plan")),
-    };
+    (column, recording): (&AudioColumn, Recording<'_>),
+    slot: Option<&mut AlignedBuf>,
+) -> Result<(Option<OwnRow>, Result<DecodeReport, Changed>)> {
+    if let Some(slot) = slot {
+        return Ok((None, recording.render(decoder, slot.as_bytes_mut())?));
+    }
     let plan = recording.plan();
-    let codec = plan.info().codec;
-    let frames = plan.crop();
-    let crop = RowCrop {
-        start_s: frames.start as f64 / f64::from(plan.rate_hz()),
-        n_frames: frames.end - frames.start,
-        ..of_row.crop
+    let shape = match column.spec.channels {
+        Channels::Mono => vec![plan.n_frames()],
+        _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
     };
-    let (value, report) = if let Some(slot) = slot {
-        (None, recording.render(decoder, slot.as_bytes_mut())?)
-    } else {
-        let shape = match spec.channels {
-            Channels::Mono => vec![plan.n_frames()],
-            _ => vec![usize::from(plan.n_channels()), plan.n_frames()],
-        };
-        let mut buf = AlignedBuf::zeroed(plan.n_bytes())?;
-        let report = recording.render(decoder, buf.as_bytes_mut())?;
-        let decoding = ready.decoding.get_or_insert_with(|| account.take(0));
-        let permit = decoding.split(plan.n_bytes());
-        (Some(BlobValue::Own(Buffer::with_permit(buf, permit), shape)), report)
-    };
-    let report = match report {
-        Ok(report) => report,
-        Err(Changed { start }) => return Ok(Decoded::Again(start)),
-    };
-    report.check_missing(codec, source.max_missing)?;
-    let damage = (!report.damage.is_empty()).then(|| {
-        let shard = dataset.shards.get(id.shard as usize).map(Shard::name);
-        let shard = shard.map(Arc::clone).unwrap_or_default();
-        Box::new(DamagedRow { shard, row: id.row, codec, report })
-    });
-    let in_slot = || slot.take().map_or(BlobValue::Null, BlobValue::Slot);
-    let audio = with_audio(dataset, value.unwrap_or_else(in_slot));
-    Ok(Decoded::Done(Finish { audio, crop: Some(crop), damage }))
+    let mut buf = AlignedBuf::zeroed(plan.n_bytes())?;
+    let report = recording.render(decoder, buf.as_bytes_mut())?;
+    Ok((Some((buf, shape)), report))
+}
+
+impl Planned<'_> {
+    /// What was read of the recording, and the plan of it.
+    fn recording<'a>(&'a self, ready: &'a Ready) -> Result<Recording<'a>> {
+        match (ready.blobs.get(self.column.blob), &self.whole) {
+            (Some(RawBlob::Parts(parts)), _) => Ok(Recording::Parts(parts)),
+            (Some(blob), Some(plan)) => {
+                Ok(Recording::Whole(blob.as_slice().unwrap_or_default(), plan))
+            }
+            _ => Err(Error::internal("a row has no plan")),
+        }
+    }
 }
 
 /// The plan of a recording that was read whole. If the audio index should get its entry, `learns` says where
@@ -208,34 +258,46 @@ fn why_unread(spec: &AudioSpec, blob: Option<&RawBlob>) -> DecodeError {
     reason.unwrap_or(Reason::Null).of_unknown()
 }
 
-/// A row without its audio: zeros in the slot, or no frames where rows have no slots; nothing if it is skipped.
+/// A row without its audio: zeros in the slots, or no frames where the lengths of rows differ; nothing if it is
+/// skipped.
+///
+/// # Errors
+///
+/// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory).
 pub(crate) fn without_audio(
     dataset: &Dataset,
-    outcome: RowOutcome,
-    slot: &mut Option<AlignedBuf>,
-) -> Finish {
-    let value = match outcome {
-        RowOutcome::Skipped => slot.take().map_or(BlobValue::Null, BlobValue::Slot),
-        _ => zeros(dataset, slot),
-    };
-    Finish { audio: with_audio(dataset, value), ..Finish::default() }
-}
-
-/// This value as the decoded column of a row. All data sets decode the same column.
-fn with_audio(dataset: &Dataset, value: BlobValue) -> Option<(usize, BlobValue)> {
-    dataset.first_source().audio.as_ref().map(|(k, _)| (*k, value))
-}
-
-fn zeros(dataset: &Dataset, slot: &mut Option<AlignedBuf>) -> BlobValue {
-    if let Some(mut slot) = slot.take() {
-        slot.as_bytes_mut().fill(0);
-        return BlobValue::Slot(slot);
+    (ready, outcome): (&mut Ready, RowOutcome),
+    (slots, account): (&mut Option<Slots>, &Arc<Account>),
+) -> Result<()> {
+    let mut slots = slots.take().into_iter().flatten();
+    // All data sets decode the same columns.
+    for column in &dataset.first_source().audio {
+        let value = match (slots.next(), outcome) {
+            (Some(slot), RowOutcome::Skipped) => BlobValue::Slot(slot),
+            (None, RowOutcome::Skipped) => BlobValue::Null,
+            (Some(mut slot), _) => {
+                slot.as_bytes_mut().fill(0);
+                BlobValue::Slot(slot)
+            }
+            (None, _) => zeros(column, account)?,
+        };
+        ready.set_decoded(column.blob, value);
     }
-    let shape = match dataset.first_source().audio.as_ref().map(|(_, spec)| spec.channels) {
-        Some(Channels::Exact(n)) => vec![usize::from(n), 0],
-        Some(Channels::Picked(picked)) => vec![picked.places().len(), 0],
-        Some(Channels::Keep) => vec![1, 0],
-        Some(Channels::Mono) | None => vec![0],
+    Ok(())
+}
+
+/// The zeros of a row without a slot.
+fn zeros(column: &AudioColumn, account: &Arc<Account>) -> Result<BlobValue> {
+    if let (Some(shape), Some(n_bytes)) = (&column.shape, column.row_bytes()) {
+        let permit = account.take(n_bytes);
+        let buf = AlignedBuf::zeroed(n_bytes)?;
+        return Ok(BlobValue::Own(Buffer::with_permit(buf, permit), shape.clone()));
+    }
+    let shape = match column.spec.channels {
+        Channels::Exact(n) => vec![usize::from(n), 0],
+        Channels::Picked(picked) => vec![picked.places().len(), 0],
+        Channels::Keep => vec![1, 0],
+        Channels::Mono => vec![0],
     };
-    BlobValue::Own(Buffer::default(), shape)
+    Ok(BlobValue::Own(Buffer::default(), shape))
 }

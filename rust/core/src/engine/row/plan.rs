@@ -7,13 +7,13 @@ use std::{
 };
 
 use super::{
-    crop::CropSpec,
-    task::{Attempt, RawBlob, Ready},
+    crop::{CropSpec, crop_of_others},
+    task::{Attempt, RawBlob, Ready, Unindexed},
 };
 use crate::{
     engine::{
         cache::{BatchId, BlockCache, Known, RowInBlock},
-        dataset::{Dataset, Source},
+        dataset::{AudioColumn, Dataset, Source},
         wait::WaitFor,
     },
     error::{Error, Result},
@@ -84,9 +84,9 @@ pub(crate) struct Planners(Mutex<Vec<Decoder>>);
 
 impl Planners {
     /// Which bytes of a recording a row needs; `None` where it is read whole.
-    fn plan(&self, entry: &Entry, spec: &AudioSpec, crop: &CropSpec) -> Option<PartPlan> {
+    fn plan(&self, entry: &Entry, spec: &AudioSpec, draw: u64) -> Option<PartPlan> {
         let mut planner = lock_std(&self.0).pop().unwrap_or_default();
-        let plan = planner.plan_part(entry, crop.spec(spec), crop.draw);
+        let plan = planner.plan_part(entry, spec, draw);
         lock_std(&self.0).push(planner);
         plan
     }
@@ -112,28 +112,32 @@ pub(crate) fn table_read(
     }
 }
 
-/// What is fetched of the row of `attempt`, which is this row of its table, of this record batch.
+/// What is fetched of the row of `attempt`, which is this row of its table, of this record batch. `facts` has
+/// what is known of the recording of a column, the n-th that is decoded.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for more bytes than there are addresses.
+/// Those of `facts`; [`ErrorKind::Limit`](crate::ErrorKind::Limit) for more bytes than there are addresses.
 pub(crate) fn need(
     dataset: &Dataset,
     attempt: &Attempt,
     (table, table_row, batch): (Arc<Table>, usize, BatchId),
-    facts: Facts,
+    mut facts: impl FnMut(&Table, usize, &AudioColumn) -> Result<Facts>,
     (blocks, planners): (Option<&BlockCache>, &Planners),
 ) -> Result<Need> {
     let source = dataset.source(batch.0);
-    let spec = source.audio.as_ref().map(|(_, spec)| spec).filter(|_| !attempt.is_padding());
-    let crop = spec.map(|spec| CropSpec::new(dataset, spec, attempt.step, (&table, table_row)));
-    let Facts { known, file } = facts;
-    let (mut file, mut known) = (file, Some(known));
-    let (mut n_bytes, mut learns, mut is_unknown) = (0_u64, None, false);
+    let first = source.audio.first().filter(|_| !attempt.is_padding());
+    let crop =
+        first.map(|first| CropSpec::new(dataset, &first.spec, attempt.step, (&table, table_row)));
+    let mut of_others = first.and_then(|first| crop_of_others(&first.spec, None));
+    let (mut n_bytes, mut unindexed) = (0_u64, Vec::new());
     let mut fetches = VecDeque::with_capacity(dataset.blobs.len());
     for k in 0..dataset.blobs.len() {
+        let column = source.column_of(k).filter(|_| !attempt.is_padding());
+        let Facts { known, file } =
+            column.map_or(Ok(Facts::NONE), |(n, column)| facts(&table, n, column))?;
         let fetch = match table.blob(k, table_row).filter(|_| !attempt.is_padding()) {
-            None => match file.take_if(|_| source.decodes(k)) {
+            None => match file {
                 Some(Ok(file)) if source.is_too_long(k, file.len()) => {
                     Fetch::Nothing(RawBlob::TooLong(file.len()))
                 }
@@ -154,19 +158,30 @@ pub(crate) fn need(
                     blocks.block_of(&source.order, &table, batch, place, &range, part)
                 });
                 let is_shared = block.as_ref().is_some_and(|block| block.is_shared);
-                let plan = match known.take_if(|_| source.decodes(k)) {
+                let plan = match (column, known) {
                     // A shared recording is read once for all of its windows, and each window walks over
                     // its own parts of it alone.
-                    Some(Known::Entry(entry)) if is_shared || block.is_none() => {
+                    (Some((0, column)), Known::Entry(entry)) if is_shared || block.is_none() => {
                         // What is wrong with the row is told when it is decoded.
                         let crop = crop.as_ref().and_then(|crop| crop.as_ref().ok());
-                        spec.zip(crop).and_then(|(spec, crop)| planners.plan(&entry, spec, crop))
+                        let plan = crop.and_then(|crop| {
+                            planners.plan(&entry, crop.spec(&column.spec), crop.draw)
+                        });
+                        of_others = crop_of_others(&column.spec, plan.as_ref().map(PartPlan::plan));
+                        plan
                     }
-                    None | Some(Known::Nothing | Known::Entry(_)) => None,
-                    Some(unknown) => {
-                        learns = matches!(unknown, Known::Unseen).then_some(range.start);
+                    (Some((_, column)), Known::Entry(entry)) if is_shared || block.is_none() => {
+                        of_others.and_then(|crop| {
+                            let spec = AudioSpec { crop, ..column.spec.clone() };
+                            planners.plan(&entry, &spec, 0)
+                        })
+                    }
+                    (None, _) | (_, Known::Nothing | Known::Entry(_)) => None,
+                    (Some(_), unknown) => {
+                        let learns = matches!(unknown, Known::Unseen).then_some(range.start);
                         // Rows share blocks, and windows share a recording.
-                        is_unknown = block.is_none();
+                        let is_unknown = block.is_none();
+                        unindexed.push(Unindexed { blob: k, learns, is_unknown });
                         None
                     }
                 };
@@ -188,20 +203,24 @@ pub(crate) fn need(
     let n_bytes = usize::try_from(n_bytes)
         .map_err(|_| Error::limit("the row is larger than the address space"))?;
     let (blobs, decoding) = (Vec::with_capacity(fetches.len()), None);
-    let ready = Ready { table, table_row, crop, blobs, decoding, learns, is_unknown };
+    let ready = Ready { table, table_row, crop, blobs, decoding, unindexed };
     Ok(Need { ready, fetches, n_bytes, own: None })
 }
 
-/// What a row that was fetched must wait for: memory that decoding it takes, where its batch has no slot for
-/// it. That follows from the recording's header; one whose header does not parse needs none.
+/// What a row that was fetched must wait for: memory that decoding it takes, where its batch has no slots for
+/// it. That follows from the recordings' headers; one whose header does not parse needs none.
 pub(crate) fn wait_for_decoding(dataset: &Dataset, shard: u32, ready: &Ready) -> Option<WaitFor> {
-    let (k, spec) =
-        dataset.source(shard).audio.as_ref().filter(|_| dataset.slot_shape.is_none())?;
-    let info = match ready.blobs.get(*k)? {
-        RawBlob::Parts(parts) => *parts.plan.plan().info(),
-        blob => audio::probe(blob.as_slice()?).ok()?,
-    };
-    let n_bytes = decoded_bytes(spec, &info);
+    if !dataset.slot_sizes.is_empty() {
+        return None;
+    }
+    let needs = dataset.source(shard).audio.iter().filter_map(|column| {
+        let info = match ready.blobs.get(column.blob)? {
+            RawBlob::Parts(parts) => *parts.plan.plan().info(),
+            blob => audio::probe(blob.as_slice()?).ok()?,
+        };
+        Some(decoded_bytes(&column.spec, &info))
+    });
+    let n_bytes = needs.fold(0, usize::saturating_add);
     (n_bytes > 0).then_some(WaitFor::Bytes { n_bytes, from_reserve: false })
 }
 

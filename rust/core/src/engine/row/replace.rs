@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     batch::{BadRow, RowOutcome},
-    engine::dataset::{Dataset, OnError, without_root},
+    engine::dataset::{AudioColumn, Dataset, OnError, Source, without_root},
     error::{Error, ErrorKind, Result},
 };
 use gristmill_audio::Reason;
@@ -28,8 +28,8 @@ pub(crate) fn is_replaced(policy: OnError, error: &Error) -> bool {
     is_of_row(error) && (policy != OnError::Raise || is_null(error))
 }
 
-/// What is delivered in place of this row, whose audio could not be used because of `error`, and whose
-/// recording has this original path. The row remembers that it is bad.
+/// What is delivered in place of this row, whose recording in this column could not be used because of
+/// `error`, and has this original path. The row remembers that it is bad.
 ///
 /// # Errors
 ///
@@ -37,20 +37,19 @@ pub(crate) fn is_replaced(policy: OnError, error: &Error) -> bool {
 /// be used.
 pub(crate) fn replacement(
     policy: OnError,
-    dataset: &Dataset,
+    (dataset, column): (&Dataset, Option<&AudioColumn>),
     (row, ready): (&mut RowTask, &Ready),
     error: Error,
     path: Option<String>,
 ) -> Result<Replacement> {
-    let source = dataset.source(row.attempt.step.row.shard);
     let error = match &path {
-        Some(path) if is_null(&error) && source.files.is_none() => {
+        Some(path) if is_null(&error) && column.is_some_and(|column| column.files.is_none()) => {
             with_reason(error, without_root(path))
         }
         _ => error,
     };
     if policy != OnError::Raise {
-        let bad = bad_row(dataset, (&row.attempt, ready), &error, path);
+        let bad = bad_row((dataset, column), (&row.attempt, ready), &error, path);
         row.attempt.bad.extend(bad);
     }
     match policy {
@@ -76,7 +75,7 @@ fn substitute(dataset: &Dataset, row: &mut RowTask, error: Error) -> Result<Atte
 
 /// What is remembered of a row whose audio could not be used.
 fn bad_row(
-    dataset: &Dataset,
+    (dataset, column): (&Dataset, Option<&AudioColumn>),
     (attempt, ready): (&Attempt, &Ready),
     error: &Error,
     path: Option<String>,
@@ -84,8 +83,8 @@ fn bad_row(
     let ErrorKind::Decode(cause) = error.kind() else { return None };
     let id = attempt.step.row;
     let shard = dataset.shards.get(id.shard as usize)?;
-    let blob = dataset.source(id.shard).audio.as_ref();
-    let n_bytes = blob.and_then(|(k, _)| ready.blobs.get(*k).and_then(RawBlob::n_bytes));
+    let blob = column.and_then(|column| ready.blobs.get(column.blob));
+    let n_bytes = blob.and_then(RawBlob::n_bytes);
     Some(BadRow {
         shard: Arc::clone(shard.name()),
         row: id.row,
@@ -100,6 +99,14 @@ fn bad_row(
         n_bytes,
         is_substitute: attempt.n_tried > 0,
     })
+}
+
+/// The column whose recording an error of a row is about.
+pub(crate) fn column_of<'a>(source: &'a Source, error: &Error) -> Option<&'a AudioColumn> {
+    match &error.at().column {
+        Some(name) => source.audio.iter().find(|column| column.name == *name),
+        None => source.audio.first(),
+    }
 }
 
 /// Whether an error is about one row's audio, so that the policy for bad rows applies.
@@ -128,8 +135,12 @@ fn with_reason(error: Error, reason: Reason) -> Error {
         Some(shard) => error.in_shard(shard),
         None => error,
     };
-    match at.row {
+    let error = match at.row {
         Some(row) => error.in_row(row),
+        None => error,
+    };
+    match &at.column {
+        Some(column) => error.in_column(column),
         None => error,
     }
 }

@@ -8,15 +8,15 @@ use std::{
 
 use super::{
     context::Context,
-    decode::{Decoded, Learned, plan, render, without_audio},
+    decode::{Decoded, Learned, decode, without_audio},
     replace::{is_of_row, is_replaced},
-    task::{RowTask, Stage},
+    slots::Slots,
+    task::{Finish, RowTask, Stage},
 };
 use crate::{
     batch::{Row, RowOutcome},
     engine::dataset::Dataset,
     error::{Error, Result},
-    memory::AlignedBuf,
     shard::Shard,
     sync::lock_std,
 };
@@ -61,14 +61,14 @@ impl RowDecoder {
         lock_std(&self.idle).clear();
     }
 
-    /// Decodes a row that was read, in `slot` if there is one. The slot stays with the caller where something
+    /// Decodes a row that was read, in `slots` if there are some. The slots stay with the caller where something
     /// else must be read for the row.
     pub(crate) fn decode_row(
         &self,
         dataset: &Dataset,
         decoder: &mut Decoder,
         mut row: Box<RowTask>,
-        slot: &mut Option<AlignedBuf>,
+        slots: &mut Option<Slots>,
     ) -> AfterDecoding {
         let mut ready = match row.take_ready() {
             Ok(ready) => ready,
@@ -77,17 +77,15 @@ impl RowDecoder {
         let account = &self.context.account;
         let outcome = row.attempt.outcome;
         if outcome != RowOutcome::Valid {
-            let finish = without_audio(dataset, outcome, slot);
-            return AfterDecoding::Finished(ready.finish(row.attempt, account, finish));
+            let emptied = without_audio(dataset, (&mut ready, outcome), (slots, account));
+            let row = emptied.and_then(|()| ready.finish(row.attempt, account, Finish::default()));
+            return AfterDecoding::Finished(row);
         }
         let began = Instant::now();
-        let (id, mut learned) = (row.attempt.step.row, Learned::default());
-        let planned = plan(dataset, decoder, (&row.attempt, &mut ready), &mut learned);
-        self.learn(id.shard, learned);
-        let decoded = planned.and_then(|planned| {
-            let of_row = (&row.attempt, &mut ready);
-            render(dataset, decoder, of_row, planned, (slot, account))
-        });
+        let id = row.attempt.step.row;
+        let (of_row, into) = ((&row.attempt, &mut ready), (slots, account));
+        let learn = |learned| self.learn(id.shard, learned);
+        let decoded = decode(dataset, decoder, of_row, into, learn);
         let (took, resampling) = (began.elapsed(), decoder.take_resampling());
         let metrics = &self.context.metrics;
         metrics.decode.record(took.saturating_sub(resampling));
@@ -98,7 +96,7 @@ impl RowDecoder {
         match decoded {
             Ok(Decoded::Done(finish)) => {
                 if let Some(counts) = counts {
-                    counts.good(finish.damage.is_some(), took);
+                    counts.good(!finish.damage.is_empty(), took);
                 }
                 AfterDecoding::Finished(ready.finish(row.attempt, account, finish))
             }

@@ -69,9 +69,18 @@ pub(crate) struct Ready {
     pub(crate) blobs: Vec<RawBlob>,
     /// For the memory that decoding takes, where rows have no slots.
     pub(crate) decoding: Option<Permit>,
-    /// Where the recording begins in the shard, if the audio index should get its entry.
+    /// What no audio index has of the recordings that were read whole.
+    pub(crate) unindexed: Vec<Unindexed>,
+}
+
+/// A recording that was read whole and is in no audio index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unindexed {
+    /// The number of its blob.
+    pub(crate) blob: usize,
+    /// Where it begins in the shard, if the audio index should get its entry.
     pub(crate) learns: Option<u64>,
-    /// Whether the whole recording was read only because no audio index has it.
+    /// Whether that is the only reason why all of it was read.
     pub(crate) is_unknown: bool,
 }
 
@@ -92,6 +101,8 @@ pub(crate) enum RawBlob {
     Unreadable(Reason),
     /// The parts of the recording that the crop needs.
     Parts(Box<Parts>),
+    /// It was decoded.
+    Decoded(BlobValue),
 }
 
 /// Parts of a recording.
@@ -107,11 +118,11 @@ pub(crate) struct Parts {
 /// What decoding adds to a row.
 #[derive(Debug, Default)]
 pub(crate) struct Finish {
-    /// The number of the blob that becomes audio, and the audio.
-    pub(crate) audio: Option<(usize, BlobValue)>,
-    /// The part of the recording; `None` for that of the order.
+    /// The part of the first recording; `None` for that of the order.
     pub(crate) crop: Option<RowCrop>,
-    pub(crate) damage: Option<Box<DamagedRow>>,
+    /// Those of the others.
+    pub(crate) other_crops: Vec<RowCrop>,
+    pub(crate) damage: Vec<DamagedRow>,
 }
 
 impl RowTask {
@@ -166,33 +177,36 @@ impl Attempt {
 impl Ready {
     /// A row of this table, of which no blobs are wanted.
     pub(crate) fn without_blobs(table: Arc<Table>, table_row: usize) -> Self {
-        let (crop, blobs, decoding, learns) = (None, Vec::new(), None, None);
-        Self { table, table_row, crop, blobs, decoding, learns, is_unknown: false }
+        let (crop, blobs, decoding, unindexed) = (None, Vec::new(), None, Vec::new());
+        Self { table, table_row, crop, blobs, decoding, unindexed }
     }
 
-    /// The finished row. Blobs that do not become audio stay encoded.
+    /// This blob was decoded.
+    pub(crate) fn set_decoded(&mut self, blob: usize, value: BlobValue) {
+        if let Some(of_row) = self.blobs.get_mut(blob) {
+            *of_row = RawBlob::Decoded(value);
+        }
+    }
+
+    /// The finished row. Blobs that were not decoded stay encoded.
     pub(crate) fn finish(
         self,
         attempt: Attempt,
         account: &Arc<Account>,
-        Finish { mut audio, crop, damage }: Finish,
+        Finish { crop, other_crops, damage }: Finish,
     ) -> Result<Row> {
         let Attempt { step, bad, outcome, .. } = attempt;
-        let values = self.blobs.into_iter().enumerate().map(|(k, blob)| {
-            if let Some((_, value)) = audio.take_if(|(decoded, _)| *decoded == k) {
-                return Ok(value);
-            }
-            match outcome {
-                RowOutcome::Skipped => Ok(BlobValue::Null),
-                _ => blob.into_value(account),
-            }
+        let values = self.blobs.into_iter().map(|blob| match blob {
+            RawBlob::Decoded(value) => Ok(value),
+            _ if outcome == RowOutcome::Skipped => Ok(BlobValue::Null),
+            blob => blob.into_value(account),
         });
         let blobs = values.collect::<Result<_>>()?;
         let part = step.part.filter(|_| outcome != RowOutcome::Padding);
         let (number, count) = part.map(|part| (part.number, part.count)).unwrap_or_default();
         let crop = crop.unwrap_or(RowCrop { number, count, ..RowCrop::default() });
         let (table, index) = (self.table, self.table_row);
-        Ok(Row { id: step.row, table, index, blobs, damage, crop, bad, outcome })
+        Ok(Row { id: step.row, table, index, blobs, damage, crop, other_crops, bad, outcome })
     }
 }
 
@@ -200,7 +214,11 @@ impl RawBlob {
     /// The bytes; `None` for null, and for a recording that was not read, or not as a whole.
     pub(crate) fn as_slice(&self) -> Option<&[u8]> {
         match self {
-            Self::Null | Self::TooLong(_) | Self::Unreadable(_) | Self::Parts(_) => None,
+            Self::Null
+            | Self::TooLong(_)
+            | Self::Unreadable(_)
+            | Self::Parts(_)
+            | Self::Decoded(_) => None,
             Self::Own(bytes) => Some(bytes.as_ref()),
             Self::Recording(recording) => Some(recording.as_slice()),
             Self::Shared(buffer) => Some(buffer.as_slice()),
@@ -220,6 +238,7 @@ impl RawBlob {
     fn into_value(self, account: &Arc<Account>) -> Result<BlobValue> {
         Ok(match self {
             Self::Null | Self::TooLong(_) | Self::Unreadable(_) | Self::Parts(_) => BlobValue::Null,
+            Self::Decoded(value) => value,
             Self::Own(bytes) => BlobValue::Bytes(bytes),
             Self::Recording(whole) => BlobValue::Bytes(copy_of(whole.as_slice(), account)?),
             Self::Shared(buffer) => BlobValue::Bytes(copy_of(&buffer, account)?),

@@ -14,11 +14,11 @@ use crate::{
         count::Progress,
         dataset::Dataset,
         join::join,
-        row::{BatchTask, Context, RowTask},
+        row::{BatchTask, Context, RowTask, Slots},
         wait::ReadEvents,
         work::{CompleteBatch, Items, Queue, ReaderCount, SharedQueue},
     },
-    memory::{AlignedBuf, Lease},
+    memory::Lease,
 };
 
 /// The types of what passes through the queue of a stream.
@@ -30,8 +30,8 @@ impl Items for StreamItems {
     // Boxed, so that little is copied under the lock.
     type Read = Box<RowTask>;
     type Row = Box<Row>;
-    type Slot = AlignedBuf;
-    type Lease = Lease;
+    type Slot = Slots;
+    type Lease = Vec<Lease>;
     type Batch = Batch;
 }
 

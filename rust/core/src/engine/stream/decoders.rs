@@ -10,11 +10,10 @@ use crate::{
     batch::Row,
     engine::{
         dataset::Dataset,
-        row::{AfterDecoding, RowDecoder, RowTask},
+        row::{AfterDecoding, RowDecoder, RowTask, Slots},
         work::{CompleteBatch, Queue, RowLoop, Work},
     },
     error::{Error, ErrorKind, Result},
-    memory::AlignedBuf,
 };
 use gristmill_audio::Decoder;
 
@@ -63,14 +62,14 @@ impl Decoders {
     }
 }
 
-/// A row that is read, and its slot.
-type ReadRow = (u64, Box<RowTask>, Option<AlignedBuf>);
+/// A row that is read, and its slots.
+type ReadRow = (u64, Box<RowTask>, Option<Slots>);
 
 /// What has come of a row.
 enum DecodeOutcome {
     Finished(u64, Result<Box<Row>>),
-    /// Something must be read for it. Its slot is free again.
-    Replaced(u64, Box<RowTask>, Option<AlignedBuf>),
+    /// Something must be read for it. Its slots are free again.
+    Replaced(u64, Box<RowTask>, Option<Slots>),
 }
 
 /// The work of one thread.
@@ -93,11 +92,11 @@ impl RowLoop for Decoding<'_> {
         queue.next_decode()
     }
 
-    fn work(&mut self, (index, read, mut slot): ReadRow) -> Option<DecodeOutcome> {
+    fn work(&mut self, (index, read, mut slots): ReadRow) -> Option<DecodeOutcome> {
         let Self { decoders, dataset, decoder } = self;
-        Some(match decoders.rows.decode_row(dataset, decoder, read, &mut slot) {
+        Some(match decoders.rows.decode_row(dataset, decoder, read, &mut slots) {
             AfterDecoding::Finished(row) => DecodeOutcome::Finished(index, row.map(Box::new)),
-            AfterDecoding::Reads(task) => DecodeOutcome::Replaced(index, task, slot),
+            AfterDecoding::Reads(task) => DecodeOutcome::Replaced(index, task, slots),
         })
     }
 
@@ -107,8 +106,8 @@ impl RowLoop for Decoding<'_> {
     ) -> Option<CompleteBatch<StreamItems>> {
         match outcome {
             DecodeOutcome::Finished(index, row) => queue.finish_decoded(index, row),
-            DecodeOutcome::Replaced(index, task, slot) => {
-                queue.replace(index, ReadTask::Row(task), slot);
+            DecodeOutcome::Replaced(index, task, slots) => {
+                queue.replace(index, ReadTask::Row(task), slots);
                 None
             }
         }

@@ -49,7 +49,7 @@ pub struct Opened {
     /// The position at which the stream was resumed, as (epoch, index).
     pub start: (u64, u64),
     /// The columns of elements that are ours and not the data's.
-    pub added_columns: Vec<&'static str>,
+    pub added_columns: Vec<String>,
 }
 
 /// A running stream of batches.
@@ -172,7 +172,7 @@ impl Pipeline {
             stream_len: dataset.order.stream_len(),
             fingerprint: dataset.fingerprint,
             start: dataset.start,
-            added_columns: dataset.layout.added.iter().map(|added| added.name()).collect(),
+            added_columns: dataset.layout.added.iter().map(|(name, _)| name.clone()).collect(),
         })
     }
 

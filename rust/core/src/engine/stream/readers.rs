@@ -17,12 +17,12 @@ use crate::{
         dataset::{Dataset, KEPT_SHARE, Remainder, Start},
         join::join,
         opening,
-        row::{Attempt, BatchTask, Context, RowReader, RowTask, load_ahead},
+        row::{Attempt, BatchTask, Context, RowReader, RowTask, Slots, load_ahead},
         wait::WaitFor,
         work::{CompleteBatch, Grant, Limits, Queue, RowLoop, Work},
     },
     error::{Error, ErrorKind, Result},
-    memory::{AlignedBuf, Lease, Permit},
+    memory::{Lease, Permit},
     shard::{Blob, open_files},
 };
 
@@ -239,7 +239,9 @@ impl Readers {
             match queue.next_read()? {
                 Grant::Open(permit) => {
                     match self.batch_buffer(dataset, queue.n_rows_to_open(), permit) {
-                        Ok((slots, lease, reserved)) => queue.open_batch(slots, lease, reserved),
+                        Ok((slots, leases, reserved)) => {
+                            queue.open_batch(slots, leases, reserved);
+                        }
                         Err(error) => {
                             queue.fail(error);
                             return None;
@@ -285,24 +287,19 @@ impl Readers {
         }
     }
 
-    /// The slots of a new batch of `n_rows` rows, the lease of their buffer, and the bytes that are
+    /// The slots of a new batch of `n_rows` rows, the leases of their buffers, and the bytes that are
     /// reserved for other columns.
     fn batch_buffer(
         &self,
         dataset: &Dataset,
         n_rows: usize,
         mut permit: Permit,
-    ) -> Result<(Vec<AlignedBuf>, Lease, Option<Permit>)> {
-        let slot_bytes = dataset.slot_bytes();
-        if slot_bytes == 0 {
-            return Ok((Vec::new(), Lease::default(), Some(permit)));
-        }
+    ) -> Result<(Vec<Slots>, Vec<Lease>, Option<Permit>)> {
+        let memory = (&self.context.account, &mut permit);
         let rows_per_batch = self.context.options.rows_per_batch();
-        let n_bytes = slot_bytes.saturating_mul(rows_per_batch);
-        let buffer = self.context.account.buffer(n_bytes, permit.split(n_bytes))?;
-        let (mut slots, lease) = buffer.into_slots(rows_per_batch, slot_bytes);
+        let (mut slots, leases) = Slots::of_rows(rows_per_batch, &dataset.slot_sizes, memory)?;
         slots.truncate(n_rows);
-        Ok((slots, lease, Some(permit)))
+        Ok((slots, leases, Some(permit)))
     }
 
     /// Reads a row to its end, or parks it.
@@ -357,7 +354,7 @@ impl Readers {
         self.context.reader_count.rows_read(n_rows, self.context.store.metrics());
         let reserved = batch.reserved.take();
         let (batch, other_bytes) =
-            join(&self.context, dataset, batch.into_rows(), Lease::default(), reserved);
+            join(&self.context, dataset, batch.into_rows(), Vec::new(), reserved);
         let unfinished = self.context.update(|queue| {
             queue.finish_whole(first, batch, other_bytes);
             queue.first_unfinished()

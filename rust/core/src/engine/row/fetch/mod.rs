@@ -12,13 +12,13 @@ use super::{
         Facts, Fetch, Need, Planners, TableRead, need, place_of, table_read, wait_for_decoding,
     },
     recording_file,
-    replace::{Replacement, replacement},
+    replace::{Replacement, column_of, replacement},
     task::{Attempt, Parts, RawBlob, RowTask, Stage, copy_of},
 };
 use crate::{
     engine::{
         cache::{BatchId, BlockCache, Known, Recording, RowInBlock, RowLookup, TableCache},
-        dataset::Dataset,
+        dataset::{AudioColumn, Dataset},
         wait::{ReadEvents, WaitFor},
     },
     error::{Error, Result},
@@ -94,9 +94,11 @@ impl RowReader {
         let Stage::Bad(ready, error) = std::mem::replace(&mut row.stage, Stage::New) else {
             return Ok(());
         };
-        let path = self.tables.path_of(dataset, row.attempt.step.row);
+        let id = row.attempt.step.row;
+        let column = column_of(dataset.source(id.shard), &error);
+        let path = column.and_then(|column| self.tables.path_of(dataset, column, id));
         let policy = self.context.options.on_error;
-        match replacement(policy, dataset, (row, &ready), error, path)? {
+        match replacement(policy, (dataset, column), (row, &ready), error, path)? {
             Replacement::Row(attempt) => row.attempt = attempt,
             Replacement::Without(outcome) => {
                 row.attempt.outcome = outcome;
@@ -202,7 +204,7 @@ impl RowReader {
 
     /// Starts readahead for a row's table, and for its blobs as far as the shard's index has their
     /// ranges. Small blobs are left to their blocks, and what may be read in parts to its plan. Returns what
-    /// the audio index has of the recording, if its range is known.
+    /// the audio index has of the first recording, if its range is known.
     fn readahead(
         &self,
         dataset: &Dataset,
@@ -218,10 +220,14 @@ impl RowReader {
             if source.is_too_long(k, n_bytes) {
                 return false;
             }
-            if source.decodes(k) && !row.attempt.is_whole {
+            if let Some((n, _)) = source.column_of(k)
+                && !row.attempt.is_whole
+            {
                 let found = self.context.audio_index.find(number, range);
                 let may_have_parts = matches!(found, Known::Entry(_));
-                known.set(Some((range.clone(), found)));
+                if n == 0 {
+                    known.set(Some((range.clone(), found)));
+                }
                 if may_have_parts {
                     has_parts.set(true);
                     return false;
@@ -243,10 +249,13 @@ impl RowReader {
         dataset: &Dataset,
         row: &mut RowTask,
         (table, table_row, batch): (Arc<Table>, usize, BatchId),
-        known: Option<(Range<u64>, Known)>,
+        mut known: Option<(Range<u64>, Known)>,
     ) -> Result<Option<WaitFor>> {
         let is_heavy = table.n_rows() > 1 && self.tables.cache.is_heavy(&table);
-        let facts = self.facts(dataset, &row.attempt, (&table, table_row), known)?;
+        let facts = |table: &Table, n: usize, column: &AudioColumn| {
+            let known = known.take_if(|_| n == 0);
+            self.facts(dataset, (&row.attempt, column), (table, table_row), known)
+        };
         let with = (self.blocks.as_ref(), &self.planners);
         let mut need = need(dataset, &row.attempt, (table, table_row, batch), facts, with)?;
         let n_bytes = need.n_bytes;
@@ -258,27 +267,24 @@ impl RowReader {
         Ok((n_bytes > 0 || is_heavy).then_some(WaitFor::Bytes { n_bytes, from_reserve: false }))
     }
 
-    /// What is known of a row's recording; `known` is what the audio index said already of a
+    /// What is known of a row's recording in this column; `known` is what the audio index said already of a
     /// recording in this range.
     fn facts(
         &self,
         dataset: &Dataset,
-        attempt: &Attempt,
+        (attempt, column): (&Attempt, &AudioColumn),
         (table, table_row): (&Table, usize),
         known: Option<(Range<u64>, Known)>,
     ) -> Result<Facts> {
         let shard = attempt.step.row.shard;
-        let source = dataset.source(shard);
-        let Some((k, _)) = source.audio.as_ref().filter(|_| !attempt.is_padding()) else {
-            return Ok(Facts::NONE);
-        };
-        Ok(match (table.blob(*k, table_row), &source.files) {
+        let (source, k) = (dataset.source(shard), column.blob);
+        Ok(match (table.blob(k, table_row), &column.files) {
             (None, Some(files)) => {
                 let file = recording_file::find(files, &self.context.store, table, table_row)?;
                 Facts { file, ..Facts::NONE }
             }
             (Some(Blob::Range(range)), _)
-                if !attempt.is_whole && !source.is_too_long(*k, range.end - range.start) =>
+                if !attempt.is_whole && !source.is_too_long(k, range.end - range.start) =>
             {
                 let find = || self.context.audio_index.find(shard, &range);
                 let known = known.filter(|(of, _)| *of == range).map(|(_, known)| known);

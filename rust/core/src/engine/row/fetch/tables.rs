@@ -6,7 +6,7 @@ use super::super::{context::Context, plan::TableRead};
 use crate::{
     engine::{
         cache::{BatchId, LoadCache, Lookup, TableCache},
-        dataset::{Dataset, Source, path_in},
+        dataset::{AudioColumn, Dataset, Source, path_in},
         wait::{ReadEvents, WaitFor},
     },
     error::Result,
@@ -31,8 +31,9 @@ pub(crate) struct Tables {
     pub(crate) context: Arc<Context>,
     pub(crate) cache: TableCache,
     events: Arc<dyn ReadEvents>,
-    /// Tables of the original paths of recordings, which are read for bad rows only.
-    paths: LoadCache<BatchId, Table>,
+    /// Tables of the original paths of recordings, by the number of their blobs, which are read for bad rows
+    /// only.
+    paths: LoadCache<(BatchId, usize), Table>,
 }
 
 impl Tables {
@@ -147,12 +148,18 @@ impl Tables {
         }))
     }
 
-    /// The original path of this row's recording. Errors are ignored: only bad rows are looked up.
-    pub(crate) fn path_of(&self, dataset: &Dataset, id: RowId) -> Option<String> {
-        let projection = dataset.source(id.shard).paths.as_ref()?.projection();
+    /// The original path of this row's recording in this column. Errors are ignored: only bad rows are looked
+    /// up.
+    pub(crate) fn path_of(
+        &self,
+        dataset: &Dataset,
+        column: &AudioColumn,
+        id: RowId,
+    ) -> Option<String> {
+        let projection = column.paths.as_ref()?.projection();
         let shard = dataset.shards.get(id.shard as usize)?;
         let (number, table_row) = shard.locate(id.row)?;
-        let batch = (id.shard, number);
+        let batch = ((id.shard, number), column.blob);
         if let Lookup::Loaded(table) = self.paths.find(batch) {
             return path_in(table.columns.columns().first()?, table_row);
         }
