@@ -83,8 +83,8 @@ def test_rows_of_many_columns(tmp_path: Path, batch_rows: int) -> None:
 def test_rows_of_many_columns_behind_a_url(tmp_path: Path) -> None:
     """Three record batches of 5 MB, whose columns are nearer than a request is worth.
 
-    The cache has room for one of them. Open batches need all three, and take their rows of each from
-    one load.
+    The cache has room for one of them. Open batches need all three, and take their rows of each
+    from one load.
     """
     table = wide(100, 18_000)
     small = write(tmp_path / "small.arrow", table.slice(0, 64), 64)

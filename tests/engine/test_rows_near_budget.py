@@ -71,9 +71,9 @@ def test_the_next_row_waits_for_the_last_one_to_be_dropped(path: Path) -> None:
 
 
 def test_a_row_that_needs_more_is_told_once(path: Path) -> None:
-    """The last one as `bytes` counts until the one after the next is asked for, since nothing tells its end.
+    """A row as `bytes` counts until the second one after it is asked for: nothing tells its end.
 
-    None is in memory twice: not while it is copied into its `bytes`, either.
+    No row is in memory twice, not even while it is copied into its `bytes`.
     """
     peak, *lines = probes.run(SCRIPT, path, "bytes", BUDGET, ROW_BYTES).splitlines()
     assert int(peak) <= 1.1 * BUDGET, f"{int(peak) / BUDGET:.2f} of the budget"
