@@ -21,7 +21,6 @@ import pytest
 
 import gristmill as gm
 from gristmill import _core
-from gristmill.options import native_limits
 
 MARK = 0.9
 
@@ -52,7 +51,7 @@ def bare(look: Callable[[bytes], object], rows: list[bytes], n_threads: int) -> 
 
 def measure(name: str, paths: list[Path], n_threads: int, seconds: float) -> dict[str, float]:
     """Seconds a row, over whole passes for at least so long."""
-    rows, limits = rows_in_memory(paths) if name != "scan" else [], native_limits(gm.Limits())
+    rows, limits = rows_in_memory(paths) if name != "scan" else [], gm.Limits()
 
     def scan() -> int:
         found = gm.scan(paths, read=gm.ReadOptions(num_threads=n_threads))

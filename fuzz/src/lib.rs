@@ -1,6 +1,6 @@
 //! Fuzz targets, one a stage: a property that must hold on any bytes.
 //!
-//! `cargo fuzz` runs them (`fuzz_targets/`). On stable, the tests of this crate replay the corpora and
+//! `cargo fuzz` runs them. On stable, the tests of this crate replay the corpora and
 //! a fixed number of mutants. See `README.md`.
 
 // A property that does not hold is reported by a `Verdict`. Panics are findings too, or bugs of a
@@ -29,7 +29,7 @@ mod seek;
 mod shard;
 mod vorbis;
 
-use std::{env, fs, process};
+use std::{env, fs, process, sync::LazyLock};
 
 pub use audio::{
     adts, aiff, alac, caf, flac, matroska, mp2, mp3, mp4, ogg_flac, ogg_vorbis, opus, probe,
@@ -60,7 +60,7 @@ pub type Verdict = Result<Outcome, String>;
 /// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The name of its function, of its folder in `corpus`, and of its program.
+    /// The name of its function, and of its folder in `corpus`.
     pub name: &'static str,
     /// The property.
     pub holds: fn(&[u8]) -> Verdict,
@@ -124,39 +124,35 @@ pub fn target(name: &str) -> Target {
     TARGETS.into_iter().find(|target| target.name == name).expect("a target of this name")
 }
 
-/// Runs a target on libFuzzer's input, and aborts where its property does not hold.
+/// Runs the target that the variable `FUZZ_TARGET` names on libFuzzer's input, and aborts where its property does
+/// not hold.
 ///
 /// libFuzzer's own panic hook would abort at contained panics of other libraries too.
-pub fn check(name: &str, bytes: &[u8]) {
-    if let Err(what) = target(name).run(bytes) {
-        eprintln!("{name}: {what}");
+pub fn check(bytes: &[u8]) {
+    static NAMED: LazyLock<Target> =
+        LazyLock::new(|| target(&env::var("FUZZ_TARGET").expect("FUZZ_TARGET=NAME")));
+    if let Err(what) = NAMED.run(bytes) {
+        eprintln!("{}: {what}", NAMED.name);
         process::abort();
     }
 }
 
-/// The program of a target without `cargo fuzz`: runs it on the files named on the command line.
-pub fn run_files(name: &str) {
+/// Runs the target that the first argument names on the files that the others name.
+pub fn run_files() {
+    let mut args = env::args().skip(1);
+    let Some(name) = args.next() else {
+        for target in TARGETS {
+            println!("{}", target.name);
+        }
+        return;
+    };
     let mut failed = false;
-    for path in env::args().skip(1) {
-        let verdict = target(name).run(&fs::read(&path).expect("a readable file"));
+    for path in args {
+        let verdict = target(&name).run(&fs::read(&path).expect("a readable file"));
         println!("{path}: {verdict:?}");
         failed |= verdict.is_err();
     }
     process::exit(failed.into());
-}
-
-/// The program of a target: libFuzzer's with `cargo fuzz`, and otherwise one that runs it on files.
-#[macro_export]
-macro_rules! fuzz_target {
-    ($name:literal) => {
-        #[cfg(fuzzing)]
-        libfuzzer_sys::fuzz_target!(|data: &[u8]| $crate::check($name, data));
-
-        #[cfg(not(fuzzing))]
-        fn main() {
-            $crate::run_files($name);
-        }
-    };
 }
 
 /// Returns the message as an error unless the condition holds.

@@ -11,7 +11,7 @@ import numpy as np
 
 from gristmill.bad_rows.rows import BadRow, DamagedRow
 from gristmill.metrics.stats import Stats
-from gristmill.options import Audio, Shuffle
+from gristmill.options import Audio, Limits, Shuffle
 from gristmill.report import AudioInfo, DecodeReport
 from gristmill.stream_options import StreamOptions
 from gristmill.tools.shards import ShardHeader
@@ -49,19 +49,10 @@ def max_open_rows(prefetch_batches: int, num_threads: int) -> int:
     """Single rows that may be under way or waiting."""
 
 @final
-class Limits:
-    """As `gristmill.Limits`."""
+class DefaultLimits:
+    """The core's defaults of `gristmill.Limits`."""
 
-    def __new__(
-        cls,
-        max_bytes: int,
-        max_sample_rate: int,
-        max_channels: int,
-        max_seconds: float,
-        max_frames_per_byte: int,
-        max_decoded_bytes: int,
-        max_decode_seconds: float | None,
-    ) -> Limits: ...
+    def __new__(cls) -> DefaultLimits: ...
     max_bytes: Final[int]
     max_sample_rate: Final[int]
     max_channels: Final[int]
@@ -69,9 +60,6 @@ class Limits:
     max_frames_per_byte: Final[int]
     max_decoded_bytes: Final[int]
     max_decode_seconds: Final[float | None]
-    @staticmethod
-    def defaults() -> Limits:
-        """The core's defaults."""
 
 @final
 class AudioSpec:

@@ -17,7 +17,6 @@ from gristmill.options import (
     Resampler,
     Strict,
     check_limits,
-    native_limits,
 )
 from gristmill.report import AudioInfo, DecodeReport
 
@@ -119,7 +118,7 @@ def probe(data: _Data, *, limits: Limits | None = None) -> AudioInfo:
         DecodeError: The bytes are damaged or in no known format.
         LimitError: The recording asks for more than `limits` allow.
     """
-    return _core.probe(as_bytes(data), limits=native_limits(check_limits(limits)))
+    return _core.probe(as_bytes(data), limits=check_limits(limits))
 
 
 def as_bytes(data: _Data) -> bytes | bytearray:

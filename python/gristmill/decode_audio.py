@@ -11,12 +11,7 @@ from gristmill import _core, checks
 from gristmill.audio import as_bytes
 from gristmill.crops import EventCrop, RandomCrop, Windows
 from gristmill.errors import SchemaError
-from gristmill.options import (
-    Audio,
-    ReadOptions,
-    check_root,
-    native_limits,
-)
+from gristmill.options import Audio, ReadOptions, check_root
 from gristmill.signature import short
 
 _RETRIES = ReadOptions().retries
@@ -90,7 +85,6 @@ class DecodeAudio(_Transform):
                 f"gm.DecodeAudio(..., key={found.column!r})"
             )
         self._spec: _core.AudioSpec = _core.AudioSpec(found)
-        self._limits: _core.Limits = native_limits(found.limits)
         self._recordings: _core.Recordings = _core.Recordings(
             check_root("root", found.root), retries=_RETRIES
         )
@@ -129,7 +123,7 @@ class DecodeAudio(_Transform):
             value = array.item() if array.dtype == object and array.ndim == 0 else array
         if value is None:
             named = path if isinstance(path, str) else None
-            return self._recordings.read(named, limits=self._limits)
+            return self._recordings.read(named, limits=self.audio.limits)
         if isinstance(value, (bytes, bytearray, memoryview, np.ndarray)):
             return as_bytes(cast("bytes", value))
         raise SchemaError(

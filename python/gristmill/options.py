@@ -25,7 +25,7 @@ MAX_THREADS = 65_536
 MAX_REQUESTS = 256
 """More requests at a time are a slip: each has a thread of its own."""
 
-_LIMITS = _core.Limits.defaults()
+_LIMITS = _core.DefaultLimits()
 
 MIN_SAMPLE_RATE: Final = 1_000
 """A lower target rate is a slip: kHz were meant."""
@@ -381,11 +381,6 @@ def check_channels(name: str, channels: Any) -> Any:
         f"{name} is 'mono', 'keep', a number of channels from 1 to {_core.MAX_PCM_CHANNELS}, or a "
         f"list of 1 to {_core.MAX_CHANNELS} numbers such as [0, 1], not {checks.shown(channels)}"
     )
-
-
-def native_limits(limits: Limits) -> _core.Limits:
-    """The limits as the core takes them."""
-    return _core.Limits(**vars(limits))
 
 
 _DEFAULT_LIMITS: Final = Limits()

@@ -12,7 +12,6 @@ import soundfile
 import damaged_files
 import gristmill as gm
 from gristmill import _core
-from gristmill.options import native_limits
 
 # What checksums and framing do not show, of all that decoding finds in the table.
 UNSEEN = {
@@ -25,7 +24,7 @@ UNSEEN = {
 def check(data: bytes, *, decode: bool = True, limits: gm.Limits | None = None) -> Any:
     """`(report, error)`, the error also where nothing could be decoded."""
     try:
-        found = _core.check(data, decode=decode, limits=native_limits(limits or gm.Limits()))
+        found = _core.check(data, decode=decode, limits=limits or gm.Limits())
     except gm.GristmillError as error:
         return None, error
     return found.report, found.error

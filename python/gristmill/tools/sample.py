@@ -15,7 +15,7 @@ from gristmill import _core
 from gristmill.audio import probe
 from gristmill.dataset import ArrowIterDataset
 from gristmill.errors import DecodeError, LimitError, SchemaError
-from gristmill.options import Limits, ReadOptions, Shuffle, native_limits
+from gristmill.options import Limits, ReadOptions, Shuffle
 from gristmill.report import AudioInfo
 from gristmill.storage import NO_OPTIONS, StorageOptions
 from gristmill.tools.shards import ShardHeader
@@ -125,7 +125,7 @@ def draw(
 
 def _notes(rows: Sequence[bytes]) -> list[tuple[str, ...]]:
     """The kinds of notes of each row that has any, by its headers and framing."""
-    limits = native_limits(Limits())
+    limits = Limits()
     noted: list[tuple[str, ...]] = []
     for data in rows:
         with contextlib.suppress(DecodeError, LimitError):
@@ -158,7 +158,7 @@ def _read(
     dataset.set_slice(slice(0, n_rows))
     encoded: list[bytes | None] = []
     recordings = _core.Recordings(root, retries=read.retries)
-    limits = native_limits(Limits())
+    limits = Limits()
     with contextlib.closing(iter(dataset)) as rows:
         while len(encoded) < n_rows:
             value: Any = next(rows)[column]
@@ -177,7 +177,7 @@ def _read(
 
 
 def _decode_seconds(rows: Sequence[bytes]) -> float | None:
-    limits = native_limits(Limits())
+    limits = Limits()
     began = time.perf_counter()
     n_decoded = 0
     for data in rows:

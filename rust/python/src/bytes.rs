@@ -2,10 +2,11 @@
 //!
 //! The interpreter allocates a `bytes` with its content, usually in fresh pages, and a page fault takes
 //! ten times as long as copying the page. So all objects of a batch are made first, which touches none
-//! of those pages; then several threads fault them in, many at a time, and fill them.
+//! of those pages; then several threads fault them in, many at a time, and fill them. Pages of a row that are
+//! copied go back to the system at once if nothing would reuse them: a row is never in memory twice.
 #![allow(unsafe_code)]
 
-use std::{ops::Range, ptr, sync::Arc};
+use std::{ptr, sync::Arc};
 
 use gristmill_core::{engine::parallel_for_each, memory::Buffer};
 use pyo3::{ffi, prelude::*, types::PyBytes};
@@ -22,43 +23,67 @@ const WORTH_A_THREAD: usize = 4 << 20;
 /// Part of a `bytes` object, and its content. The row's memory is released with its last piece.
 struct Piece {
     to: *mut u8,
-    row: Arc<Buffer>,
-    part: Range<usize>,
+    from: *mut u8,
+    len: usize,
+    /// Whether the pages of `from` are given back once they are copied.
+    is_last_use: bool,
+    /// Owns `from`; not looked at.
+    _row: Arc<Buffer>,
 }
 
-// SAFETY: no other piece refers to the same part of the object, so the thread that owns it is the only
-// one to write there; the rest may be sent.
+// SAFETY: no other piece refers to the same part of the object or of the row, so the thread that owns it is
+// the only one to read and write there; the rest may be sent.
 unsafe impl Send for Piece {}
 
 impl Piece {
     fn fill(self) {
-        let Self { to, row, part } = self;
-        let from = Buffer::as_ref(&row).get(part).unwrap_or_default();
-        #[cfg(target_os = "linux")]
-        populate(to, from.len());
-        // SAFETY: `to` is the start of `from.len()` bytes of an object that nobody else knows (see
-        // `large_bytes`), allocated apart from `from`, which is memory of ours.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        let Self { to, from, len, is_last_use, _row } = self;
+        pages::bring_in(to, len);
+        // SAFETY: `from` are `len` bytes of the row, and `to` of an object that nobody else knows (see
+        // `large_bytes`), allocated apart.
+        unsafe { ptr::copy_nonoverlapping(from, to, len) };
+        if is_last_use {
+            pages::give_back(from, len);
+        }
     }
 }
 
-/// Brings in the pages of these bytes at once, which takes a tenth of the time of a fault for each.
+/// What Linux is told of the pages that are wholly within a piece. A system that does not do so loses
+/// nothing by it.
 #[cfg(target_os = "linux")]
-fn populate(to: *mut u8, len: usize) {
+mod pages {
     use rustix::{
         mm::{Advice, madvise},
         param::page_size,
     };
 
-    let page = page_size();
-    let before = to.addr().next_multiple_of(page) - to.addr();
-    let whole = len.saturating_sub(before) / page * page;
-    if whole > 0 {
-        // SAFETY: these are pages that lie wholly in the piece, and bringing them in changes no
-        // byte of them. A system that cannot do so refuses, and the copy brings them in.
-        let _ =
-            unsafe { madvise(to.wrapping_add(before).cast(), whole, Advice::LinuxPopulateWrite) };
+    /// Brings them in at once, which takes a tenth of the time of a fault for each.
+    pub(super) fn bring_in(start: *mut u8, len: usize) {
+        advise(start, len, Advice::LinuxPopulateWrite);
     }
+
+    /// Takes them back: nobody reads them again.
+    pub(super) fn give_back(start: *mut u8, len: usize) {
+        advise(start, len, Advice::LinuxDontNeed);
+    }
+
+    fn advise(start: *mut u8, len: usize, advice: Advice) {
+        let page = page_size();
+        let before = start.addr().next_multiple_of(page) - start.addr();
+        let whole = len.saturating_sub(before) / page * page;
+        if whole > 0 {
+            // SAFETY: these pages are wholly in memory of the piece. Bringing them in changes no byte of
+            // them, and what is dropped nobody reads again.
+            let _ = unsafe { madvise(start.wrapping_add(before).cast(), whole, advice) };
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod pages {
+    pub(super) fn bring_in(_: *mut u8, _: usize) {}
+
+    pub(super) fn give_back(_: *mut u8, _: usize) {}
 }
 
 /// The rows as `bytes`, filled by up to `n_threads` threads while the GIL is free.
@@ -68,8 +93,9 @@ pub(crate) fn large_bytes(
     n_threads: usize,
 ) -> PyResult<Vec<Bound<'_, PyBytes>>> {
     let (mut made, mut pieces, mut n_bytes) = (Vec::with_capacity(rows.len()), Vec::new(), 0);
-    for row in rows {
-        let len = Buffer::as_ref(&row).len();
+    for mut row in rows {
+        let is_last_use = !row.is_kept();
+        let (from, len) = (row.as_bytes_mut().as_mut_ptr(), Buffer::as_ref(&row).len());
         // SAFETY: without a source the object's bytes are whatever was there. Nobody sees them: until
         // they are filled below, the one reference to the object is in `made`, which is no object of
         // Python's; the garbage collector does not track `bytes` either. On an early return they die
@@ -85,8 +111,8 @@ pub(crate) fn large_bytes(
         // each where it does in the row, which has as many bytes.
         let row = Arc::new(row);
         pieces.extend((0..len).step_by(PIECE).map(|at| {
-            let (row, part) = (Arc::clone(&row), at..len.min(at + PIECE));
-            Piece { to: start.wrapping_add(at), row, part }
+            let (to, from) = (start.wrapping_add(at), from.wrapping_add(at));
+            Piece { to, from, len: PIECE.min(len - at), is_last_use, _row: Arc::clone(&row) }
         }));
         n_bytes += len;
         made.push(object);

@@ -126,8 +126,8 @@ enum FillArg {
 #[derive(Debug)]
 pub(crate) struct AudioSpecArg(pub(crate) AudioSpec);
 
-/// As `gristmill.Limits`, of which it is read too.
-#[pyclass(frozen, get_all, new = "from_fields", module = "gristmill._core")]
+/// What is read of `gristmill.Limits`. The class has the core's defaults.
+#[pyclass(frozen, get_all, name = "DefaultLimits", module = "gristmill._core")]
 #[derive(Clone, Debug, FromPyObject)]
 #[expect(clippy::struct_field_names, reason = "they are the attributes' names in Python")]
 pub(crate) struct Limits {
@@ -376,9 +376,8 @@ impl AudioSpecArg {
 
 #[pymethods]
 impl Limits {
-    /// The core's defaults.
-    #[staticmethod]
-    fn defaults() -> Self {
+    #[new]
+    fn new() -> Self {
         let limits = audio::Limits::DEFAULT;
         Self {
             max_bytes: limits.max_bytes,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from gristmill import _core
+from gristmill.options import Limits
 
 REASONS = frozenset(("unsupported_codec", "unknown_format"))
 """Of `DecodeError`, where another decoder may know more. What is damaged stays bad."""
@@ -31,7 +31,7 @@ class ConversionError(ValueError):
     """A recording that does not become FLAC, and why."""
 
 
-def to_flac(data: bytes, limits: _core.Limits) -> bytes:
+def to_flac(data: bytes, limits: Limits) -> bytes:
     """The recording as FLAC: of 16 bits where the decoder's samples have them, else of 24.
 
     Raises:
@@ -52,7 +52,7 @@ def to_flac(data: bytes, limits: _core.Limits) -> bytes:
         raise ConversionError(str(error) or type(error).__name__) from error
 
 
-def _frames(source: Any, limits: _core.Limits) -> Iterator[Any]:
+def _frames(source: Any, limits: Limits) -> Iterator[Any]:
     """What FFmpeg decodes of the first audio stream, each frame of the same rate and channels."""
     stream = source.streams.audio[0]
     stream.codec_context.thread_count = 1  # recordings are converted several at a time
@@ -77,7 +77,7 @@ def _frames(source: Any, limits: _core.Limits) -> Iterator[Any]:
             yield frame
 
 
-def _check_kind(frame: Any, limits: _core.Limits) -> None:
+def _check_kind(frame: Any, limits: Limits) -> None:
     n_channels = len(frame.layout.channels)
     most = min(limits.max_channels, _MOST_FLAC_CHANNELS)
     if n_channels > most:
@@ -88,7 +88,7 @@ def _check_kind(frame: Any, limits: _core.Limits) -> None:
         )
 
 
-def _encoded(frames: Iterator[Any], limits: _core.Limits) -> bytes:
+def _encoded(frames: Iterator[Any], limits: Limits) -> bytes:
     import av
 
     first = next(frames, None)

@@ -15,6 +15,7 @@ from typing import cast
 from gristmill import _core
 from gristmill.bad_rows.line_file import open_regular
 from gristmill.errors import DecodeError, LimitError
+from gristmill.options import Limits
 from gristmill.tools.pack.convert import REASONS, ConversionError, to_flac
 from gristmill.tools.pack.report import BadFile
 from gristmill.tools.pack.source import Recording
@@ -76,7 +77,7 @@ class Reader:
         self,
         pool: Pool,
         n_threads: int,
-        limits: _core.Limits,
+        limits: Limits,
         *,
         fast: bool,
         keep: bool,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill import _core
-from gristmill.options import Limits, native_limits
+from gristmill.options import Limits
 from gristmill.tools.pack.plan import FORMAT, PackOptions, Plan, ShardPlan, make_plan
 from gristmill.tools.pack.reader import Loaded, Pool, Reader
 from gristmill.tools.pack.report import BadFile, PackedShard, PackReport
@@ -44,11 +44,10 @@ def run(
         else:
             n_threads = num_threads or _core.usable_cpus()
             pool = Pool(n_threads)
-            native = native_limits(limits)
             reader = Reader(
                 pool,
                 n_threads,
-                native,
+                limits,
                 fast=options.fast,
                 keep=options.keep_bad,
                 convert=options.convert,

@@ -20,7 +20,6 @@ from gristmill.options import (
     ReadOptions,
     check_limits,
     check_root,
-    native_limits,
     read_options,
 )
 from gristmill.paths import Paths, as_list
@@ -151,9 +150,8 @@ class Scan:
                 return self.report()
             self._began = time.monotonic()
             try:
-                limits = native_limits(self._limits)
                 recordings = _core.Recordings(self._root, retries=self._read.retries)
-                job = Job(self._headers, column, not self._fast, limits, recordings)
+                job = Job(self._headers, column, not self._fast, self._limits, recordings)
                 self._scan(job, quarantine, on_rows)
                 self._checkpoint.is_finished = True
             finally:

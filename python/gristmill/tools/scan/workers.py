@@ -13,6 +13,7 @@ from gristmill import _core
 from gristmill.bad_rows.rows import BadRow
 from gristmill.errors import DecodeError, LimitError, SchemaError
 from gristmill.iterator import ArrowIterator, pipeline_of
+from gristmill.options import Limits
 from gristmill.report import DecodeReport
 from gristmill.tools.scan.report import Finding
 from gristmill.tools.shards import ShardHeader
@@ -41,7 +42,7 @@ class Job:
     headers: list[ShardHeader]
     column: str
     decode: bool
-    limits: _core.Limits
+    limits: Limits
     recordings: _core.Recordings
 
     def check(self, element: dict[str, Any], pipeline: _core.Pipeline | None) -> RowOutcome:

@@ -389,6 +389,7 @@ mod tests {
         let memory = MemoryPool::default();
         let account = memory.open(1_000_000);
         let buffer = |n| account.buffer(n, account.take(n)).unwrap();
+        assert!(buffer(100_000).is_kept() && !buffer(150_000).is_kept());
         drop((buffer(40_000), buffer(50_000)));
         assert!(memory.idle_bytes() >= 90_000);
         drop((buffer(60_000), buffer(70_000), buffer(80_000)));

@@ -179,6 +179,12 @@ impl Buffer {
         Self { buf, lease: Lease { pool: Weak::new(), permit: Some(permit) } }
     }
 
+    /// Whether its memory is kept for later requests if it is dropped now, as far as the budget has room.
+    pub fn is_kept(&self) -> bool {
+        let pool = self.lease.pool.upgrade();
+        pool.is_some_and(|pool| self.buf.capacity() <= pool.limit.load(SeqCst))
+    }
+
     /// Its permit.
     pub(crate) fn permit_mut(&mut self) -> &mut Option<Permit> {
         &mut self.lease.permit

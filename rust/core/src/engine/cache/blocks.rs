@@ -200,7 +200,8 @@ impl BlockCache {
     ///
     /// Blocks for one request.
     pub(crate) fn load(&self, row: &RowInBlock, shard: &Shard, permit: Permit) -> Result<()> {
-        let Some(loading) = self.cache.begin(row.id, row.block_bytes()) else { return Ok(()) };
+        let loading = self.cache.begin(row.id, row.block_bytes(), false);
+        let Some(loading) = loading else { return Ok(()) };
         if !row.next_blocks.is_empty() {
             // This block first, so that requests reach the storage in file order.
             shard.readahead(&row.block.bytes);

@@ -26,6 +26,8 @@ struct Inner<K: Hash + Eq, V> {
     loaded: LruCache<K, (Arc<V>, usize)>,
     /// The values that are being loaded, with their expected sizes.
     loading: HashMap<K, usize>,
+    /// The value whose load began last.
+    last_begun: Option<K>,
     /// Bytes of both.
     n_bytes: usize,
     n_hits: u64,
@@ -54,6 +56,7 @@ impl<K: Hash + Eq + Copy, V> LoadCache<K, V> {
         let inner = Inner {
             loaded: LruCache::unbounded(),
             loading: HashMap::new(),
+            last_begun: None,
             n_bytes: 0,
             n_hits: 0,
             n_loads: 0,
@@ -75,6 +78,11 @@ impl<K: Hash + Eq + Copy, V> LoadCache<K, V> {
     pub(crate) fn counts(&self) -> (u64, u64) {
         let inner = lock_std(&self.inner);
         (inner.n_hits, inner.n_loads)
+    }
+
+    /// The value whose load began last.
+    pub(crate) fn last_begun(&self) -> Option<K> {
+        lock_std(&self.inner).last_begun
     }
 
     /// Looks a value up.
@@ -100,9 +108,15 @@ impl<K: Hash + Eq + Copy, V> LoadCache<K, V> {
         lock_std(&self.inner).is_crowded(n_bytes, self.limit)
     }
 
-    /// Begins to load a value, and evicts others to make room for its expected bytes. `None` where it
-    /// is cached or being loaded by now, or must wait for others.
-    pub(crate) fn begin(&self, key: K, n_bytes: usize) -> Option<Loading<'_, K, V>> {
+    /// Begins to load a value, and evicts others to make room for its expected bytes, all of them or all but
+    /// the one that was used last: readers that have waited for that may not have taken it yet. `None` where
+    /// the value is cached or being loaded by now, or must wait for others.
+    pub(crate) fn begin(
+        &self,
+        key: K,
+        n_bytes: usize,
+        keeps_last: bool,
+    ) -> Option<Loading<'_, K, V>> {
         let mut inner = lock_std(&self.inner);
         if inner.loaded.contains(&key)
             || inner.loading.contains_key(&key)
@@ -111,9 +125,10 @@ impl<K: Hash + Eq + Copy, V> LoadCache<K, V> {
             return None;
         }
         inner.loading.insert(key, n_bytes);
+        inner.last_begun = Some(key);
         inner.n_bytes = inner.n_bytes.saturating_add(n_bytes);
         inner.n_loads += 1;
-        let evicted = inner.evict(self.limit);
+        let evicted = inner.evict(self.limit, usize::from(keeps_last));
         drop(inner);
         // Freeing large values takes time.
         drop(evicted);
@@ -165,9 +180,10 @@ impl<K: Hash + Eq + Copy, V> Inner<K, V> {
         !self.loading.is_empty() && loading.saturating_add(n_bytes) > limit
     }
 
-    fn evict(&mut self, limit: usize) -> Vec<Arc<V>> {
+    fn evict(&mut self, limit: usize, n_kept: usize) -> Vec<Arc<V>> {
         let mut evicted = Vec::new();
         while self.n_bytes > limit
+            && self.loaded.len() > n_kept
             && let Some((_, (value, n_bytes))) = self.loaded.pop_lru()
         {
             self.n_bytes = self.n_bytes.saturating_sub(n_bytes);
@@ -186,7 +202,7 @@ impl<K: Hash + Eq + Copy, V> Loading<'_, K, V> {
         inner.end(self.key);
         // Before the value is added, so that it stays even if it alone exceeds the limit.
         inner.n_bytes = inner.n_bytes.saturating_add(n_bytes);
-        let evicted = inner.evict(cache.limit);
+        let evicted = inner.evict(cache.limit, 0);
         inner.loaded.put(self.key, (Arc::clone(value), n_bytes));
         drop(inner);
         drop(evicted);
@@ -214,7 +230,7 @@ mod tests {
     use super::*;
 
     fn load(cache: &LoadCache<u32, &'static str>, key: u32, n_bytes: usize) {
-        cache.begin(key, n_bytes).unwrap().finish(&Arc::new("value"), n_bytes);
+        cache.begin(key, n_bytes, false).unwrap().finish(&Arc::new("value"), n_bytes);
     }
 
     fn is_loaded(cache: &LoadCache<u32, &'static str>, key: u32) -> bool {
@@ -225,13 +241,13 @@ mod tests {
     fn a_value_is_loaded_once_at_a_time() {
         let cache = LoadCache::new(100);
         assert!(matches!(cache.find(1), Lookup::Missing));
-        let loading = cache.begin(1, 10).unwrap();
+        let loading = cache.begin(1, 10, false).unwrap();
         assert!(matches!(cache.find(1), Lookup::Loading));
-        assert!(cache.begin(1, 10).is_none());
+        assert!(cache.begin(1, 10, false).is_none());
         loading.finish(&Arc::new("value"), 30);
-        assert!(is_loaded(&cache, 1) && cache.begin(1, 10).is_none());
+        assert!(is_loaded(&cache, 1) && cache.begin(1, 10, false).is_none());
         assert_eq!((cache.n_bytes(), cache.counts()), (30, (1, 1)));
-        drop(cache.begin(2, 10).unwrap());
+        drop(cache.begin(2, 10, false).unwrap());
         assert!(matches!(cache.find(2), Lookup::Missing), "a load that failed may be tried again");
         assert_eq!(cache.n_bytes(), 30);
     }
@@ -247,18 +263,20 @@ mod tests {
         assert_eq!([1, 2, 3, 4].map(|key| is_loaded(&cache, key)), [true, false, true, true]);
         load(&cache, 5, 500);
         assert_eq!([1, 3, 4, 5].map(|key| is_loaded(&cache, key)), [false, false, false, true]);
-        load(&cache, 6, 10);
+        let next = cache.begin(6, 10, true).unwrap();
+        assert_eq!((cache.n_bytes(), is_loaded(&cache, 5)), (510, true));
+        next.finish(&Arc::new("value"), 10);
         assert_eq!((cache.n_bytes(), is_loaded(&cache, 5)), (10, false));
     }
 
     #[test]
     fn loads_that_would_evict_each_other_wait() {
         let cache = LoadCache::<u32, ()>::new(100);
-        let first = cache.begin(1, 70).unwrap();
-        assert!(cache.is_crowded(40) && cache.begin(2, 40).is_none());
-        let second = cache.begin(2, 30).unwrap();
+        let first = cache.begin(1, 70, false).unwrap();
+        assert!(cache.is_crowded(40) && cache.begin(2, 40, false).is_none());
+        let second = cache.begin(2, 30, false).unwrap();
         drop(first);
-        let _alone = cache.begin(3, 70).unwrap();
+        let _alone = cache.begin(3, 70, false).unwrap();
         drop(second);
     }
 

@@ -65,6 +65,12 @@ impl TableCache {
         self.cache.has(batch)
     }
 
+    /// The record batch whose load began last, where tables are so large that one is loaded after the other.
+    pub(crate) fn last_in_turn(&self) -> Option<BatchId> {
+        let is_in_turn = !self.has_room(2, self.largest.load(Relaxed));
+        is_in_turn.then(|| self.cache.last_begun()).flatten()
+    }
+
     /// Whether a load must wait for others.
     pub(crate) fn is_crowded(&self, known: Option<TableSize>) -> bool {
         self.cache.is_crowded(self.expected_bytes(known))
@@ -110,7 +116,10 @@ impl TableCache {
         permit: Permit,
         load: impl FnOnce(&dyn Fn(usize)) -> Result<Table>,
     ) -> Result<Option<Arc<Table>>> {
-        let Some(loading) = self.cache.begin(batch, permit.n_bytes()) else { return Ok(None) };
+        // The budget has the bytes of the last table as well, if it had these.
+        let keeps_last = self.account.fits_reserved(0);
+        let loading = self.cache.begin(batch, permit.n_bytes(), keeps_last);
+        let Some(loading) = loading else { return Ok(None) };
         self.account.trim_idle();
         let permit = RefCell::new(permit);
         let on_size = |n_bytes: usize| {

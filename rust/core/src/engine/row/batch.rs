@@ -42,8 +42,8 @@ pub(crate) struct BatchTask {
     /// The rows of each record batch that is still needed, as ranges of `wanted`.
     groups: VecDeque<Range<usize>>,
     looks: Looks,
-    /// The group for whose record batch it waits for a permit.
-    loading: Option<usize>,
+    /// The group for whose record batch it waits for a permit, and which was loaded before that.
+    loading: Option<(usize, Option<BatchId>)>,
     /// The rows that were looked up.
     rows: Vec<Option<Row>>,
     /// The rows that were copied out of their tables.
@@ -202,8 +202,12 @@ impl BatchTask {
         dataset: &Dataset,
         mut permit: Option<Permit>,
     ) -> Option<WaitFor> {
-        if let Some(group) = self.loading.take().filter(|_| permit.is_some()) {
-            self.look_up(tables, dataset, group, permit.take());
+        if let Some((group, last)) = self.loading.take().filter(|_| permit.is_some()) {
+            let permit = permit.take();
+            // Otherwise this one may have been loaded and evicted, and another one be next.
+            if tables.cache.last_in_turn() == last {
+                self.look_up(tables, dataset, group, permit);
+            }
         }
         self.looks.left = self.looks.left.max(LOOKS_PER_LOAD);
         loop {
@@ -214,10 +218,11 @@ impl BatchTask {
                     matches!(tables.cache.find(row.batch_id()), Lookup::Loaded(_))
                 })
             });
-            let group = cached.or_else(|| (!self.groups.is_empty()).then_some(0))?;
+            let last = tables.cache.last_in_turn();
+            let group = cached.or_else(|| self.next_group(last))?;
             let Some(wait) = self.look_up(tables, dataset, group, None) else { continue };
             if matches!(wait, WaitFor::Bytes { .. }) {
-                self.loading = Some(group);
+                self.loading = Some((group, last));
                 return Some(wait);
             }
             // Another reader loads this one. Is there one that this reader can load?
@@ -227,13 +232,23 @@ impl BatchTask {
             let Some(other) = other else { return Some(wait) };
             match self.look_up(tables, dataset, other, None) {
                 Some(bytes @ WaitFor::Bytes { .. }) => {
-                    self.loading = Some(other);
+                    self.loading = Some((other, last));
                     return Some(bytes);
                 }
                 None => {}
                 Some(_) => return Some(wait),
             }
         }
+    }
+
+    /// The group whose table is loaded next. Where tables are loaded one after the other, that is the next one
+    /// behind the `last`, for all batches: each load serves every open batch.
+    fn next_group(&self, last: Option<BatchId>) -> Option<usize> {
+        let is_before = |group: &Range<usize>| {
+            let first = self.wanted.get(group.start);
+            first.zip(last).is_some_and(|(first, last)| first.batch_id() <= last)
+        };
+        self.groups.partition_point(is_before).checked_rem(self.groups.len())
     }
 
     /// Looks up the rows of one group, and removes the group. Returns what this must wait for, if it

@@ -62,8 +62,8 @@ pub struct Pipeline {
     context: Arc<StreamContext>,
     readers: Arc<Readers>,
     decoders: Arc<Decoders>,
-    /// Permits for the Python objects of the last two batches. Their end is not reported, and a
-    /// consumer holds a batch while it asks for the next.
+    /// Permits for the Python objects of the last two batches. Their end is not reported: a consumer holds
+    /// a batch while it asks for the next, and not the one before.
     delivered: Arc<Mutex<(Option<Permit>, Option<Permit>)>>,
     /// A forked child has no threads to join, and a thread of the parent may hold any lock.
     pid: u32,
@@ -129,6 +129,8 @@ impl Pipeline {
         let Context { metrics, options, .. } = &**context;
         let consumer = &metrics.consumer;
         consumer.requested();
+        let before_last = lock_std(&self.delivered).1.take();
+        drop(before_last);
         let mut next = queue.next(timeout, |waited| consumer.waited(waited));
         match &mut next {
             Ok(Next::Batch(batch)) => {
@@ -137,10 +139,7 @@ impl Pipeline {
                 consumer.took(batch.n_delivered, (depths.ready + 1, depths.read));
                 let permit = batch.take_object_permit(options.binary == Binary::Bytes);
                 let mut delivered = lock_std(&self.delivered);
-                let older = std::mem::replace(&mut delivered.0, permit);
-                let oldest = std::mem::replace(&mut delivered.1, older);
-                drop(delivered);
-                drop(oldest);
+                delivered.1 = std::mem::replace(&mut delivered.0, permit);
             }
             Ok(Next::Pending) => {}
             Ok(Next::End) | Err(_) => {

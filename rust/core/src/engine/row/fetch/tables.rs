@@ -164,7 +164,7 @@ impl Tables {
             return path_in(table.columns.columns().first()?, table_row);
         }
         // `None` where another thread loads it too: then this one does not add its own.
-        let loading = self.paths.begin(batch, 0);
+        let loading = self.paths.begin(batch, 0, false);
         let budget = self.context.options.memory_budget;
         let mut table = shard.load_table_within(number, projection, budget, &|_| ()).ok()?;
         let n_bytes = table.n_bytes;
