@@ -60,7 +60,27 @@ impl AddedColumn {
             Self::Row => Dtype::I64,
             Self::CropStart(_) => Dtype::F64,
             Self::Valid => Dtype::BOOL,
-            _ => Dtype::I32,
+            Self::DataSet
+            | Self::Shard
+            | Self::CropFrames(_)
+            | Self::Window
+            | Self::NWindows
+            | Self::Event
+            | Self::NEvents => Dtype::I32,
+        }
+    }
+
+    /// The option that asks for it.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Self::DataSet | Self::Shard | Self::Row => "with_row_id=True",
+            Self::Valid => "on_error=\"mask\" or remainder=\"pad\"",
+            Self::CropStart(_)
+            | Self::CropFrames(_)
+            | Self::Window
+            | Self::NWindows
+            | Self::Event
+            | Self::NEvents => "with_crop=True",
         }
     }
 

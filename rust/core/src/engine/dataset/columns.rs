@@ -156,19 +156,10 @@ pub(crate) fn check_added(layout: &ElementLayout) -> Result<()> {
             let reason = format!(
                 "{} adds a column of this name; leave the shards' own out with columns=[...], or \
                  leave that option out",
-                option_of(*taken)
+                taken.option()
             );
             Err(Error::schema(name, reason))
         }
-    }
-}
-
-/// The option that adds a column.
-fn option_of(added: AddedColumn) -> &'static str {
-    match added {
-        AddedColumn::DataSet | AddedColumn::Shard | AddedColumn::Row => "with_row_id=True",
-        AddedColumn::Valid => "on_error=\"mask\" or remainder=\"pad\"",
-        _ => "with_crop=True",
     }
 }
 
