@@ -13,9 +13,9 @@ use std::{
 };
 
 use gristmill_core::memory::{LARGE_BUFFER, PAGE};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 #[cfg(target_os = "linux")]
 use rustix::mm::{Advice, madvise};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::room::{SPARE_BYTES, use_spare};
 
