@@ -22,6 +22,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 root_doc = "index"
 html_theme = "furo"
 html_title = f"Gristmill {version}"
+html_static_path = ["static"]
+html_css_files = ["phone.css"]
 html_theme_options = {
     "source_repository": "https://github.com/gristmill-project/gristmill/",
     "source_branch": "main",

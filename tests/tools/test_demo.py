@@ -30,7 +30,7 @@ def test_version():
 def test_help_names_every_option():
     done = gristmill("demo", "--help")
     assert done.returncode == 0
-    for option in ("data", "rows", "steps", "batch-size", "threads", "seed", "json", "quiet"):
+    for option in ("data", "rows", "steps", "batch-size", "num-threads", "seed", "json", "quiet"):
         assert f"--{option}" in done.stdout
 
 

@@ -301,7 +301,7 @@ def test_shards_of_others_stay(tmp_path: Path) -> None:
     out.mkdir()
     (out / "train.arrow").write_bytes(b"precious")
     for overwrite in (False, True):
-        with pytest.raises(ValueError, match=r"pack has not written, such as train\.arrow"):
+        with pytest.raises(ValueError, match=r"pack did not write, such as train\.arrow"):
             gm.pack(source, out, overwrite=overwrite)
     assert files_in(out).keys() == {"train.arrow"}
     # A folder within the source is not looked into.
@@ -340,7 +340,7 @@ def test_overwrite_removes_what_this_pack_has_written(tmp_path: Path) -> None:
     other = out / "test" / "data-00000-of-00002.arrow"
     other.write_bytes(b"precious")
     before = files_in(out)
-    with pytest.raises(ValueError, match=r"not written, such as data-00000-of-00002\.arrow; move"):
+    with pytest.raises(ValueError, match=r"did not write, such as data-00000-of-00002\.arrow; move"):
         gm.pack(splits, out, overwrite=True)
     assert files_in(out) == before
     other.unlink()

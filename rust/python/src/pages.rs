@@ -13,12 +13,15 @@ use std::{
 };
 
 use gristmill_core::memory::{LARGE_BUFFER, PAGE};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+#[cfg(target_os = "linux")]
+use rustix::mm::{Advice, madvise};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::room::{SPARE_BYTES, use_spare};
 
 /// From this size on huge pages are requested: filling fresh pages of 4 KiB takes several times as
 /// long. `NumPy` has the same threshold.
+#[cfg(target_os = "linux")]
 const LARGE: usize = 4 << 20;
 
 /// Blocks from this size on are mapped even where they are no whole pages. The C library would do so
