@@ -123,7 +123,8 @@ pub(crate) fn assemble(
         let column = if single { column.into_one() } else { column };
         columns.push((name.clone(), column));
     }
-    let damaged = rows.iter_mut().flat_map(|row| std::mem::take(&mut row.damage)).collect();
+    let extras = rows.iter_mut().filter_map(|row| row.extras.take());
+    let damaged = extras.flat_map(|extras| extras.damage).collect();
     let objects = Some(reservation.permit(object_bytes(&columns)));
     Ok(Batch { n_rows, n_delivered: rows.len(), columns, damaged, bad, objects })
 }

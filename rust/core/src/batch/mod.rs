@@ -41,7 +41,7 @@ pub(crate) use lists::items_of;
 pub use multi_hot::Classes;
 pub(crate) use multi_hot::MultiHot;
 pub(crate) use reservation::Reservation;
-pub(crate) use row::{BlobValue, Row, RowCrop, RowOutcome};
+pub(crate) use row::{BlobValue, Row, RowCrop, RowExtras, RowOutcome};
 pub use size_limit::SizeLimit;
 pub use style::{Binary, Ragged, Style, Styles};
 pub use supported::check_supported;

@@ -17,15 +17,29 @@ pub(crate) struct Row {
     /// The row's index in the table.
     pub(crate) index: usize,
     pub(crate) blobs: Vec<BlobValue>,
-    /// The damage of its recordings.
-    pub(crate) damage: Vec<DamagedRow>,
     /// The part of the recording that was decoded; of several, that of the first.
     pub(crate) crop: RowCrop,
-    /// Those of the others.
-    pub(crate) other_crops: Vec<RowCrop>,
+    /// What few rows have.
+    pub(crate) extras: Option<Box<RowExtras>>,
     /// Rows that could not be used, and which this one replaces.
     pub(crate) bad: Vec<BadRow>,
     pub(crate) outcome: RowOutcome,
+}
+
+/// What a row has only if a recording is damaged or several are decoded: millions of rows have neither.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct RowExtras {
+    /// The damage of its recordings.
+    pub(crate) damage: Vec<DamagedRow>,
+    /// The parts of the recordings behind the first that were decoded.
+    pub(crate) other_crops: Vec<RowCrop>,
+}
+
+impl RowExtras {
+    /// These, if there is anything.
+    pub(crate) fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
 }
 
 impl Row {
@@ -33,7 +47,10 @@ impl Row {
     pub(super) fn crop_of(&self, n: usize) -> RowCrop {
         match n.checked_sub(1) {
             None => self.crop,
-            Some(n) => self.other_crops.get(n).copied().unwrap_or_default(),
+            Some(n) => {
+                let crop = self.extras.as_ref().and_then(|extras| extras.other_crops.get(n));
+                crop.copied().unwrap_or_default()
+            }
         }
     }
 }

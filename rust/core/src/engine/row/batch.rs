@@ -346,9 +346,8 @@ fn fill(
                 table: Arc::clone(&table),
                 index: table_row,
                 blobs: Vec::new(),
-                damage: Vec::new(),
                 crop: RowCrop::default(),
-                other_crops: Vec::new(),
+                extras: None,
                 bad: Vec::new(),
                 outcome: row.outcome,
             });

@@ -103,7 +103,13 @@ pub(crate) fn decode(
             let shard = dataset.shards.get(id.shard as usize).map(Shard::name);
             let shard = shard.map(Arc::clone).unwrap_or_default();
             let name = (source.audio.len() > 1).then(|| Arc::clone(&column.name));
-            finish.damage.push(DamagedRow { shard, row: id.row, column: name, codec, report });
+            finish.extras.damage.push(DamagedRow {
+                shard,
+                row: id.row,
+                column: name,
+                codec,
+                report,
+            });
         }
         if let Some((buf, shape)) = value {
             let decoding = ready.decoding.get_or_insert_with(|| account.take(0));
@@ -113,7 +119,7 @@ pub(crate) fn decode(
         }
         match n {
             0 => finish.crop = Some(crop),
-            _ => finish.other_crops.push(crop),
+            _ => finish.extras.other_crops.push(crop),
         }
     }
     for (column, slot) in source.audio.iter().zip(slots.take().into_iter().flatten()) {

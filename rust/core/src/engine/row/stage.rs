@@ -96,7 +96,7 @@ impl RowDecoder {
         match decoded {
             Ok(Decoded::Done(finish)) => {
                 if let Some(counts) = counts {
-                    counts.good(!finish.damage.is_empty(), took);
+                    counts.good(!finish.extras.damage.is_empty(), took);
                 }
                 AfterDecoding::Finished(ready.finish(row.attempt, account, finish))
             }

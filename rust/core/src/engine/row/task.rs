@@ -9,7 +9,7 @@ use super::{
     plan::{Need, TableRead},
 };
 use crate::{
-    batch::{BadRow, BlobValue, DamagedRow, Row, RowCrop, RowOutcome},
+    batch::{BadRow, BlobValue, Row, RowCrop, RowExtras, RowOutcome},
     engine::cache::Recording,
     error::{Error, Result},
     memory::{Account, Buffer, Permit},
@@ -120,9 +120,7 @@ pub(crate) struct Parts {
 pub(crate) struct Finish {
     /// The part of the first recording; `None` for that of the order.
     pub(crate) crop: Option<RowCrop>,
-    /// Those of the others.
-    pub(crate) other_crops: Vec<RowCrop>,
-    pub(crate) damage: Vec<DamagedRow>,
+    pub(crate) extras: RowExtras,
 }
 
 impl RowTask {
@@ -193,7 +191,7 @@ impl Ready {
         self,
         attempt: Attempt,
         account: &Arc<Account>,
-        Finish { crop, other_crops, damage }: Finish,
+        Finish { crop, extras }: Finish,
     ) -> Result<Row> {
         let Attempt { step, bad, outcome, .. } = attempt;
         let values = self.blobs.into_iter().map(|blob| match blob {
@@ -206,7 +204,8 @@ impl Ready {
         let (number, count) = part.map(|part| (part.number, part.count)).unwrap_or_default();
         let crop = crop.unwrap_or(RowCrop { number, count, ..RowCrop::default() });
         let (table, index) = (self.table, self.table_row);
-        Ok(Row { id: step.row, table, index, blobs, damage, crop, other_crops, bad, outcome })
+        let extras = extras.boxed();
+        Ok(Row { id: step.row, table, index, blobs, crop, extras, bad, outcome })
     }
 }
 
