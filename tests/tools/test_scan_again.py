@@ -150,7 +150,9 @@ def test_shards_of_one_name_have_no_quarantine_file_in_common(tmp_path: Path) ->
     for k, path in enumerate(paths):
         with_bytes(path, material.recording(1), b"garbage", *[b"more"] * k)
     out = tmp_path / "bad.jsonl"
-    with pytest.raises(ValueError, match=r"train/data\.arrow and .*test/data\.arrow have one name"):
+    with pytest.raises(
+        ValueError, match=r"train/data\.arrow and .*test/data\.arrow have the same name"
+    ):
         gm.scan(paths, quarantine=out)
     assert not list(tmp_path.glob("bad*"))
     assert gm.scan(paths).undecodable == 3
@@ -164,5 +166,5 @@ def test_shards_of_one_name_have_no_quarantine_file_in_common(tmp_path: Path) ->
     assert len(gm.read_quarantine(out)) == 1
     # Nor can what is left of a broken one be told from its namesake.
     paths[1].write_bytes(b"broken")
-    with pytest.raises(ValueError, match="have one name"):
+    with pytest.raises(ValueError, match="have the same name"):
         gm.scan(paths, quarantine=tmp_path / "other.jsonl")
