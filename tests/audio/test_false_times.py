@@ -42,7 +42,7 @@ def with_junk(data: bytes, junk: bytes = bytes(100)) -> tuple[bytes, int]:
 
 def assert_junk(data: bytes, at: int, good: bytes) -> None:
     """There is junk from this byte on, which is a note, and the sound is that of `good`."""
-    with pytest.raises(gm.DecodeError, match=f"no audio lie .* from byte {at} on") as caught:
+    with pytest.raises(gm.DecodeError, match=f"no audio, .* from byte {at} on") as caught:
         gm.decode(data, strict="pedantic")
     assert caught.value.reason == "junk"
     for strict in (True, False):

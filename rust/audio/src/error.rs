@@ -53,7 +53,7 @@ pub enum Reason {
         /// In how many places.
         count: u64,
     },
-    /// Something else lies between packets, of which none is missing.
+    /// Something else is between packets, of which none is missing.
     Junk {
         /// In how many places.
         count: u64,
@@ -186,8 +186,8 @@ impl fmt::Display for Reason {
             }
             Self::Junk { count, byte } => write!(
                 f,
-                "bytes that are no audio lie between packets in {count} places, the first from byte \
-                 {byte} on; write the row again, exclude it, or have strict=False"
+                "between packets there are bytes that are no audio, in {count} places, the first from \
+                 byte {byte} on; write the row again, exclude it, or have strict=False"
             ),
             Self::ParamsChanged => f.write_str("rate or channels change in mid-stream"),
             Self::NonFinite => f.write_str("samples are not finite; exclude the row"),
