@@ -28,16 +28,10 @@ def made(kind: str) -> bytes:
     return out.getvalue()
 
 
-def put(data: bytes, tag: bytes, offset: int, width: int, value: int) -> bytes:
-    """The big-endian number so far behind a tag is another."""
-    at = data.index(tag) + offset
-    return data[:at] + (value % (1 << 8 * width)).to_bytes(width, "big") + data[at + width :]
-
-
-def wav(size: int | None = None, *, block: int = 2, before: bytes = b"", pcm: bytes = b"") -> bytes:
+def wav(size: int | None = None, *, before: bytes = b"", pcm: bytes = b"") -> bytes:
     samples = pcm or made("WAV")[-N_BYTES:]
     size = len(samples) if size is None else size
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, RATE, 2 * RATE, block, 16)
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, RATE, 2 * RATE, 2, 16)
     body = form + before + struct.pack("<4sI", b"data", size) + samples
     return struct.pack("<4sI4s", b"RIFF", (36 + size) % 2**32, b"WAVE") + body
 
@@ -59,16 +53,6 @@ def assert_plays(data: bytes, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(crop, expected[RATE : RATE + RATE // 2])
 
 
-PLACEHOLDERS = [0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFFF00, 0x7FFFF000, 0x80000000, 0x80000024, 0xFFFFFFDB]
-SLIPS = [N_BYTES + 44, N_BYTES + 36, N_BYTES + 8, N_BYTES + 1]
-
-
-@pytest.mark.parametrize("size", [0, *PLACEHOLDERS, *SLIPS, N_BYTES // 2, N_BYTES - 2])
-def test_sizes_of_wav(size: int) -> None:
-    data = wav(size)
-    assert_plays(data, ffmpeg(data))
-
-
 def test_a_tiny_size_before_many_samples_is_forgotten() -> None:
     assert_plays(wav(44), ffmpeg(wav()))
 
@@ -78,36 +62,10 @@ def test_samples_that_look_like_a_chunk_are_samples() -> None:
     assert_plays(wav(0, pcm=pcm), ffmpeg(wav(pcm=pcm)))
 
 
-@pytest.mark.parametrize("block", [0, 1, 3, 4, 8])
-def test_block_align_of_wav(block: int) -> None:
-    data = wav(block=block)
-    assert_plays(data, ffmpeg(data))
-
-
 def test_odd_chunks_without_their_pad() -> None:
     for pad in (b"", b"\0"):
         before = b"LIST" + struct.pack("<I", 5) + b"INFOx" + pad
         assert_plays(wav(before=before), ffmpeg(wav()))
-
-
-@pytest.mark.parametrize("count", [0, 1, N_FRAMES // 2, N_FRAMES + 1, 2 * N_FRAMES, 2**31 - 1])
-def test_counts_of_aiff(count: int) -> None:
-    data = put(made("AIFF"), b"COMM", 10, 4, count)
-    assert_plays(data, ffmpeg(data))
-
-
-@pytest.mark.parametrize("size", [N_BYTES // 2, *PLACEHOLDERS, *SLIPS, 2 * N_BYTES])
-def test_sizes_of_aiff(size: int) -> None:
-    data = put(made("AIFF"), b"SSND", 4, 4, size)
-    assert_plays(data, ffmpeg(data))
-
-
-@pytest.mark.parametrize(
-    "size", [0, 4, -1, -2, 2**31 - 1, 2**32 - 1, N_BYTES // 2, N_BYTES + 5, N_BYTES + 48]
-)
-def test_sizes_of_caf(size: int) -> None:
-    data = put(made("CAF"), b"data", 4, 8, size)
-    assert_plays(data, ffmpeg(data))
 
 
 @pytest.mark.parametrize("kind", ["WAV", "AIFF", "CAF"])
@@ -121,12 +79,6 @@ def test_a_cut_is_a_loss_all_the_same(kind: str) -> None:
 def with_total(data: bytes, total: int) -> bytes:
     packed = int.from_bytes(data[18:26], "big") >> 36 << 36 | total
     return data[:18] + packed.to_bytes(8, "big") + data[26:]
-
-
-@pytest.mark.parametrize("total", [0, 1, N_FRAMES // 2, N_FRAMES + 1, 2 * N_FRAMES, 2**36 - 1])
-def test_totals_of_flac(total: int) -> None:
-    data = with_total(made("FLAC"), total)
-    assert_plays(data, ffmpeg(data))
 
 
 @pytest.mark.parametrize("total", [0, N_FRAMES, N_FRAMES - 3 * 4096])

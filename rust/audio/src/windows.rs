@@ -65,7 +65,7 @@ impl Windows {
     }
 }
 
-/// Where in its crop an event lies.
+/// Where in its crop an event is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Anywhere: every start of the crop is equally likely.
@@ -87,7 +87,7 @@ impl Place {
 pub struct EventCrop {
     /// Length in seconds; `None` for that of the event.
     pub seconds: Option<f64>,
-    /// Where the event lies in it.
+    /// Where the event is placed in it.
     pub place: Place,
     /// Start of the event in seconds, at least 0.
     pub start_s: f64,
@@ -99,7 +99,7 @@ impl EventCrop {
     /// The first frame of the crop, and its length, in a recording of `total` frames.
     ///
     /// The event ends with the recording at the latest. A crop that is longer holds the whole event,
-    /// a shorter one lies within it, and no crop reaches over an end of the recording that it could
+    /// a shorter one is within it, and no crop reaches over an end of the recording that it could
     /// avoid. `draw` decides among the starts that are left as it does for a random crop.
     pub(super) fn place(&self, total: u64, rate_hz: u32, draw: u64) -> Result<(u64, u64), Reason> {
         let Self { start_s, end_s, .. } = *self;
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(placed(Place::Center, (0.0, 1.0), 2.0, 100), [0]);
         assert_eq!(placed(Place::Start, (9.5, 12.0), 2.0, 100), [80]);
         assert_eq!(placed(Place::Random, (9.0, 10.0), 2.0, 100), [80]);
-        // Longer than the crop: the crop lies within it.
+        // Longer than the crop: the crop is within it.
         assert_eq!(placed(Place::Random, (2.0, 8.0), 2.0, 100), [20, 30, 40, 60]);
         assert_eq!(placed(Place::Center, (2.0, 8.0), 2.0, 100), [40]);
         // A recording shorter than the crop, and an event without a length.

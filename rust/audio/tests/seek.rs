@@ -248,7 +248,7 @@ proptest! {
         }
     }
 
-    /// An entry that lies and has the right checksum asks for bytes within the recording, and ends in samples
+    /// A false entry with the right checksum asks for bytes within the recording, and ends in samples
     /// or in nothing.
     #[test]
     fn lying_entries_end_in_samples_or_nothing(

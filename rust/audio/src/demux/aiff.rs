@@ -9,7 +9,7 @@ use crate::{
             Endian::{Big, Little},
             Format, PcmLayout,
         },
-        stated::{Chunks, Stated, is_forgotten},
+        stated::{Chunks, Outer, Stated, is_forgotten},
     },
     error::{Exceeded, Reason},
     names::Codec,
@@ -70,7 +70,8 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
         // A file without frames need not have the chunk.
         return match common.n_frames {
             0 => {
-                let stated = Stated { len: Some(0), told: None, header: 0, is_closed: true };
+                let (len, told) = (Some(0), None);
+                let stated = Stated { len, told, header: 0, is_closed: true, is_odd: false };
                 common.format.layout(&[], 0, &stated, ledger)
             }
             _ => Err(Reason::malformed("there is no SSND chunk")),
@@ -81,24 +82,23 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
     let there = from(bytes, data).len() as u64;
     let counted = Some(u64::from(common.n_frames) * common.format.block())
         .filter(|_| !matches!(common.n_frames, 0 | u32::MAX));
-    let is_forgotten = |&held: &u64| {
-        let end = u64::from(len) + u64::from(len & 1);
-        is_forgotten(held, there.saturating_sub(held))
-            && !CHUNKS.explain(bytes, body.saturating_add(end as usize))
-    };
     let held = match len {
         0 | u32::MAX => None,
         len => Some(u64::from(len).saturating_sub(8 + u64::from(skip))),
     };
-    let form_end =
-        be_u32(bytes, offset.saturating_add(4)).map(|len| offset as u64 + 8 + u64::from(len));
-    let is_closed = form_end.is_some_and(|end| end.abs_diff(bytes.len() as u64) <= 1)
-        || counted.is_some_and(|counted| counted <= there);
+    let end = body.saturating_add(len as usize + (len & 1) as usize);
+    let is_explained = held.is_none() || end >= bytes.len() || CHUNKS.explain(bytes, end);
+    let is_forgotten =
+        |&held: &u64| is_forgotten(held, there.saturating_sub(held)) && !is_explained;
+    let form = be_u32(bytes, offset.saturating_add(4)).filter(|len| !matches!(len, 0 | &u32::MAX));
+    let outer = Outer::of(form.map(|len| offset as u64 + 8 + u64::from(len)), bytes.len());
+    let is_closed = outer.is_right || counted.is_some_and(|counted| counted <= there);
     let stated = Stated {
         told: counted.or(held),
         len: held.filter(|held| !is_forgotten(held)).or(counted.filter(|_| held.is_none())),
         header: (data - offset) as u64,
         is_closed,
+        is_odd: outer.is_wrong || !is_explained,
     };
     common.format.layout(bytes, data, &stated, ledger)
 }

@@ -10,7 +10,7 @@ use crate::{
     },
     error::Reason,
     names::Codec,
-    report::Ledger,
+    report::{Ledger, Note},
     stream::Scratch,
 };
 
@@ -47,20 +47,27 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
         match id {
             b"desc" if format.is_none() => format = Some(parse(from(bytes, body))?),
             b"data" => {
-                let format = format.ok_or_else(|| Reason::malformed("data comes before desc"))?;
+                let (format, block) =
+                    format.ok_or_else(|| Reason::malformed("data comes before desc"))?;
+                if format.block() != block {
+                    let why = format!("its frames have {} bytes, not {block}", format.block());
+                    ledger.remark(Note::HeaderFields, 1, Reason::malformed(why))?;
+                }
                 // The samples come behind a count of edits.
                 let data = body + 4;
                 let there = from(bytes, data).len() as u64;
-                let is_forgotten = |&len: &u64| {
-                    is_forgotten(len, there.saturating_sub(len))
-                        && !CHUNKS.explain(bytes, data + len as usize)
-                };
                 let len = len.checked_sub(4).filter(|&len| len < i64::MAX as u64 - 4);
+                let is_explained = len.is_none_or(|len| {
+                    len >= there || CHUNKS.explain(bytes, data.saturating_add(len as usize))
+                });
+                let is_forgotten =
+                    |&len: &u64| is_forgotten(len, there.saturating_sub(len)) && !is_explained;
                 let stated = Stated {
                     len: len.filter(|len| !is_forgotten(len)),
                     told: len,
                     header: (data - offset) as u64,
                     is_closed: false,
+                    is_odd: !is_explained,
                 };
                 return format.layout(bytes, data, &stated, ledger);
             }
@@ -73,7 +80,8 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
     Err(Reason::malformed(missing))
 }
 
-fn parse(desc: &[u8]) -> Result<Format, Reason> {
+/// The format, and what the header says of the bytes of a frame.
+fn parse(desc: &[u8]) -> Result<(Format, u64), Reason> {
     let short = || Reason::malformed("the desc chunk is too short");
     let rate = f64::from_bits(be_u64(desc, 0).ok_or_else(short)?);
     let kind = from(desc, 8).first_chunk::<4>().ok_or_else(short)?;
@@ -103,7 +111,9 @@ fn parse(desc: &[u8]) -> Result<Format, Reason> {
             "{packet_frames} frames of {n_channels} channels of {bits} bits in {packet_bytes} bytes"
         ))
     };
-    Format::new(rate as u32, n_channels, encoding.ok_or_else(odd)?)
+    let format = Format::new(rate as u32, n_channels, encoding.ok_or_else(odd)?)?;
+    let block = u64::from(packet_bytes).checked_div(packet_frames.into());
+    Ok((format, block.unwrap_or(packet_bytes.into())))
 }
 
 fn kind_name(kind: [u8; 4]) -> String {

@@ -91,7 +91,7 @@ impl Encoding {
     }
 }
 
-/// Where the samples lie and what they are.
+/// Where the samples are, and how they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PcmLayout {
     pub(crate) rate_hz: u32,
@@ -101,7 +101,7 @@ pub(crate) struct PcmLayout {
     data: usize,
     /// The frame that begins there: the first one, unless this is a part.
     first: u64,
-    /// Behind the last frame that is there.
+    /// Behind the last frame in the file.
     end: usize,
 }
 
@@ -144,9 +144,9 @@ impl Format {
             Believed::Len(len) => len / self.block(),
             Believed::ToEnd => present,
         };
-        let told = stated.told.unwrap_or(there);
-        if told != there && told / self.block() != n_frames {
-            let expected = Some(told / self.block());
+        let told = stated.told.map(|told| told / self.block()).filter(|&told| told != n_frames);
+        if told.is_some() || stated.is_odd && n_frames <= present {
+            let expected = told.or(Some(present));
             let reason = Reason::Truncated { decoded: n_frames, expected };
             ledger.remark(Note::HeaderLength, 1, reason)?;
         }
@@ -193,7 +193,7 @@ impl Recording for Stored {
 /// The kind of a [`StoredTable`] in entries.
 pub(crate) const KIND: u8 = 1;
 
-/// Where samples of one size lie: what they are, and where the first one begins.
+/// How samples of one size are stored, and where the first one begins.
 #[derive(Debug)]
 struct StoredTable {
     encoding: Encoding,

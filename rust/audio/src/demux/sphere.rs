@@ -11,7 +11,7 @@ use crate::{
     },
     error::Reason,
     names::Codec,
-    report::Ledger,
+    report::{Ledger, Note},
     stream::Scratch,
 };
 
@@ -38,8 +38,8 @@ impl Container for Sphere {
     }
 }
 
-/// Reads the header of the file at `offset`. The samples follow it, and go to the end where their count is 0
-/// or missing, as writers to a pipe leave it.
+/// Reads the header of the file at `offset`. The samples follow it, and go to the end of the file: players
+/// ignore a count of fewer. Only a count of more frames than one too many shows that the file is cut.
 fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, Reason> {
     let file = from(bytes, offset);
     let size = file.get(MAGIC.len()..FIELDS).and_then(|line| str::from_utf8(line).ok());
@@ -47,17 +47,26 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
     let size = size.ok_or_else(|| Reason::malformed("the second line is no size of a header"))?;
     let header = file.get(FIELDS..size).ok_or_else(|| Reason::malformed("the header is cut"))?;
     let fields = Fields::of(header)?;
-    let format = fields.format()?;
     let data = offset + size;
-    let present = from(bytes, data).len() as u64 / format.block();
-    let n_frames = match fields.number("sample_count")?.unwrap_or(0) {
-        0 => None,
+    let there = from(bytes, data).len() as u64;
+    let count = fields.number("sample_count");
+    // Writers to a pipe leave it at 0.
+    let n_counted = count.as_ref().ok().copied().flatten().filter(|&count| count > 0);
+    let (format, is_sure) = fields.format(n_counted, there)?;
+    if !is_sure {
+        let reason = Reason::malformed("sample_n_bytes contradicts the other fields");
+        ledger.remark(Note::HeaderFields, 1, reason)?;
+    }
+    let present = there / format.block();
+    let n_frames = n_counted.map(|count| match count.checked_div(format.n_channels.into()) {
         // That of all channels together.
-        count if count == present * u64::from(format.n_channels) => Some(present),
-        count => Some(count),
-    };
-    let len = n_frames.map(|n_frames| n_frames.saturating_mul(format.block()));
-    let stated = Stated { len, told: len, header: size as u64, is_closed: false };
+        Some(count) if count == present => present,
+        _ => count,
+    });
+    let told = n_frames.map(|n_frames| n_frames.saturating_mul(format.block()));
+    let len = told.filter(|_| n_frames.is_some_and(|n_frames| n_frames > present + 1));
+    let (header, is_odd) = (size as u64, count.is_err());
+    let stated = Stated { len, told, header, is_closed: false, is_odd };
     format.layout(bytes, data, &stated, ledger)
 }
 
@@ -101,13 +110,29 @@ impl<'a> Fields<'a> {
         Ok(u32::try_from(number).unwrap_or(u32::MAX))
     }
 
-    fn format(&self) -> Result<Format, Reason> {
+    /// Bytes of a sample of which `n_samples` should fill `there` bytes, and whether all fields agree. Where the
+    /// stated number cannot be, that of the bits of a sample is taken.
+    fn sample_bytes(&self, n_samples: Option<u64>, there: u64) -> Result<(u32, bool), Reason> {
+        let stated = self.required("sample_n_bytes")?;
+        let bits = self.number("sample_sig_bits").ok().flatten();
+        let by_bits = bits.and_then(|bits| u32::try_from(bits.div_ceil(8)).ok()).unwrap_or(stated);
+        let fits = |n_bytes: u32| {
+            n_samples.and_then(|n| n.checked_mul(n_bytes.into())).is_some_and(|len| len == there)
+        };
+        let is_odd = !fits(stated) && (fits(by_bits) || !(1..=4).contains(&stated));
+        Ok(if is_odd { (by_bits, by_bits == stated) } else { (stated, true) })
+    }
+
+    /// The format of the samples, and whether all fields agree on it.
+    fn format(&self, n_counted: Option<u64>, there: u64) -> Result<(Format, bool), Reason> {
         let coding = self.text("sample_coding").unwrap_or("pcm");
         let order = self.text("sample_byte_format").unwrap_or_default();
         if let Some(name) = [coding, order].into_iter().find_map(packing) {
             return Err(Reason::UnsupportedCodec(format!("SPHERE with {name}")));
         }
-        let n_bytes = self.required("sample_n_bytes")?;
+        let n_channels = self.required("channel_count")?;
+        let n_samples = n_counted.and_then(|count| count.checked_mul(n_channels.into()));
+        let (n_bytes, is_sure) = self.sample_bytes(n_samples, there)?;
         let encoding = match coding {
             "pcm" => linear(n_bytes, order),
             "ulaw" | "mu-law" => (n_bytes == 1).then_some(Encoding::MuLaw),
@@ -122,7 +147,7 @@ impl<'a> Fields<'a> {
             Reason::malformed(format!("{coding} samples of {n_bytes} bytes in the order {order}"))
         };
         let encoding = encoding.ok_or_else(odd)?;
-        Format::new(self.required("sample_rate")?, self.required("channel_count")?, encoding)
+        Ok((Format::new(self.required("sample_rate")?, n_channels, encoding)?, is_sure))
     }
 }
 
@@ -176,25 +201,38 @@ mod tests {
     fn frames_are_those_that_are_promised_and_there() {
         let little = "sample_byte_format -s2 01\n";
         let of = |count: &str| with(&format!("{little}{count}")).map(|layout| layout.n_frames);
-        assert_eq!(of("sample_count -i 7\n"), Ok(7));
+        assert_eq!(of("sample_count -i 7\n"), Ok(10));
+        assert_eq!(of("sample_count -i 11\n"), Ok(10));
         assert_eq!(of("sample_count -i 0\n"), Ok(10));
         assert_eq!(of(""), Ok(10));
         let cut = Reason::Truncated { decoded: 10, expected: Some(4_000_000_000_000) };
         assert_eq!(of("sample_count -i 4000000000000\n"), Err(cut));
         for count in ["-1", "x", "nan", "1e300", ""] {
-            let error = of(&format!("sample_count -i {count} \n"));
-            assert!(
-                count.is_empty() || matches!(error, Err(Reason::MalformedHeader(_))),
-                "{count}"
-            );
+            assert_eq!(of(&format!("sample_count -i {count} \n")), Ok(10), "{count}");
         }
         let stereo = "channel_count -i 2\nsample_rate -r 8000.0\nsample_n_bytes -s1 1\n\
                       sample_coding -s4 ulaw\nsample_count -i ";
-        for (count, n_frames) in [(10, 10), (20, 10), (9, 9)] {
+        for (count, n_frames) in [(10, 10), (20, 10), (9, 10), (0, 10)] {
             let layout = open(&file(&format!("{stereo}{count}\n"), 20)).unwrap();
             assert_eq!((layout.rate_hz, layout.n_channels), (8_000, 2));
             assert_eq!(layout.n_frames, n_frames);
         }
+    }
+
+    #[test]
+    fn bytes_of_a_sample_are_those_that_fill_the_file() {
+        let of = |n_bytes: &str, more: &str| {
+            let fields = MONO.replace("n_bytes -i 2", &format!("n_bytes -i {n_bytes}"));
+            let more = format!("sample_byte_format -s2 01\n{more}");
+            open(&file(&format!("{fields}{more}"), 20)).map(|layout| layout.n_frames)
+        };
+        let bits = "sample_sig_bits -i 16\n";
+        for n_bytes in ["0", "1", "2", "3", "4", "46", "2147483647"] {
+            assert_eq!(of(n_bytes, &format!("{bits}sample_count -i 10\n")), Ok(10), "{n_bytes}");
+        }
+        assert_eq!(of("4", bits), Ok(5));
+        assert_eq!(of("4", "sample_sig_bits -i 24\nsample_count -i 5\n"), Ok(5));
+        assert!(of("0", "").is_err() && of("9", "sample_sig_bits -i 99\n").is_err());
     }
 
     #[test]

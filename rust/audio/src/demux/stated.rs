@@ -1,8 +1,8 @@
 //! What headers say of the bytes of stored samples, and when they are believed.
 //!
 //! Writers that cannot go back leave a placeholder, others add their header, or never write the length at
-//! all. Sound is lost where nothing but a cut explains the length; everything else is a lie about sound
-//! that is there.
+//! all. Sound is lost if nothing but a cut explains the length; everything else is a lie about sound
+//! that the file has.
 
 use crate::{
     bytes::from,
@@ -21,6 +21,25 @@ pub(crate) struct Stated {
     pub(crate) header: u64,
     /// Whether another field says that the file ends where it does.
     pub(crate) is_closed: bool,
+    /// Whether a field outside the samples, or what follows them, contradicts the file.
+    pub(crate) is_odd: bool,
+}
+
+/// What the length around the whole file says of its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outer {
+    /// It ends where the file does.
+    pub(crate) is_right: bool,
+    /// It ends elsewhere.
+    pub(crate) is_wrong: bool,
+}
+
+impl Outer {
+    /// `end` is where the file should end, if the header says it; a byte of padding may be missing.
+    pub(crate) fn of(end: Option<u64>, n_bytes: usize) -> Self {
+        let is_right = end.is_some_and(|end| end.abs_diff(n_bytes as u64) <= 1);
+        Self { is_right, is_wrong: end.is_some() && !is_right }
+    }
 }
 
 /// How much of it is believed.
@@ -44,7 +63,7 @@ const MANY: u64 = 100;
 pub(crate) const MOST_FORGOTTEN: u64 = 4096;
 
 impl Stated {
-    /// What to make of it where `there` bytes follow.
+    /// What to make of it if `there` bytes follow.
     pub(crate) fn believe(&self, there: u64) -> Believed {
         match self.len {
             Some(len) if len <= there => Believed::Len(len),
@@ -149,7 +168,7 @@ fn is_name(id: [u8; 4]) -> bool {
 }
 
 /// Bytes of one integer sample: its bits decide it, as players have it, and not the size of a block, which
-/// may be 0 or anything. Up to 24 bits may lie in four bytes. `None` if the bits say nothing.
+/// may be 0 or anything. Up to 24 bits may be stored in four bytes. `None` if the bits say nothing.
 pub(crate) fn sample_bytes(bits: u32, of_block: u32) -> u32 {
     match bits {
         0 | 33.. => of_block,
@@ -164,8 +183,10 @@ mod tests {
 
     #[test]
     fn lengths_are_believed_unless_a_lie_explains_them() {
-        let believe =
-            |len| Stated { len: Some(len), told: None, header: 60, is_closed: false }.believe(1000);
+        let believe = |len| {
+            Stated { len: Some(len), told: None, header: 60, is_closed: false, is_odd: false }
+                .believe(1000)
+        };
         for len in [0, 10, 1000, 1002, 1060 + 1, 2000, 0x2000_0000, 0x7100_0000] {
             assert_eq!(believe(len), Believed::Len(len), "{len:#x}");
         }
@@ -175,7 +196,8 @@ mod tests {
         for len in [0x3FFF_FFFF, 0xFFFF_FFDB, u64::MAX, i64::MAX as u64, 1 << 63] {
             assert_eq!(believe(len), Believed::ToEnd, "{len:#x}");
         }
-        let closed = Stated { len: Some(2000), told: None, header: 60, is_closed: true };
+        let closed =
+            Stated { len: Some(2000), told: None, header: 60, is_closed: true, is_odd: false };
         assert_eq!(closed.believe(1000), Believed::ToEnd);
         assert_eq!(closed.believe(3000), Believed::Len(2000));
         assert_eq!(Stated { len: None, ..closed }.believe(7), Believed::ToEnd);

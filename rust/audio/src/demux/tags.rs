@@ -1,4 +1,4 @@
-//! Tags in front of a recording, and what lies behind the frames of a stream without a container: tags,
+//! Tags in front of a recording, and what follows the frames of a stream without a container: tags,
 //! padding, or sound that is lost.
 
 use crate::bytes::{from, le_u32};
@@ -43,7 +43,7 @@ pub(super) fn tag_size(rest: &[u8]) -> Option<usize> {
     id3v2_size(rest)
 }
 
-/// How many bytes lie from `at` on that are no tag at the end; none where they begin with a tag that does
+/// How many bytes follow from `at` on that are no tag at the end; none if they begin with a tag that does
 /// not say how long it is.
 pub(super) fn unexplained(bytes: &[u8], at: usize) -> usize {
     if is_tag(from(bytes, at)) { 0 } else { without_tags(bytes, at).len().saturating_sub(at) }

@@ -5,7 +5,7 @@ use crate::{
     demux::{
         container::{Container, Input, OpenResult},
         pcm::{self, Encoding, Endian::Little, Format, PcmLayout},
-        stated::{Chunks, MOST_FORGOTTEN, Stated, is_forgotten, sample_bytes},
+        stated::{Chunks, MOST_FORGOTTEN, Outer, Stated, is_forgotten, sample_bytes},
     },
     error::Reason,
     names::Codec,
@@ -74,17 +74,19 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
                     (len, _) => Some(len),
                 };
                 let there = from(bytes, body).len() as u64;
-                let is_forgotten = |&len: &u64| {
-                    is_forgotten(len, there.saturating_sub(len))
-                        && !CHUNKS.explain(bytes, body + (len + (len & 1)) as usize)
-                };
-                let riff_end = le_u32(bytes, offset.saturating_add(4))
-                    .map(|len| offset as u64 + 8 + u64::from(len));
+                let is_explained = len.is_none_or(|len| {
+                    let end = body.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
+                    end >= bytes.len() || CHUNKS.explain(bytes, end.saturating_add(end - body & 1))
+                });
+                let is_forgotten =
+                    |&len: &u64| is_forgotten(len, there.saturating_sub(len)) && !is_explained;
+                let outer = Outer::of(riff_end(bytes, offset, sizes), bytes.len());
                 let stated = Stated {
                     len: len.filter(|len| !is_forgotten(len)),
                     told: len.filter(|&len| len > 0),
                     header: (body - offset) as u64,
-                    is_closed: riff_end.is_some_and(|end| end.abs_diff(bytes.len() as u64) <= 1),
+                    is_closed: outer.is_right,
+                    is_odd: outer.is_wrong || !is_explained,
                 };
                 return format.layout(bytes, body, &stated, ledger);
             }
@@ -97,6 +99,16 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
         at = CHUNKS.next(bytes, body, len);
         CHUNKS.remark(at - body, len, ledger)?;
     }
+}
+
+/// Where the file at `offset` ends, if its first chunk says so.
+fn riff_end(bytes: &[u8], offset: usize, sizes: Option<Sizes<'_>>) -> Option<u64> {
+    let len = match le_u32(bytes, offset.saturating_add(4))? {
+        0 => None,
+        u32::MAX => sizes?.riff().filter(|&len| len != 0 && len != u64::MAX),
+        len => Some(u64::from(len)),
+    };
+    Some(len?.saturating_add(offset as u64 + 8))
 }
 
 /// Whether the samples of a WAV file begin within these first bytes of it, and so many are promised that
@@ -127,6 +139,10 @@ impl Sizes<'_> {
         le_u64(self.body, 8).filter(|_| self.len >= 16)
     }
 
+    fn riff(&self) -> Option<u64> {
+        le_u64(self.body, 0).filter(|_| self.len >= 8)
+    }
+
     /// The size of a chunk other than `data`, from the table at the end.
     fn other(&self, id: [u8; 4]) -> Option<u64> {
         let n_entries = le_u32(self.body, 24)? as usize;
@@ -145,14 +161,18 @@ const GUID_TAILS: [&[u8; 14]; 2] = [
 
 /// The format, and what the header says of the bytes of a frame.
 fn parse(body: &[u8], len: u32) -> Result<(Format, u16), Reason> {
+    let whole = body;
     let body = body.get(..len as usize).unwrap_or(body);
     let short = || Reason::malformed("the fmt chunk is too short");
     let mut tag = le_u16(body, 0).ok_or_else(short)?;
     let n_channels = le_u16(body, 2).ok_or_else(short)?;
     let rate_hz = le_u32(body, 4).ok_or_else(short)?;
     let block = le_u16(body, 12).ok_or_else(short)?;
-    let bits = le_u16(body, 14).ok_or_else(short)?;
+    // Without the bits of a sample, the block tells its bytes. Some writers count them short.
+    let bits = if len > 14 { le_u16(whole, 14).ok_or_else(short)? } else { 0 };
+    let mut valid_bits = 0;
     if tag == EXTENSIBLE {
+        valid_bits = le_u16(body, 18).ok_or_else(short)?;
         tag = le_u16(body, 24).ok_or_else(short)?;
         let tail = body.get(26..40).ok_or_else(short)?;
         if !GUID_TAILS.iter().any(|known| *known == tail) {
@@ -160,7 +180,11 @@ fn parse(body: &[u8], len: u32) -> Result<(Format, u16), Reason> {
         }
     }
     let of_block = u32::from(block.checked_div(n_channels).unwrap_or(0));
-    let n_bytes = sample_bytes(bits.into(), of_block);
+    let n_bytes = match sample_bytes(bits.into(), of_block) {
+        // Two fields that agree outvote the third.
+        _ if valid_bits > 0 && u32::from(valid_bits).div_ceil(8) == of_block => of_block,
+        n => n,
+    };
     let encoding = match tag {
         PCM if n_bytes == 1 => Some(Encoding::U8),
         PCM => Encoding::signed(n_bytes, Little),

@@ -1,6 +1,6 @@
 //! Vectors: complex numbers in their lanes, and moves between lanes.
 //!
-//! Moves have a version for AVX, whose lanes lie in two halves; all others go by single lanes.
+//! Moves have a version for AVX, whose lanes are two halves; all others go by single lanes.
 
 use pulp::Simd;
 

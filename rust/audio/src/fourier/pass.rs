@@ -15,7 +15,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// A pass over what is `left` to be done of transforms that lie `stride` apart.
+    /// A pass over what is `left` to be done of transforms that are `stride` apart.
     pub(super) fn new(radix: usize, stride: usize, left: usize) -> Self {
         let group = |p: usize| (1..radix).map(move |k| twiddle(p * k, left));
         Self { radix, stride, twiddles: (0..left / radix).flat_map(group).collect() }

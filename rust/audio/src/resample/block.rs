@@ -26,7 +26,7 @@ use crate::{
 /// The longest transform.
 const MAX_POINTS: usize = 1 << 15;
 
-/// How blocks lie in a recording.
+/// How blocks divide a recording.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     ratio: Ratio,
@@ -124,7 +124,7 @@ impl Scratch {
 }
 
 /// Samples of the impulse response for one input frame, from which its spectrum is computed: enough that
-/// what lies above their Nyquist frequency is nothing.
+/// there is nothing above their Nyquist frequency.
 const OVERSAMPLING: usize = 2;
 
 impl Table {
@@ -210,7 +210,7 @@ fn multiply(to: &mut [f32], a: &[f32], b: &[f32]) {
     to.iter_mut().zip(a.iter().zip(b)).for_each(|(to, (a, b))| *to = a * b);
 }
 
-/// Copies a block, what lies before its beginning to its end: that is where a circle has it.
+/// Copies a block. The samples before its beginning go to its end, where a circular convolution has them.
 #[inline(always)]
 fn copy_turned(from: &[f32], before: usize, to: &mut [f32]) {
     let (head, rest) = from.split_at(before);
@@ -219,7 +219,7 @@ fn copy_turned(from: &[f32], before: usize, to: &mut [f32]) {
     to_head.copy_from_slice(head);
 }
 
-/// Copies what of a block lies within `out`, where its first frame is `begin`.
+/// Copies the part of a block that is within `out`, where its first frame is `begin`.
 #[inline(always)]
 fn copy_wanted(block: &[f32], begin: i64, out: &mut [f32]) {
     let (skip, begin) = (usize::try_from(-begin).unwrap_or(0), begin.max(0) as usize);

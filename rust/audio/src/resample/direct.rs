@@ -20,7 +20,7 @@ const LANES: usize = 8;
 /// The most coefficients in a table with all phases (2 MiB). A ratio with more is interpolated.
 const MAX_COEFFICIENTS: usize = 1 << 19;
 
-/// Cycles of output frames that are computed together: frames that lie a cycle apart share their
+/// Cycles of output frames that are computed together: frames that are a cycle apart share their
 /// coefficients.
 const TOGETHER: usize = 4;
 
@@ -75,7 +75,7 @@ impl Table {
     }
 }
 
-/// The coefficients of an output frame that lies `phase` input frames behind the middle ones of `row`.
+/// The coefficients of an output frame that is `phase` input frames behind the middle ones of `row`.
 fn fill(design: &Design, phase: f64, row: &mut [f32]) {
     let before = (row.len() / 2).saturating_sub(1) as f64;
     let taps: Vec<_> = (0..row.len()).map(|k| design.at(k as f64 - before - phase)).collect();
@@ -138,7 +138,7 @@ impl Sums<'_> {
     }
 }
 
-/// The coefficients of an output frame: a row of a table, or what lies `BETWEEN` two of its rows,
+/// The coefficients of an output frame: a row of a table, or, if `BETWEEN`, a mean of two of its rows,
 /// `taps + weight * (next - taps)`.
 struct Row<'a, const BETWEEN: bool> {
     taps: &'a [f32],
@@ -147,7 +147,7 @@ struct Row<'a, const BETWEEN: bool> {
 }
 
 impl<'a, const BETWEEN: bool> Row<'a, BETWEEN> {
-    /// The coefficients for a frame that lies `rest / up` input frames behind an input frame.
+    /// The coefficients for a frame that is `rest / up` input frames behind an input frame.
     #[inline(always)]
     fn of(table: &'a Table, rest: u64) -> Self {
         if !BETWEEN {

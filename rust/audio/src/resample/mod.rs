@@ -2,7 +2,7 @@
 //! `m * down / up` would.
 //!
 //! Each output frame is a function of its number and of the recording alone, so a crop of the output has the
-//! bits of the whole. Filters are either applied to the spectra of [blocks](block) that lie on a fixed grid,
+//! bits of the whole. Filters are either applied to the spectra of [blocks](block) on a fixed grid,
 //! or summed up [directly](direct).
 
 mod block;

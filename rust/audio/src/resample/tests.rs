@@ -60,7 +60,7 @@ fn filters() -> impl Strategy<Value = Filter> {
 
 /// How far frame `m` may be from the definition: what rounding makes, and where phases are
 /// interpolated, an eighth of the second difference at each tap, and the step in which the
-/// window ends, if a tap lies within one phase of it.
+/// window ends, if a tap is within one phase of it.
 fn bound(filter: Filter, m: u64) -> f64 {
     let (design, tables) = (filter.resampler.design(filter.ratio), shared(filter));
     let Method::Direct(direct::Table { is_interpolated: true, n_phases, .. }) = tables.method

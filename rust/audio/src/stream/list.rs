@@ -10,6 +10,9 @@ use crate::{
     report::{Damage, Ledger},
 };
 
+/// So many packets show whether the length that a container gives is theirs.
+const N_ASKED: usize = 64;
+
 /// Collects the packets of a track.
 ///
 /// Packets have at least a byte and do not overlap, so there are never more of them than the file
@@ -95,6 +98,11 @@ impl<'a> List<'a> {
         ((self.n_bytes - self.spare) / self.packets.len().max(1)).max(1)
     }
 
+    /// Frames of the first packet.
+    pub(crate) fn first_len(&self) -> u32 {
+        self.packets.first().map_or(0, |packet| packet.n_frames)
+    }
+
     /// Frames of the longest packet.
     pub(crate) fn longest(&self) -> u32 {
         self.packets.iter().map(|packet| packet.n_frames).max().unwrap_or(0)
@@ -108,6 +116,20 @@ impl<'a> List<'a> {
     /// Frames of all packets, missing ones included.
     pub(crate) fn n_frames(&self) -> u64 {
         self.n_frames
+    }
+
+    /// The frames of the first packet that says its length, if fewer than half of the first packets have the
+    /// length that the container says all have.
+    pub(crate) fn contradicts(&self, bytes: &[u8], track: &Track) -> Option<u32> {
+        let lens = self.packets.iter().take(N_ASKED);
+        let lens = lens.filter_map(|packet| track.coding.packet_len(packet.data(bytes)?));
+        let (mut n_told, mut n_agreed, mut first) = (0, 0, None);
+        for len in lens {
+            n_told += 1;
+            n_agreed += usize::from(len == track.frame_len);
+            first = first.or(Some(len));
+        }
+        first.filter(|_| track.is_uniform && 2 * n_agreed < n_told)
     }
 
     /// Lets packets say how long they are, where they do.

@@ -5,7 +5,7 @@ use super::wire::{MAX_NUMBER, Reader, folded, put_number, unfolded};
 /// How far apart points are, in seconds. A crop reads as much more than it needs on average.
 const STEP_S: f64 = 1.5;
 
-/// How many bytes lie between two points at least: where a second has fewer, more points save nothing.
+/// The fewest bytes between two points: if a second has fewer, more points save nothing.
 const MIN_STEP_BYTES: u64 = 8 << 10;
 
 /// A place where decoding can begin.
@@ -13,7 +13,7 @@ const MIN_STEP_BYTES: u64 = 8 << 10;
 pub(crate) struct Point {
     /// What comes before it, in what the codec counts: packets, or frames.
     pub(crate) unit: u64,
-    /// Where it lies in the recording.
+    /// Where it is in the recording.
     pub(crate) byte: u64,
 }
 

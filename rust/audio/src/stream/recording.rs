@@ -1,4 +1,4 @@
-//! An opened recording, and what is known of where its frames lie.
+//! An opened recording, and what is known of the places of its frames.
 
 use std::{fmt, ops::Range};
 
@@ -95,7 +95,7 @@ pub(crate) fn unexpected() -> Reason {
     Reason::malformed("the bytes are not what their seek table says")
 }
 
-/// Reads a table, and checks each number in it against the others: all byte ranges lie within the
+/// Reads a table, and checks each number in it against the others: all byte ranges are within the
 /// recording.
 pub(crate) type ReadTable = fn(&mut Reader<'_>, &[u8], &About) -> Option<Box<dyn SeekTable>>;
 

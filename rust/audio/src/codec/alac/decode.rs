@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{codec::flac::Bits, limits::MAX_CHANNELS};
 
-/// Where the channels stand in WAV's order, one row for each count of them. Coded are: centre,
+/// The places of the channels in WAV's order, one row for each count of them. Coded are: centre,
 /// left, right, back left and right, back centre, LFE; of eight, left and right of the centre
 /// follow it.
 const PLACES: [&[usize]; MAX_CHANNELS as usize] = [

@@ -35,7 +35,7 @@ pub(crate) enum Stereo {
     MidSide,
 }
 
-/// Where a frame lies in the stream. All frames of a stream count the same way.
+/// Which place a frame has in the stream. All frames of a stream count the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
     /// Blocks of one length: how many come before.

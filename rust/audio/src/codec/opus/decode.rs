@@ -8,7 +8,7 @@ use super::{
 };
 use crate::error::Reason;
 
-/// Where a channel in Vorbis order, which is that of mapping family 1, stands in the order of WAV
+/// The place of a channel in Vorbis order, which is that of mapping family 1, in the order of WAV
 /// files, by the number of channels.
 pub(crate) const PLANES: [&[usize]; 8] = [
     &[0],

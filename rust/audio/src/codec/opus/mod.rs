@@ -33,7 +33,7 @@ pub(crate) fn pre_roll(head: &Head, has_silk: bool) -> u64 {
     if has_silk || head.is_surround { PRE_ROLL_SILK } else { PRE_ROLL }
 }
 
-/// Frames of a packet, where nothing else is known: 20 ms, which encoders make unless told otherwise.
+/// Frames of a packet if nothing else is known: 20 ms, which encoders make unless told otherwise.
 const FRAME_LEN: u32 = 960;
 
 /// Whether a packet is SILK, alone or under CELT.

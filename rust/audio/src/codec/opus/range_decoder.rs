@@ -17,7 +17,7 @@ pub(super) struct RangeDecoder<'a> {
     /// The last byte from the front, of which one bit is not in `value` yet.
     last: u32,
     range: u32,
-    /// How far the code lies below the top of the range.
+    /// How far the code is below the top of the range.
     value: u32,
     /// Raw bits that were taken from the end and are not used yet, and how many.
     raw: u64,

@@ -191,7 +191,7 @@ fn root(n_entries: usize, n_dims: usize) -> usize {
 fn unpack(bits: u32) -> f32 {
     let mantissa = f64::from(bits & 0x1F_FFFF);
     let mantissa = if bits >> 31 == 1 { -mantissa } else { mantissa };
-    // What lies outside becomes 0 or infinite either way.
+    // Numbers outside it become 0 or infinite either way.
     let exponent = ((bits >> 21 & 0x3FF) as i32 - 788).clamp(-200, 200);
     let power = f64::from_bits(((exponent + 1023) as u64) << 52);
     (mantissa * power) as f32

@@ -83,7 +83,7 @@ impl Floor0 {
         to.amplitude = amplitude as f64 / ((1u64 << self.amplitude_bits) - 1) as f64;
         let book = bits.read(width(self.books.len() as u32))? as usize;
         let book = books.get(*self.books.get(book)?)?;
-        // Each vector goes on from the last value of the one before.
+        // Each vector continues from the last value of the one before.
         let mut last = 0.0;
         to.cosines.clear();
         while to.cosines.len() < self.order {

@@ -107,7 +107,7 @@ impl Transform {
     }
 
     /// Joins a block, of which the third quarter is given, with the next one, of which it is the first.
-    /// What lies between their middles goes to `out`. `self` is of the shorter block.
+    /// The frames between their middles go to `out`. `self` is of the shorter block.
     #[inline(always)]
     pub(super) fn join<S: Simd>(&self, simd: S, third: &[f32], first: &[f32], out: &mut Vec<f32>) {
         // Outside of the slope, which is that of the shorter block, the longer one is alone.
@@ -225,7 +225,7 @@ mod tests {
             let blocks = spectra.map(|spectrum| block(&spectrum));
             let start = before / 4 - slope / 2;
             for (i, &x) in out.iter().enumerate() {
-                // Where the sample stands in both blocks.
+                // The place of the sample in both blocks.
                 let at = [Some(before / 2 + i), (after / 4 + i).checked_sub(before / 4)];
                 let [old, new] = [0, 1].map(|b| at[b].and_then(|at| blocks[b].get(at)).copied());
                 let weights = if i < start {

@@ -33,7 +33,7 @@ pub(super) enum Form {
     Ordered,
 }
 
-/// Vectors: the kind of lookup, whether each value goes on from the last one, and the multiplicands.
+/// Vectors: the kind of lookup, whether each value continues from the last one, and the multiplicands.
 #[derive(Clone, Debug)]
 pub(super) struct Vectors {
     pub(super) kind: u32,

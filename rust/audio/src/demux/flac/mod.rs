@@ -27,7 +27,7 @@ pub(crate) use walk::Timeline;
 #[cfg(test)]
 pub(crate) use walk::tests::{frame as test_frame, frame_of as test_frame_of};
 
-/// Where the frames lie and what they are.
+/// Where the frames are, and how they are coded.
 #[derive(Clone, Debug)]
 struct FlacLayout {
     info: StreamInfo,
@@ -101,7 +101,7 @@ fn open(
     layout.n_frames = match promised {
         0 if is_sure => last.end,
         _ if is_sure && last.end == promised => promised,
-        // Something is wrong: what counts is what is there.
+        // Something is wrong, so all frames are counted.
         _ => layout.settle(bytes, rises, cancel, ledger)?,
     };
     Ok(layout)

@@ -1,4 +1,4 @@
-//! The seek table of FLAC: where one frame in every second or two lies.
+//! The seek table of FLAC: where one frame in every second or two begins.
 
 use std::ops::Range;
 

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A frame and where it lies.
+/// A frame and its place in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
     /// Where it begins.
@@ -27,7 +27,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Its own bytes, without others that may lie behind it; `None` if they are not those that were written.
+    /// Its own bytes, without others that may follow it; `None` if they are not those that were written.
     pub(super) fn whole(&self, info: &StreamInfo) -> Option<&'a [u8]> {
         if self.is_intact() {
             return Some(self.data);
@@ -40,7 +40,7 @@ impl<'a> Frame<'a> {
         is_intact(self.data)
     }
 
-    /// Whether all PCM frames that it says it has lie before `end`, and before the next frame.
+    /// Whether all PCM frames that it says it has come before `end`, and before the next frame.
     pub(super) fn fits(&self, end: u64) -> bool {
         self.pts + u64::from(self.header.n_frames) == self.end && self.end <= end
     }
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
             }
         }
         self.due = None;
-        // A number that lies leads astray. Those of two frames in a row that follow each other do not.
+        // One number may be false. Two in a row that follow each other are not.
         let mut ahead = *self;
         if let Some((first, second)) = ahead.next().zip(ahead.next())
             && first.pts + u64::from(first.header.n_frames) != second.pts

@@ -30,7 +30,8 @@ pub(super) fn track(entry: &TrackEntry<'_>) -> Result<Track, Reason> {
         "A_MPEG/L2" => refused("MPEG layer II in Matroska"),
         "A_OPUS" => {
             let head = opus::Head::read(entry.private)?;
-            let delay = (entry.delay_ns == 0).then_some(head.pre_skip);
+            // Less than half a frame says nothing.
+            let delay = (entry.delay_ns < 10_417).then_some(head.pre_skip);
             Ok(Track { delay, ..opus::track(head, entry.private) })
         }
         id if id.starts_with("A_PCM/") => match Pcm::of_matroska(id, entry.bits.unwrap_or(16)) {
@@ -52,7 +53,7 @@ fn refused(name: &str) -> Result<Track, Reason> {
     Err(Reason::UnsupportedCodec(name.to_owned()))
 }
 
-/// A track whose rate and channels stand in the entry alone.
+/// A track whose rate and channels are in the entry alone.
 fn plain(
     entry: &TrackEntry<'_>,
     codec: Codec,

@@ -32,7 +32,7 @@ impl Element {
         Some(self.body.saturating_add(len))
     }
 
-    /// The part of its body that is there.
+    /// The part of its body that is in the file.
     pub(super) fn data<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         let body = from(bytes, self.body);
         body.get(..self.end().unwrap_or(usize::MAX).saturating_sub(self.body)).unwrap_or(body)

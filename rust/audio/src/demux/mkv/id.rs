@@ -1,5 +1,6 @@
 //! The elements that are read, by their identifiers.
 
+pub(crate) const HEADER: u32 = 0x1A45_DFA3;
 pub(crate) const SEGMENT: u32 = 0x1853_8067;
 pub(crate) const INFO: u32 = 0x1549_A966;
 pub(crate) const TIMESTAMP_SCALE: u32 = 0x2A_D7B1;
@@ -21,6 +22,10 @@ pub(crate) const ENCODING: u32 = 0x6240;
 pub(crate) const ENCRYPTION: u32 = 0x5035;
 pub(crate) const CLUSTER: u32 = 0x1F43_B675;
 pub(crate) const CUES: u32 = 0x1C53_BB6B;
+pub(crate) const TAGS: u32 = 0x1254_C367;
+pub(crate) const SEEK_HEAD: u32 = 0x114D_9B74;
+pub(crate) const CHAPTERS: u32 = 0x1043_A770;
+pub(crate) const ATTACHMENTS: u32 = 0x1941_A469;
 pub(crate) const CLUSTER_TIME: u32 = 0xE7;
 pub(crate) const SIMPLE_BLOCK: u32 = 0xA3;
 pub(crate) const BLOCK_GROUP: u32 = 0xA0;

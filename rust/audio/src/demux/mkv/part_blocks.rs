@@ -3,7 +3,7 @@
 use super::{block::Block, ebml::Element, id};
 use crate::{error::Reason, stream::unexpected};
 
-/// Gives each packet of a track to `push`, as where it lies and how long it is. Where the elements end.
+/// Gives the place and the length of each packet of a track to `push`, and returns where the elements end.
 pub(in crate::demux) fn packets(
     bytes: &[u8],
     track: u64,

@@ -9,8 +9,10 @@ pub(super) struct AtomBox<'a> {
     pub(super) body: &'a [u8],
     /// Where its header begins, in the bytes that are walked.
     pub(super) offset: usize,
-    /// Whether it reaches over the end; the body then has what is there.
+    /// Whether it reaches over the end; the body then ends with the bytes.
     pub(super) is_cut: bool,
+    /// Whether it says that it goes to the end of the bytes.
+    pub(super) is_open: bool,
 }
 
 /// The boxes that `bytes` consist of.
@@ -47,7 +49,8 @@ impl<'a> Iterator for Boxes<'a> {
         // Something that is no box ends the walk.
         let body = rest.get(header..size.min(rest.len()))?;
         self.at = offset.saturating_add(size);
-        Some(AtomBox { kind, body, offset, is_cut: size > rest.len() })
+        let is_open = be_u32(rest, 0) == Some(0);
+        Some(AtomBox { kind, body, offset, is_cut: size > rest.len(), is_open })
     }
 }
 

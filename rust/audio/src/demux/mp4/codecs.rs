@@ -13,7 +13,7 @@ pub(super) fn track(entry: &SampleEntry<'_>) -> Result<Track, Reason> {
     match (entry.kind(), entry.object()) {
         // MPEG-4 audio, and AAC-LC as MPEG-2 has it.
         (_, Some(0x40 | 0x67)) => aac::track(entry.config()),
-        // A full box: version and flags stand in front.
+        // A full box, which begins with version and flags.
         (b"alac", _) => alac::track(from(entry.child(*b"alac"), 4)),
         // Version and flags of the box, then the header of a metadata block.
         (b"fLaC", _) => flac::track(from(entry.child(*b"dfLa"), 8)),

@@ -36,8 +36,12 @@ impl Defaults {
 pub(super) struct Sum {
     /// In the track's timescale.
     pub(super) duration: u64,
+    /// The duration of the first packet.
+    pub(super) packet: u64,
     /// Whether a fragment begins later than the one before ends.
     pub(super) is_gappy: bool,
+    /// Whether one is late by no more than a packet.
+    pub(super) is_late: bool,
 }
 
 /// Lists the packets of a track in all fragments.
@@ -89,11 +93,18 @@ pub(super) fn list(
             }
         }
     }
-    let gaps = gaps(&timed, frame_len)?;
+    let Gaps { gaps, is_late } = gaps(&timed, frame_len)?;
     let lost = gaps.iter().map(|gap| gap.duration).fold(0, u64::saturating_add);
     let frames: Vec<_> = gaps.iter().map(|gap| (gap.before, gap.n_frames)).collect();
     list.spread(&frames);
-    Ok(Sum { duration: duration.saturating_add(lost), is_gappy: !gaps.is_empty() })
+    let packet = timed.first().map_or(0, |timed| timed.packet);
+    let (duration, is_gappy) = (duration.saturating_add(lost), !gaps.is_empty());
+    Ok(Sum { duration, packet, is_gappy, is_late })
+}
+
+/// Whether fragments begin inside these bytes of a box, whose size is false then.
+pub(super) fn are_inside(body: &[u8]) -> bool {
+    body.windows(16).any(|window| window.get(4..8) == Some(b"moof") && window.ends_with(b"mfhd"))
 }
 
 /// When a fragment says that it begins.
@@ -114,14 +125,21 @@ struct Gap {
     duration: u64,
 }
 
+/// Where packets are missing, and whether a fragment is late by no more than one.
+#[derive(Default)]
+struct Gaps {
+    gaps: Vec<Gap>,
+    is_late: bool,
+}
+
 /// Where fragments begin later than those before them end, and the next one bears it out: a time that
 /// it falls behind is false, and so is one that goes back.
-fn gaps(timed: &[Timed], frame_len: u32) -> Result<Vec<Gap>, Reason> {
+fn gaps(timed: &[Timed], frame_len: u32) -> Result<Gaps, Reason> {
     let next = timed.iter().skip(1).map(Some).chain([None]);
     let is_false = |one: &Timed, next: Option<&Timed>| {
         next.is_some_and(|next| next.time.saturating_add(next.packet) < one.end(next.due))
     };
-    let mut gaps = Vec::new();
+    let mut found = Gaps::default();
     let mut last: Option<&Timed> = None;
     for (one, next) in timed.iter().zip(next) {
         if is_false(one, next) {
@@ -132,17 +150,22 @@ fn gaps(timed: &[Timed], frame_len: u32) -> Result<Vec<Gap>, Reason> {
             continue;
         }
         let late = one.time.saturating_sub(expected);
+        found.is_late |= late > one.packet / 2;
         if late > one.packet {
             // Whole packets: times of a coarser clock are rounded. The one behind the gap may be the
             // last of the file, and short.
             let packet = last.map_or(one.packet, |last| last.packet);
             let n_packets = late.saturating_add(packet / 2) / packet;
             let n_frames = n_packets.saturating_mul(u64::from(frame_len));
-            memory::push(&mut gaps, Gap { before: one.before, n_frames, duration: late })?;
+            memory::push(&mut found.gaps, Gap { before: one.before, n_frames, duration: late })?;
         }
         last = Some(one);
     }
-    Ok(gaps)
+    // If each fragment is late, their clock is wrong.
+    if found.gaps.len() >= 4 && found.gaps.len() + 2 >= timed.len() {
+        found = Gaps { gaps: Vec::new(), is_late: true };
+    }
+    Ok(found)
 }
 
 impl Timed {

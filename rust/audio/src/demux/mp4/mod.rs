@@ -2,7 +2,7 @@
 //!
 //! Symphonia's demuxer drops edit lists, so that what it gives begins with encoder delay, and it
 //! knows no length of fragmented files. The packets are few bytes of tables; here they are read
-//! directly, and go to the decoder from where they lie.
+//! directly, and go to the decoder without a copy.
 
 mod boxes;
 mod codecs;
@@ -11,8 +11,9 @@ mod sample_entry;
 mod tables;
 mod timeline;
 
-use boxes::{Boxes, find, find_path};
+use boxes::{AtomBox, Boxes, find, find_path};
 use sample_entry::SampleEntry;
+use tables::Times;
 use timeline::{Edit, Gapless, Timeline};
 
 use crate::{
@@ -65,7 +66,7 @@ struct Trak<'a> {
     edits: Option<Edit>,
 }
 
-/// Lists the packets of the first audio track. Also gives where their sizes stand in the file, if no
+/// Lists the packets of the first audio track. Also returns where their sizes are in the file, if no
 /// fragments follow them.
 fn open(
     bytes: &[u8],
@@ -75,12 +76,20 @@ fn open(
     let mut is_cut = false;
     let mut moov = None;
     let mut is_fragmented = false;
-    let mut is_torn = false;
+    let (mut is_torn, mut is_long) = (false, false);
     let mut boxes = Boxes::new(bytes);
     for item in boxes.by_ref() {
+        // A size that is too long costs nothing where the boxes inside are whole.
+        if item.is_cut && &item.kind == b"moov" && is_whole(item.body) {
+            is_long = true;
+            moov = moov.or(Some(AtomBox { is_cut: false, ..item }));
+            continue;
+        }
         is_cut |= item.is_cut;
         // Zeros are a box without a name that goes to the end.
         is_torn |= !item.kind.iter().all(|byte| (0x20..0x7F).contains(byte));
+        let is_moof = is_fragmented || &item.kind == b"moof";
+        is_torn |= item.is_open && is_moof && fragments::are_inside(item.body);
         match &item.kind {
             b"moov" => moov = moov.or(Some(item)),
             b"moof" => is_fragmented = true,
@@ -94,31 +103,35 @@ fn open(
         _ if is_cut => return Err(Reason::Truncated { decoded: 0, expected: None }),
         _ => return Err(Reason::malformed("there is no moov box")),
     };
-    let (trak, mut track, n_skipped) = Trak::find(moov)?;
+    let (mut trak, mut track, n_skipped) = Trak::find(moov)?;
     if n_skipped > 0 {
         let reason = "MP4 whose first audio track cannot be decoded".to_owned();
         ledger.remark(Note::SkippedTracks, n_skipped, Reason::UnsupportedCodec(reason))?;
     }
-    let mut edit = trak.edits;
-    if let Some(delay) = track.delay {
-        edit = edit.or(Some(Edit::from_start(trak.times_of(delay))));
-    }
+    let times = Times::read(trak.stbl);
+    let mut is_lie = false;
     if track.codec == Codec::Opus {
         // Packets that are not there cannot tell it, and damaged ones tell it wrong.
-        if let Some(frame_len) = trak.first_len() {
-            track.frame_len = frame_len;
-            track.is_uniform = tables::is_uniform(trak.stbl);
+        if let Some(frame_len) = trak.first_len(&times) {
+            (track.frame_len, track.is_uniform) = (frame_len, times.is_uniform);
+        }
+        let mut list = List::new(listed, bytes);
+        tables::list(trak.stbl, track.frame_len, &mut list, is_fragmented)?;
+        if let Some(frame_len) = list.contradicts(bytes, &track) {
+            (track.frame_len, track.is_uniform, is_lie) = (frame_len, false, true);
         }
     }
     let mut list = List::new(listed, bytes);
-    let mut duration =
-        tables::list(trak.stbl, track.frame_len, &mut list, is_fragmented)?.unwrap_or(0);
-    let mut is_gappy = false;
+    let odd = tables::list(trak.stbl, track.frame_len, &mut list, is_fragmented)?;
+    let mut duration = times.sum;
+    let (mut is_gappy, mut packet) = (false, times.first);
     if is_fragmented {
         let defaults = fragments::Defaults::all(moov);
         let run = fragments::list(bytes, trak.id, &defaults, track.frame_len, &mut list)?;
         duration = duration.saturating_add(run.duration);
         is_gappy = run.is_gappy;
+        is_lie |= run.is_late && !run.is_gappy;
+        packet = if packet == 0 { run.packet } else { packet };
     }
     let n_packets = list.len();
     if n_packets == 0 {
@@ -130,6 +143,40 @@ fn open(
         });
     }
     list.measure(bytes, &track, ledger)?;
+    // Packets whose duration is their number of frames are counted in frames, whatever the timescale is.
+    let first_len = list.first_len();
+    let is_in_frames = packet == u64::from(first_len) && trak.timescale != track.rate_hz;
+    if is_in_frames || trak.timescale == 0 {
+        trak.timescale = track.rate_hz;
+        let reason = Reason::malformed("the timescale of the track is false");
+        ledger.remark(Note::HeaderFields, 1, reason)?;
+    }
+    let is_miscounted = !is_fragmented && times.n_packets != n_packets as u64;
+    if odd.is_overcounted && is_miscounted {
+        return Err(Reason::malformed("the stsz box is cut"));
+    }
+    if is_long || odd.is_overcounted || is_miscounted {
+        let reason =
+            Reason::malformed("a box counts more than it has, or other packets than others");
+        ledger.remark(Note::HeaderLength, 1, reason)?;
+    }
+    is_lie |= times.is_uniform && !trak.is_duration(times.first, first_len, track.rate_hz);
+    if is_lie {
+        let reason = Reason::malformed("the durations of the packets are not theirs");
+        ledger.remark(Note::Timestamps, 1, reason)?;
+    }
+    if is_lie && !is_fragmented || is_miscounted {
+        duration = 0;
+    }
+    let mut edit = trak.edits;
+    if let Some(delay) = track.delay {
+        // An edit of everything says nothing of the delay.
+        let start = trak.times_of(delay);
+        edit = match edit {
+            Some(edit) if edit.start == 0 => Some(Edit { start, ..edit }),
+            edit => edit.or(Some(Edit::from_start(start))),
+        };
+    }
     let mut timeline = Timeline {
         rate_hz: track.rate_hz,
         timescale: trak.timescale,
@@ -138,6 +185,10 @@ fn open(
         duration,
     };
     list.check(None, ledger)?;
+    if odd.n_unplaced > 0 {
+        let count = odd.n_unplaced;
+        ledger.lose(Damage::LostPackets, 1, Reason::LostPackets { count })?;
+    }
     if is_torn && is_fragmented {
         // What follows may have been fragments; whatever follows tables is not needed.
         ledger.lose(Damage::Junk, 1, Reason::CorruptPackets { count: 1 })?;
@@ -152,7 +203,7 @@ fn open(
     match timeline.missing(trak.duration) {
         // A file that was cut between fragments has nothing else that tells.
         promised if is_fragmented => list.check(promised, ledger)?,
-        // Tables say where each packet lies, and all are there.
+        // The tables give the place of each packet, and all are in the file.
         Some(promised) => {
             let reason = Reason::Truncated { decoded: list.n_frames(), expected: Some(promised) };
             ledger.remark(Note::HeaderLength, 1, reason)?;
@@ -198,9 +249,6 @@ impl<'a> Trak<'a> {
         let id = be_u32(tkhd, if u8_at(tkhd, 0) == Some(1) { 20 } else { 12 }).unwrap_or(0);
         let mdhd = find_path(trak, &[*b"mdia", *b"mdhd"]).and_then(header_timescale);
         let (timescale, duration) = mdhd.ok_or_else(missing("mdhd"))?;
-        if timescale == 0 {
-            return Err(Reason::malformed("the timescale is 0"));
-        }
         let stbl = find_path(trak, &[*b"mdia", *b"minf", *b"stbl"]).ok_or_else(missing("stbl"))?;
         let edits = match find_path(trak, &[*b"edts", *b"elst"]) {
             Some(elst) => Edit::read(elst, movie_timescale, timescale)?,
@@ -214,22 +262,37 @@ impl<'a> Trak<'a> {
         n_frames * u64::from(self.timescale) / u64::from(opus::RATE_HZ)
     }
 
+    /// Whether so many frames of this track last so long, but for rounding to its timescale.
+    fn is_duration(&self, duration: u64, n_frames: u32, rate_hz: u32) -> bool {
+        let [timescale, rate_hz] = [self.timescale, rate_hz].map(u64::from);
+        let expected = u64::from(n_frames) * timescale;
+        duration.saturating_mul(rate_hz).abs_diff(expected) < rate_hz
+    }
+
     /// Frames of the first packet of Opus, as the tables say, if it can have as many.
-    fn first_len(&self) -> Option<u32> {
-        let delta = u64::from(tables::first_duration(self.stbl)?);
-        let n_frames = delta * u64::from(opus::RATE_HZ) / u64::from(self.timescale);
+    fn first_len(&self, times: &Times) -> Option<u32> {
+        let n_frames = times.first * u64::from(opus::RATE_HZ);
+        let n_frames = n_frames.checked_div(self.timescale.into())?;
         u32::try_from(n_frames).ok().filter(|n| (120..=5760).contains(n))
     }
+}
+
+/// Whether all of these bytes are boxes that are whole.
+fn is_whole(bytes: &[u8]) -> bool {
+    let mut boxes = Boxes::new(bytes);
+    boxes.by_ref().all(|item| !item.is_cut) && boxes.is_done()
 }
 
 /// Timescale and duration of `mvhd` and `mdhd`; an unknown duration is 0.
 fn header_timescale(body: &[u8]) -> Option<(u32, u64)> {
     let (timescale, duration) = if u8_at(body, 0)? == 1 {
-        (be_u32(body, 20)?, be_u64(body, 24).filter(|&d| d != u64::MAX))
+        (be_u32(body, 20)?, be_u64(body, 24))
     } else {
-        (be_u32(body, 12)?, be_u32(body, 16).filter(|&d| d != u32::MAX).map(u64::from))
+        (be_u32(body, 12)?, be_u32(body, 16).map(u64::from))
     };
-    Some((timescale, duration.unwrap_or(0)))
+    // The highest numbers, signed and unsigned, are placeholders.
+    let unknown = [u64::MAX, u64::MAX >> 1, u64::from(u32::MAX), u64::from(u32::MAX >> 1)];
+    Some((timescale, duration.filter(|duration| !unknown.contains(duration)).unwrap_or(0)))
 }
 
 /// What iTunes wrote about encoder delay, among its tags.

@@ -7,14 +7,22 @@ use crate::{
     stream::List,
 };
 
-/// Lists the packets, and gives the sum of their durations in the track's timescale. Fragmented
-/// files may have empty tables or none.
+/// Where the tables contradict each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Odd {
+    /// Packets that have a size and no place.
+    pub(super) n_unplaced: u64,
+    /// More packets are counted than have a size.
+    pub(super) is_overcounted: bool,
+}
+
+/// Lists the packets. Fragmented files may have empty tables or none.
 pub(super) fn list(
     stbl: &[u8],
     frame_len: u32,
     list: &mut List<'_>,
     is_fragmented: bool,
-) -> Result<Option<u64>, Reason> {
+) -> Result<Odd, Reason> {
     let missing = |what: &str| Reason::malformed(format!("there is no {what} box"));
     let tables = (|| {
         let sizes = Sizes::read(stbl).ok_or_else(|| missing("stsz"))?;
@@ -23,16 +31,20 @@ pub(super) fn list(
         Ok((sizes, chunks, runs))
     })();
     let (sizes, chunks, runs) = match tables {
-        Err(_) if is_fragmented => return Ok(None),
+        Err(_) if is_fragmented => return Ok(Odd::default()),
         tables => tables?,
     };
     let mut runs = from(runs, 8).as_chunks::<12>().0.iter().peekable();
-    let mut per_chunk = 0;
+    let (mut n_runs, mut per_chunk) = (0, 0);
     let mut n = 0;
     for (i, offset) in chunks.offsets().enumerate() {
         while let Some(run) =
-            runs.next_if(|run| be_u32(*run, 0).is_some_and(|f| f as usize <= i + 1))
+            // The first run begins with the first chunk, whatever it says.
+            runs.next_if(|run| {
+                n_runs == 0 || be_u32(*run, 0).is_some_and(|f| f as usize <= i + 1)
+            })
         {
+            n_runs += 1;
             per_chunk = be_u32(run, 4).unwrap_or(0);
             if be_u32(run, 8).is_some_and(|entry| entry > 1) {
                 return Err(Reason::ParamsChanged);
@@ -49,10 +61,9 @@ pub(super) fn list(
             n += 1;
         }
     }
-    if n < sizes.count {
-        return Err(Reason::malformed(format!("of {} packets only {n} have a place", sizes.count)));
-    }
-    Ok(Some(duration(stbl)))
+    let n_unplaced = (sizes.count - n) as u64;
+    list.skip(n_unplaced.saturating_mul(frame_len.into()));
+    Ok(Odd { n_unplaced, is_overcounted: sizes.is_overcounted })
 }
 
 /// The `stsz` box, or `stz2` where numbers are short: sizes of packets.
@@ -62,6 +73,8 @@ struct Sizes<'a> {
     count: usize,
     /// Of a number in `each`.
     n_bits: u8,
+    /// Whether the box says that it has more sizes.
+    is_overcounted: bool,
 }
 
 impl<'a> Sizes<'a> {
@@ -72,7 +85,9 @@ impl<'a> Sizes<'a> {
             Some(_) => (be_u32(body, 4)? as usize, 32),
             None => (0, u8_at(body, 7)?),
         };
-        Some(Self { all, each: from(body, 12), count: be_u32(body, 8)? as usize, n_bits })
+        let (each, told) = (from(body, 12), be_u32(body, 8)? as usize);
+        let most = if all > 0 { told } else { 8 * each.len() / usize::from(n_bits.max(1)) };
+        Some(Self { all, each, count: told.min(most), n_bits, is_overcounted: told > most })
     }
 
     fn get(&self, n: usize) -> Option<usize> {
@@ -89,9 +104,9 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// Where the sizes of all packets stand in the file, if each has one of its own.
+/// Where the sizes of all packets are in the file, if each has one of its own.
 pub(super) fn sizes_at(bytes: &[u8], stbl: &[u8]) -> Option<u64> {
-    let Sizes { all, each, count, n_bits } = Sizes::read(stbl)?;
+    let Sizes { all, each, count, n_bits, .. } = Sizes::read(stbl)?;
     let each = each.get(..count.checked_mul(4)?).filter(|_| all == 0 && n_bits == 32)?;
     // They are part of the file.
     let at = each.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
@@ -124,27 +139,31 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// The duration of the first packet.
-pub(super) fn first_duration(stbl: &[u8]) -> Option<u32> {
-    be_u32(find(stbl, *b"stts")?, 12)
+/// What the `stts` box says of time, in the track's timescale.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    /// The sum of all durations; the share of the last packet tells how much of it is meant to be heard.
+    pub(super) sum: u64,
+    /// How many packets have one.
+    pub(super) n_packets: u64,
+    /// The duration of the first packet.
+    pub(super) first: u64,
+    /// Whether all packets but the last have one duration.
+    pub(super) is_uniform: bool,
 }
 
-/// Whether all packets but the last have one duration.
-pub(super) fn is_uniform(stbl: &[u8]) -> bool {
-    let stts = find(stbl, *b"stts").unwrap_or_default();
-    match be_u32(stts, 4) {
-        Some(1) => true,
-        Some(2) => be_u32(stts, 16) == Some(1),
-        _ => false,
+impl Times {
+    pub(super) fn read(stbl: &[u8]) -> Self {
+        let stts = find(stbl, *b"stts").unwrap_or_default();
+        let entries = from(stts, 8).as_chunks::<8>().0.iter();
+        let mut times = Self::default();
+        for (i, entry) in entries.take(be_u32(stts, 4).unwrap_or(0) as usize).enumerate() {
+            let [count, delta] = [0, 4].map(|at| u64::from(be_u32(entry, at).unwrap_or(0)));
+            times.sum = times.sum.saturating_add(count * delta);
+            times.n_packets += count;
+            times.first = if i == 0 { delta } else { times.first };
+            times.is_uniform = i == 0 && count > 1 || i == 1 && count == 1 && times.is_uniform;
+        }
+        times
     }
-}
-
-/// The sum of the `stts` box; the last packet's share tells how much of it is meant to be heard.
-fn duration(stbl: &[u8]) -> u64 {
-    let stts = find(stbl, *b"stts").unwrap_or_default();
-    let entries = from(stts, 8).as_chunks::<8>().0.iter();
-    entries.take(be_u32(stts, 4).unwrap_or(0) as usize).fold(0, |sum, entry| {
-        let (count, delta) = (be_u32(entry, 0).unwrap_or(0), be_u32(entry, 4).unwrap_or(0));
-        sum.saturating_add(u64::from(count) * u64::from(delta))
-    })
 }

@@ -22,7 +22,7 @@ impl Edit {
     }
 
     /// The edit of an `elst` box, whose media count in `timescale`. Empty edits delay the track against others
-    /// and are passed over. Parts that follow each other are one; others are refused: they are not one stretch
+    /// and are ignored. Parts that follow each other are one; others are refused: they are not one stretch
     /// of the media.
     pub(super) fn read(
         elst: &[u8],
@@ -30,9 +30,9 @@ impl Edit {
         timescale: u32,
     ) -> Result<Option<Self>, Reason> {
         let is_wide = u8_at(elst, 0) == Some(1);
-        let count = be_u32(elst, 4).unwrap_or(0) as usize;
         let mut found: Option<Self> = None;
-        for entry in from(elst, 8).chunks_exact(if is_wide { 20 } else { 12 }).take(count) {
+        // As many entries as the box has room for, as players have it: their count may be false.
+        for entry in from(elst, 8).chunks_exact(if is_wide { 20 } else { 12 }) {
             let fields = if is_wide {
                 be_u64(entry, 0).zip(be_u64(entry, 8).map(|start| start as i64))
             } else {
@@ -86,7 +86,7 @@ pub(super) struct Timeline {
     /// Frames that decoding everything gives.
     pub(super) n_coded: u64,
     pub(super) frame_len: u32,
-    /// The sum of the packets' durations, in the track's timescale.
+    /// The sum of the packets' durations, in the track's timescale; 0 if it is not to be believed.
     pub(super) duration: u64,
 }
 
@@ -130,8 +130,10 @@ impl Timeline {
                 scale if scale % self.rate_hz.max(1) == 0 => 0,
                 scale => u64::from(self.rate_hz / scale) + 1,
             };
-            let end = start.saturating_add(self.frames(edit.duration, edit.movie_timescale));
-            if edit.duration == 0 || end.saturating_add(tick) >= media { media } else { end }
+            let n_frames = self.frames(edit.duration, edit.movie_timescale);
+            let end = start.saturating_add(n_frames);
+            // An edit that plays nothing is false.
+            if n_frames == 0 || end.saturating_add(tick) >= media { media } else { end }
         });
         (start, end - start)
     }
@@ -165,6 +167,7 @@ mod tests {
         assert_eq!(whole.playable(Some(&edit(2112, 8000, 44_100)), None), (2112, 8000));
         assert_eq!(short.playable(Some(&edit(1024, 0, 1000)), None), (1024, 8976));
         assert_eq!(short.playable(Some(&edit(u64::MAX, 9, 1000)), None), (10_000, 0));
+        assert_eq!(short.playable(Some(&edit(1024, 203, u32::MAX)), None), (1024, 8976));
         let tag = Gapless { delay: 2112, n_frames: 8001 };
         assert_eq!(whole.playable(None, Some(&tag)), (2112, 8001));
         assert_eq!(whole.playable(Some(&edit(2112, 8000, 600)), Some(&tag)), (2112, 8001));

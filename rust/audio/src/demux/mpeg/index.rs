@@ -1,4 +1,4 @@
-//! Where the frames of a stream lie, kept for one of every few dozen frames.
+//! Where the frames of a stream begin, kept for one of every few dozen frames.
 //!
 //! A crop needs the frames around it alone. A list of all would be most of what a walk over a long
 //! stream writes.
@@ -24,7 +24,7 @@ struct FrameRun {
     /// The number of the first.
     first: usize,
     n: usize,
-    /// Where the first lies; `None` of lost ones.
+    /// Where the first begins; `None` for lost ones.
     offset: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ impl Index {
         self.n_frames
     }
 
-    /// Adds `n` frames that lie from `offset` on and end at `end`, where they are not too many for
+    /// Adds `n` frames that begin at `offset` and end at `end`, where they are not too many for
     /// one run.
     pub(crate) fn push(&mut self, offset: usize, end: usize, n: usize) {
         match self.runs.last_mut() {

@@ -1,6 +1,6 @@
-//! What an MPEG stream is: where it begins, how long it is, and where its frames lie.
+//! What an MPEG stream is: where it begins, how long it is, and where its frames are.
 //!
-//! What a Xing header promises is checked against the walk and never trusted: counts lie, and
+//! What a Xing header promises is checked against the walk and never trusted: counts are often false, and
 //! without a header decoders guess.
 
 use super::{
@@ -18,7 +18,7 @@ use crate::{
     report::{Damage, Ledger, Note},
 };
 
-/// How far in the first frame may lie behind junk.
+/// The most junk before the first frame, in bytes.
 const MAX_JUNK: usize = 64 * 1024;
 
 /// What the walk found.
@@ -85,9 +85,8 @@ pub(crate) fn refusal(bytes: &[u8], offset: usize) -> Option<&'static str> {
 
 /// Walks the whole stream from its first frame on and notes the audio frames in `index`.
 ///
-/// Where bytes between frames are lost, as many frames are taken for lost as fit them at the mean
-/// length of those that are there: empty ones stand in their places. So it is where more than a second
-/// of sound at this length lies behind the last frame and is neither a tag nor promised to be none.
+/// If bytes between frames are lost, empty frames take their place: as many as fit them at the mean
+/// length of the others. The same holds if more than a second of sound at this length follows the last frame and is neither a tag nor promised to be none.
 pub(crate) fn open(
     bytes: &[u8],
     offset: usize,
@@ -120,7 +119,8 @@ pub(crate) fn open(
     let n_whole = index.n_frames() as u64;
     let is_explained = tag.and_then(|tag| tag.n_mpeg_frames).is_some_and(|n| n >= n_whole);
     let frames_per_s = f64::from(first.rate_hz) / frame_len as f64;
-    if n_whole > 0 && !is_explained && is_lost_sound(n_behind, index.mean_len(), frames_per_s) {
+    let is_tail_lost = n_whole > 0 && is_lost_sound(n_behind, index.mean_len(), frames_per_s);
+    if is_tail_lost && !is_explained {
         memory::push(&mut gaps, Gap { at: index.n_frames(), n_bytes: n_behind })?;
     }
     // Zeros behind the tag are padding.
@@ -139,8 +139,12 @@ pub(crate) fn open(
     let is_counted = tag.as_ref().is_some_and(|tag| tag.n_mpeg_frames.is_some());
     let tag = tag.unwrap_or_default();
     let found = index.n_frames() as u64;
-    // Some writers count the frame that holds the tag. It is no lost one unless the file ends inside it.
-    let slack = u64::from(!is_cut);
+    // Some writers count the frame that holds the tag. It is no lost one unless the file ends inside it. No
+    // frame is lost if the file has all the bytes that the tag counts.
+    let there = bytes.len().saturating_sub(offset) as u64;
+    let is_whole =
+        !is_tail_lost && tag.n_bytes.is_some_and(|n| n <= there && n >= there - there / 10);
+    let slack = if is_whole { u64::MAX - found } else { 1 } * u64::from(!is_cut);
     let (delay, padding) = tag.trim.unwrap_or((0, 0));
     let (mut n_pcm, promised) = (found * frame_len, tag.n_mpeg_frames);
     let counted = promised.map(|n| n.saturating_mul(frame_len));
@@ -155,8 +159,8 @@ pub(crate) fn open(
         ledger.remark(Note::HeaderLength, 1, truncated())?;
     }
     // The padding ends where the count says that the frames do.
-    let n_over = promised.filter(|&n| n == found + 1 && slack == 1).map_or(0, |_| frame_len);
-    let n_padding = padding.saturating_sub(n_over);
+    let n_over = promised.filter(|&n| n <= found + slack).map_or(0, |n| n.saturating_sub(found));
+    let n_padding = padding.saturating_sub(n_over.saturating_mul(frame_len));
     Ok(MpegLayout {
         codec: first.codec(),
         rate_hz: first.rate_hz,
@@ -243,6 +247,16 @@ mod tests {
             layout(&file(20, true)).unwrap_err(),
             Reason::Truncated { decoded: 11_520, expected }
         );
+        // The count of bytes shows that the count of frames is a lie.
+        let with_bytes = |n_bytes: u32| {
+            let mut bytes = file(20, false);
+            bytes[43] = 3;
+            bytes[48..52].copy_from_slice(&n_bytes.to_be_bytes());
+            layout(&bytes).map(|layout| layout.n_frames)
+        };
+        let n_bytes = 11 * FRAME_LEN as u32;
+        assert_eq!(with_bytes(n_bytes), Ok(11_520));
+        assert!(with_bytes(n_bytes + 1).is_err() && with_bytes(n_bytes / 2).is_err());
     }
 
     #[test]

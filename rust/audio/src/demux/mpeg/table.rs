@@ -1,4 +1,4 @@
-//! The seek table of MPEG audio: where one of every few dozen frames lies.
+//! The seek table of MPEG audio: where one of every few dozen frames begins.
 
 use std::ops::Range;
 

@@ -13,6 +13,8 @@ const DECODER_DELAY: u64 = 529;
 pub(super) struct Tag {
     /// MPEG frames that follow.
     pub(super) n_mpeg_frames: Option<u64>,
+    /// Bytes of the stream, with those of the tag's own frame.
+    pub(super) n_bytes: Option<u64>,
     /// PCM frames to drop at the start and at the end, where the encoder told.
     pub(super) trim: Option<(u64, u64)>,
 }
@@ -26,6 +28,7 @@ impl Tag {
             let vbri = from(frame, 36);
             vbri.starts_with(b"VBRI").then(|| Self {
                 n_mpeg_frames: be_u32(vbri, 14).filter(|&n| n > 0).map(u64::from),
+                n_bytes: be_u32(vbri, 10).map(u64::from),
                 trim: None,
             })
         })
@@ -42,6 +45,7 @@ impl Tag {
             n_mpeg_frames = be_u32(tag, at).filter(|&n| n > 0).map(u64::from);
             at += 4;
         }
+        let n_bytes = be_u32(tag, at).filter(|_| flags & 2 != 0).map(u64::from);
         at += if flags & 2 != 0 { 4 } else { 0 };
         at += if flags & 4 != 0 { 100 } else { 0 };
         at += if flags & 8 != 0 { 4 } else { 0 };
@@ -55,6 +59,6 @@ impl Tag {
                 let (delay, padding) = (u64::from(word >> 12 & 0xFFF), u64::from(word & 0xFFF));
                 (delay + DECODER_DELAY, padding.saturating_sub(DECODER_DELAY))
             });
-        Some(Self { n_mpeg_frames, trim })
+        Some(Self { n_mpeg_frames, n_bytes, trim })
     }
 }

@@ -1,4 +1,4 @@
-//! Walks from header to header: the only way to know an MP3's length and where its frames lie.
+//! Walks from header to header: the only way to know an MP3's length and where its frames are.
 
 use super::{
     ahead::{self, Stretch},
@@ -77,7 +77,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Goes past the next frame, before which there are `n_found`, and tells where it lies.
+    /// Goes past the next frame, before which there are `n_found`, and returns where it begins.
     fn next(&mut self, n_found: usize) -> Option<usize> {
         loop {
             match self.headers.read(self.bytes, self.at) {

@@ -117,7 +117,7 @@ pub(crate) fn open(
             other => other,
         });
         let stream = match stream {
-            // What comes before it is there all the same.
+            // The links before it are whole.
             Err(reason) if !links.is_empty() && reason.is_damage() => {
                 ledger.lose(Damage::Truncated, 1, reason)?;
                 break;

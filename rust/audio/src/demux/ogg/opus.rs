@@ -210,7 +210,7 @@ fn open_with(
 pub(super) struct Time {
     /// Frames of the packets that have ended.
     n_frames: u64,
-    /// The length of a packet that goes on to the next page.
+    /// The length of a packet that continues on the next page.
     open: u64,
     /// The granule of the first decoded frame, once a page told.
     origin: Option<u64>,
@@ -223,7 +223,7 @@ pub(super) struct Time {
 }
 
 impl Time {
-    /// From a page on that begins with a packet, before which `granule` lies.
+    /// From a page on that begins with a packet and follows `granule`.
     pub(super) fn from(origin: u64, granule: u64) -> Self {
         let n_frames = granule.saturating_sub(origin);
         Self { n_frames, origin: Some(origin), ..Self::default() }

@@ -1,4 +1,4 @@
-//! The seek table of Opus in Ogg: where one page in every second or two lies.
+//! The seek table of Opus in Ogg: where one page in every second or two begins.
 
 use std::{ops::Range, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
 /// The kind of the table in entries.
 pub(crate) const KIND: u8 = 5;
 
-/// Points are pages that no packet goes on to, and count the granules before them.
+/// Points are pages on which no packet continues, and count the granules before them.
 #[derive(Debug)]
 pub(super) struct OpusTable {
     head: Head,

@@ -12,7 +12,7 @@ pub(super) struct Joiner {
 
 impl Joiner {
     /// Takes piece `i` of a page; gives the packet that ends with it. The end of a packet that began
-    /// before the first page is passed over.
+    /// before the first page is skipped.
     pub(super) fn add<'a>(
         &'a mut self,
         page: &Page<'_>,

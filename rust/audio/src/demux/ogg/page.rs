@@ -36,9 +36,9 @@ pub(super) struct Page<'a> {
 pub(super) enum NoPage {
     /// The bytes end.
     End,
-    /// A page begins and the bytes end within it; its granule, if that much is there.
+    /// A page begins and the bytes end within it; its granule, if the file has it.
     Cut(Option<u64>),
-    /// Something else is there.
+    /// No page begins here.
     Junk,
 }
 

@@ -103,14 +103,14 @@ impl<'a> Intact<'a> {
 
 /// What intact pages say of time.
 pub(super) struct Survey {
-    /// The granule of the first decoded frame, where the first page is there to tell.
+    /// The granule of the first decoded frame, if the first page is in the file.
     pub(super) origin: Option<i64>,
     /// The granule behind the last frame.
     pub(super) end: u64,
     pub(super) has_silk: bool,
 }
 
-/// How far a granule may lie behind the last page that is intact: one page of the longest packets.
+/// How far a granule may be behind the last page that is intact: one page of the longest packets.
 const FURTHEST: u64 = 255 * 8192;
 
 /// Walks all pages from `intact` on.
@@ -126,7 +126,7 @@ pub(super) fn survey(
     let mut found = Survey { origin: None, end: 0, has_silk: false };
     let (mut n_pages, mut is_ended) = (0u64, false);
     // Frames of the pages before the first granule, as long as nothing is missing there, and of
-    // a packet that goes on behind its page.
+    // a packet that continues on the next page.
     let mut begun = Some(0);
     let mut open = Some(0);
     let mut n_there = 0u64;
@@ -185,7 +185,7 @@ fn fresh<'a>(page: &Page<'a>) -> impl Iterator<Item = (&'a [u8], bool)> {
 
 /// Decodes from the first page on until the place is full or the stream ends.
 ///
-/// `origin`: where time begins if the first page is there. What is wrong with pages is counted if `counts`.
+/// `origin`: where time begins if the first page is in the file. What is wrong with pages is counted if `counts`.
 /// If `is_counted`, all packets are there, and they and not the pages tell the time.
 pub(super) fn decode(
     mut intact: Intact<'_>,

@@ -221,7 +221,7 @@ impl VorbisLayout {
 struct Time {
     measure: Measure,
     is_known: bool,
-    /// Frames that the packet has which goes on to the next page.
+    /// Frames of the packet that continues on the next page.
     open: u64,
     /// Frames of all packets that have ended, and those of them before the last granule.
     n_frames: u64,

@@ -1,4 +1,4 @@
-//! The seek table of Vorbis in Ogg: where one page in every second or two lies.
+//! The seek table of Vorbis in Ogg: where one page in every second or two begins.
 
 use std::{ops::Range, sync::Arc};
 
@@ -30,7 +30,7 @@ pub(crate) const KIND: u8 = 4;
 /// Bytes of the identification header.
 const IDENT_LEN: usize = 30;
 
-/// Points are pages that no packet goes on to, and count the granules before them.
+/// Points are pages on which no packet continues, and count the granules before them.
 #[derive(Debug)]
 pub(super) struct VorbisTable {
     ident: Ident,

@@ -34,7 +34,7 @@ pub(super) struct Walk<'a> {
     pub(super) junk: Junk,
 }
 
-/// What lies between pages and is none.
+/// Bytes between pages that are no page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Junk {
     /// Where the first of it begins.
@@ -191,7 +191,7 @@ impl<'a> Walk<'a> {
                     return Ok(Some(page.offset));
                 }
                 Ok(page) => {
-                    // The mark of the end is false; salvage has passed over it.
+                    // The mark of the end is false; salvage has skipped it.
                     let continues = |last| page.continues(self.group.serial, last);
                     if !ledger.is_lenient() && self.sequence.is_some_and(continues) {
                         return Err(Reason::CorruptPackets { count: 1 });

@@ -1,4 +1,4 @@
-//! The seek table of packets that lie one behind the other: where one in every second or two lies. They are
+//! The seek table of packets that follow each other: where one in every second or two begins. They are
 //! told apart by headers between them, by a table of sizes elsewhere, or by the elements that hold them.
 
 use std::{ops::Range, sync::Arc};
@@ -65,7 +65,7 @@ impl PacketTable {
             return None;
         }
         let behind = |packet: &Packet| packet.offset + packet.len as usize;
-        // What lies between packets is a header of one of two lengths, or nothing.
+        // Between packets there is a header of one of two lengths, or nothing.
         let gaps: &[usize] = if framing == Framing::Adts { &[7, 9] } else { &[0] };
         let is_next = |pair: &[Packet]| match pair {
             [a, b] => gaps.iter().any(|gap| behind(a) + gap == b.offset),

@@ -140,7 +140,7 @@ impl Spectrum {
         self.n = 0;
     }
 
-    /// Reads the samples up to bit `end`; `None` if that or what is read lies behind bit `limit`.
+    /// Reads the samples up to bit `end`; `None` if that or what is read is behind bit `limit`.
     #[inline(always)]
     fn read(&mut self, bits: &mut BitReader<'_>, end: usize, limit: usize) -> Option<()> {
         if bits.position() > end || end > limit {

@@ -4,7 +4,7 @@
 //! those of 16 slots, and sums them by a window. The 64 are 32, mirrored: with `y[n] = sum_k s[k]
 //! cos(pi/64 (2k+1) n)` a frame `j` of a slot takes `y[16 + j]` and `y[16 - j]` of these slots in
 //! turn, and frame `32 - j` takes the same two with other weights. Sums and differences of `s[k]`
-//! and `s[31 - k]` give `y` of even and of odd `n`. So even `j` and odd `j` lie apart here until
+//! and `s[31 - k]` give `y` of even and of odd `n`. So even `j` and odd `j` are stored apart here until
 //! the end.
 //!
 //! Each lane of a vector sums in the same order, without fused multiply-add, so the bits do not

@@ -99,9 +99,6 @@ impl Memory {
         }
         let is_transient = log_len > 0 && code.tell() + 3 <= n_total && code.bit(3);
         let is_intra = code.tell() + 3 <= n_total && code.bit(3);
-        if !is_intra && self.lost > 0 {
-            self.be_careful(shape);
-        }
         energy::coarse(code, (log_len, is_intra), (start..end, n_channels), &mut self.energies);
         let tf_changes = tf_changes(code, shape, is_transient);
         let spread = if code.tell() + 4 <= n_total { code.symbol(&SPREADS, 5) } else { 2 };
@@ -176,26 +173,6 @@ impl Memory {
         }
     }
 
-    /// Behind a loss, lowers the energies that those of this frame are predicted from, as libopus does: a
-    /// fall goes on, and short frames are trusted less.
-    fn be_careful(&mut self, shape: Shape) {
-        let n_lost = (self.lost >> shape.log_len).min(10) as f32;
-        let less = [1.5, 0.5, 0.0, 0.0][shape.log_len];
-        for channel in 0..2 {
-            for band in shape.start..shape.end {
-                let [last, before] = [self.last[0][channel][band], self.last[1][channel][band]];
-                let energy = &mut self.energies[channel][band];
-                if *energy < last.max(before) {
-                    let slope = (last - *energy).max(0.5 * (before - *energy)).min(2.0);
-                    *energy = (*energy - ((1.0 + n_lost) * slope).max(0.0)).max(-20.0);
-                } else {
-                    *energy = energy.min(last).min(before);
-                }
-                *energy -= less;
-            }
-        }
-    }
-
     /// Fades the energies of a frame that was lost.
     pub(super) fn fade(&mut self, n_channels: usize, bands: std::ops::Range<usize>) {
         let decay = if self.lost == 0 { 1.5 } else { 0.5 };
@@ -219,8 +196,8 @@ impl Memory {
         } else {
             (*before, *last) = (*last, *energies);
         }
-        // What was lost may have become louder all the while.
-        let rise = 0.001 * (*lost + (1 << shape.log_len)).min(160) as f32;
+        // Behind a long loss the noise may have become louder all the while.
+        let rise = if *lost < 10 { 0.001 * (1 << shape.log_len) as f32 } else { 1.0 };
         for (floor, now) in floor.iter_mut().flatten().zip(energies.iter().flatten()) {
             *floor = (*floor + rise).min(*now);
         }

@@ -1,7 +1,7 @@
-//! Frames of CELT that are lost, or empty because there was nothing to say: the last pitch goes on and
+//! Frames of CELT that are lost, or empty because there was nothing to say: the last pitch continues and
 //! fades, later the noise that was there, as libopus has it. The standard leaves this to the decoder.
 
-// Orders, lags and places in the past are fixed numbers or lie between such.
+// Orders, lags and places in the past are fixed numbers, or between two of them.
 #![allow(clippy::indexing_slicing)]
 // Samples and coefficients are what the standard calls them; a comparison also catches what is no number.
 #![allow(
@@ -143,7 +143,7 @@ fn search(y: &[f32]) -> usize {
     }
 }
 
-/// The two places at which the product is largest for the energy that is there.
+/// The two places at which the product is largest for the energy there.
 fn best_two(found: &[f32], y: &[f32], len: usize) -> [usize; 2] {
     let mut energy = 1.0 + y[..len].iter().map(|y| y * y).sum::<f32>();
     let (mut best, mut values, mut energies) = ([0, 1], [-1.0f32; 2], [0.0f32; 2]);
@@ -189,7 +189,7 @@ impl Channel {
         let mut excitation = [0.0; WITHIN];
         let excitation = &mut excitation[..len];
         residual(&x[WITHIN - len..], &a, excitation);
-        // Where the sound fades, it goes on to.
+        // If the sound fades, it continues to fade.
         let energy = |x: &[f32]| 1.0 + x.iter().map(|x| x * x).sum::<f32>();
         let (before, last) = (energy(&excitation[..len / 2]), energy(&excitation[len - len / 2..]));
         let decay = (last.min(before) / before).sqrt();

@@ -98,7 +98,7 @@ fn vector(mut index: u32, mut k: usize, to: &mut [f32]) -> f32 {
     let mut n = len;
     while k > 0 && n > 0 {
         if k < n && k + 1 < N_ROWS {
-            // Most numbers of a wide band are zero: they lie between these two rows.
+            // Most numbers of a wide band are zero: they are between these two rows.
             let (row, above) = (&COUNTS[k], &COUNTS[k + 1]);
             for (&first, &next) in row[k + 1..=n].iter().zip(&above[k + 1..=n]).rev() {
                 if index < first || index >= next {

@@ -1,6 +1,6 @@
 //! One channel: from what a frame says to samples at the rate inside, RFC 6716 section 4.2.7.9.
 
-// Subframes and orders have fixed numbers, lags lie in what is kept.
+// Subframes and orders have fixed numbers, and lags are no longer than the history.
 #![allow(clippy::indexing_slicing)]
 
 use super::{
@@ -291,7 +291,7 @@ impl Channel {
 
     /// Turns pulses into the excitation, in 2^14ths.
     fn excite(&mut self, frame: &Indices, pulses: &Pulses) {
-        /// What a pulse lies closer to zero than it says.
+        /// By how much a pulse is closer to zero than its number.
         const CLOSER: i32 = 80 << 4;
         let voiced = usize::from(frame.signal == Signal::Voiced);
         let offset = QUANT_OFFSETS[voiced][frame.offset] << 4;

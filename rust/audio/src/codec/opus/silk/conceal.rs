@@ -1,7 +1,7 @@
 //! Frames that are lost, or empty because there was nothing to say: the last pitch and spectrum go on and
 //! fade, as libopus has it. The standard leaves this to the decoder.
 
-// Subframes and orders have fixed numbers, lags lie in what is kept.
+// Subframes and orders have fixed numbers, and lags are no longer than the history.
 #![allow(clippy::indexing_slicing)]
 
 use super::{

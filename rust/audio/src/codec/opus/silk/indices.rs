@@ -189,7 +189,7 @@ impl<const N: usize, const HALF: usize, const LESS: usize, const MORE: usize>
 {
     /// Reads the frequencies of a frame.
     fn read(&self, code: &mut RangeDecoder<'_>, signal: Signal) -> [i16; MAX_ORDER] {
-        /// What a residual lies closer to zero than it says, in 1024ths.
+        /// By how much a residual is closer to zero than its number, in 1024ths.
         const CLOSER: i32 = 102;
         let choices = &self.choices[usize::from(signal == Signal::Voiced)];
         let choice = code.symbol(choices, 8);
