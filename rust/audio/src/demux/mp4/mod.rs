@@ -66,6 +66,53 @@ struct Trak<'a> {
     edits: Option<Edit>,
 }
 
+/// What the boxes of a file show.
+struct Top<'a> {
+    /// The body of the `moov` box.
+    moov: &'a [u8],
+    is_fragmented: bool,
+    /// Whether a box reaches over the end of the file.
+    is_cut: bool,
+    /// Whether something else than a box is between the boxes, or fragments are inside another box.
+    is_torn: bool,
+    /// Whether the size of the `moov` box is too long, which costs nothing.
+    is_long: bool,
+}
+
+impl<'a> Top<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, Reason> {
+        let mut top =
+            Self { moov: &[], is_fragmented: false, is_cut: false, is_torn: false, is_long: false };
+        let mut moov: Option<AtomBox<'a>> = None;
+        let mut boxes = Boxes::new(bytes);
+        for item in boxes.by_ref() {
+            if item.is_cut && &item.kind == b"moov" && is_whole(item.body) {
+                top.is_long = true;
+                moov = moov.or(Some(AtomBox { is_cut: false, ..item }));
+                continue;
+            }
+            top.is_cut |= item.is_cut;
+            // Zeros are a box without a name that goes to the end.
+            top.is_torn |= !item.kind.iter().all(|byte| (0x20..0x7F).contains(byte));
+            let is_moof = &item.kind == b"moof";
+            let is_around = item.is_open && (is_moof || top.is_fragmented);
+            top.is_torn |= is_around && fragments::are_inside(item.body);
+            top.is_fragmented |= is_moof;
+            if &item.kind == b"moov" {
+                moov = moov.or(Some(item));
+            }
+        }
+        top.is_torn |= !boxes.is_done();
+        top.moov = match moov {
+            Some(moov) if !moov.is_cut => moov.body,
+            // Without the tables at the end nothing can be found.
+            _ if top.is_cut => return Err(Reason::Truncated { decoded: 0, expected: None }),
+            _ => return Err(Reason::malformed("there is no moov box")),
+        };
+        Ok(top)
+    }
+}
+
 /// Lists the packets of the first audio track. Also returns where their sizes are in the file, if no
 /// fragments follow them.
 fn open(
@@ -73,36 +120,7 @@ fn open(
     listed: &mut Vec<Packet>,
     ledger: &mut Ledger,
 ) -> Result<(TrackLayout, Option<u64>), Reason> {
-    let mut is_cut = false;
-    let mut moov = None;
-    let mut is_fragmented = false;
-    let (mut is_torn, mut is_long) = (false, false);
-    let mut boxes = Boxes::new(bytes);
-    for item in boxes.by_ref() {
-        // A size that is too long costs nothing where the boxes inside are whole.
-        if item.is_cut && &item.kind == b"moov" && is_whole(item.body) {
-            is_long = true;
-            moov = moov.or(Some(AtomBox { is_cut: false, ..item }));
-            continue;
-        }
-        is_cut |= item.is_cut;
-        // Zeros are a box without a name that goes to the end.
-        is_torn |= !item.kind.iter().all(|byte| (0x20..0x7F).contains(byte));
-        let is_moof = is_fragmented || &item.kind == b"moof";
-        is_torn |= item.is_open && is_moof && fragments::are_inside(item.body);
-        match &item.kind {
-            b"moov" => moov = moov.or(Some(item)),
-            b"moof" => is_fragmented = true,
-            _ => {}
-        }
-    }
-    is_torn |= !boxes.is_done();
-    let moov = match moov {
-        Some(moov) if !moov.is_cut => moov.body,
-        // Without the tables at the end nothing can be found.
-        _ if is_cut => return Err(Reason::Truncated { decoded: 0, expected: None }),
-        _ => return Err(Reason::malformed("there is no moov box")),
-    };
+    let Top { moov, is_fragmented, is_cut, is_torn, is_long } = Top::read(bytes)?;
     let (mut trak, mut track, n_skipped) = Trak::find(moov)?;
     if n_skipped > 0 {
         let reason = "MP4 whose first audio track cannot be decoded".to_owned();
@@ -111,15 +129,7 @@ fn open(
     let times = Times::read(trak.stbl);
     let mut is_lie = false;
     if track.codec == Codec::Opus {
-        // Packets that are not there cannot tell it, and damaged ones tell it wrong.
-        if let Some(frame_len) = trak.first_len(&times) {
-            (track.frame_len, track.is_uniform) = (frame_len, times.is_uniform);
-        }
-        let mut list = List::new(listed, bytes);
-        tables::list(trak.stbl, track.frame_len, &mut list, is_fragmented)?;
-        if let Some(frame_len) = list.contradicts(bytes, &track) {
-            (track.frame_len, track.is_uniform, is_lie) = (frame_len, false, true);
-        }
+        is_lie = trak.ask_packets(&mut track, &times, bytes, listed)?;
     }
     let mut list = List::new(listed, bytes);
     let odd = tables::list(trak.stbl, track.frame_len, &mut list, is_fragmented)?;
@@ -143,40 +153,24 @@ fn open(
         });
     }
     list.measure(bytes, &track, ledger)?;
-    // Packets whose duration is their number of frames are counted in frames, whatever the timescale is.
     let first_len = list.first_len();
-    let is_in_frames = packet == u64::from(first_len) && trak.timescale != track.rate_hz;
-    if is_in_frames || trak.timescale == 0 {
-        trak.timescale = track.rate_hz;
-        let reason = Reason::malformed("the timescale of the track is false");
-        ledger.remark(Note::HeaderFields, 1, reason)?;
-    }
-    let is_miscounted = !is_fragmented && times.n_packets != n_packets as u64;
+    list.skip(odd.n_unplaced.saturating_mul(first_len.into()));
+    trak.settle_timescale(track.rate_hz, packet == u64::from(first_len), ledger)?;
+    let n_counted = n_packets as u64 + odd.n_unplaced;
+    let is_miscounted = !is_fragmented && times.n_packets != n_counted;
     if odd.is_overcounted && is_miscounted {
         return Err(Reason::malformed("the stsz box is cut"));
     }
-    if is_long || odd.is_overcounted || is_miscounted {
-        let reason =
-            Reason::malformed("a box counts more than it has, or other packets than others");
-        ledger.remark(Note::HeaderLength, 1, reason)?;
-    }
+    let is_odd = is_long || odd.is_overcounted || is_miscounted;
+    let reason = Reason::malformed("a box counts more than it has, or not what others count");
+    ledger.remark(Note::HeaderLength, is_odd.into(), reason)?;
     is_lie |= times.is_uniform && !trak.is_duration(times.first, first_len, track.rate_hz);
-    if is_lie {
-        let reason = Reason::malformed("the durations of the packets are not theirs");
-        ledger.remark(Note::Timestamps, 1, reason)?;
-    }
+    let reason = Reason::malformed("the durations of the packets are not theirs");
+    ledger.remark(Note::Timestamps, is_lie.into(), reason)?;
     if is_lie && !is_fragmented || is_miscounted {
         duration = 0;
     }
-    let mut edit = trak.edits;
-    if let Some(delay) = track.delay {
-        // An edit of everything says nothing of the delay.
-        let start = trak.times_of(delay);
-        edit = match edit {
-            Some(edit) if edit.start == 0 => Some(Edit { start, ..edit }),
-            edit => edit.or(Some(Edit::from_start(start))),
-        };
-    }
+    let edit = trak.edit(track.delay);
     let mut timeline = Timeline {
         rate_hz: track.rate_hz,
         timescale: trak.timescale,
@@ -255,6 +249,52 @@ impl<'a> Trak<'a> {
             None => None,
         };
         Ok(Self { id, timescale, duration, stbl, edits })
+    }
+
+    /// Has the tables say how long packets of Opus are, which those that are lost cannot tell and damaged ones tell
+    /// wrong; or the packets, if most of the first ones contradict the tables. Whether they do.
+    fn ask_packets(
+        &self,
+        track: &mut Track,
+        times: &Times,
+        bytes: &[u8],
+        listed: &mut Vec<Packet>,
+    ) -> Result<bool, Reason> {
+        if let Some(frame_len) = self.first_len(times) {
+            (track.frame_len, track.is_uniform) = (frame_len, times.is_uniform);
+        }
+        let mut list = List::new(listed, bytes);
+        tables::list(self.stbl, track.frame_len, &mut list, true)?;
+        let told = list.contradicts(bytes, track);
+        if let Some(frame_len) = told {
+            (track.frame_len, track.is_uniform) = (frame_len, false);
+        }
+        Ok(told.is_some())
+    }
+
+    /// Corrects a timescale that is false: packets whose duration is their number of frames are counted in frames.
+    fn settle_timescale(
+        &mut self,
+        rate_hz: u32,
+        is_in_frames: bool,
+        ledger: &mut Ledger,
+    ) -> Result<(), Reason> {
+        if self.timescale != 0 && (self.timescale == rate_hz || !is_in_frames) {
+            return Ok(());
+        }
+        self.timescale = rate_hz;
+        let reason = Reason::malformed("the timescale of the track is false");
+        ledger.remark(Note::HeaderFields, 1, reason)
+    }
+
+    /// What is played. An edit of everything says nothing of the delay of the codec.
+    fn edit(&self, delay: Option<u64>) -> Option<Edit> {
+        let Some(delay) = delay else { return self.edits };
+        let start = self.times_of(delay);
+        match self.edits {
+            Some(edit) if edit.start == 0 => Some(Edit { start, ..edit }),
+            edit => edit.or(Some(Edit::from_start(start))),
+        }
     }
 
     /// Frames of Opus in the track's timescale, which is that of Opus in all files that are right.

@@ -61,9 +61,7 @@ pub(super) fn list(
             n += 1;
         }
     }
-    let n_unplaced = (sizes.count - n) as u64;
-    list.skip(n_unplaced.saturating_mul(frame_len.into()));
-    Ok(Odd { n_unplaced, is_overcounted: sizes.is_overcounted })
+    Ok(Odd { n_unplaced: (sizes.count - n) as u64, is_overcounted: sizes.is_overcounted })
 }
 
 /// The `stsz` box, or `stz2` where numbers are short: sizes of packets.
