@@ -102,8 +102,8 @@ def test_a_key_alone_takes_its_value_from_the_environment(
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("token", "number 2 of them is KEY alone, and no variable"),
-        (SECRET, "number 2 of them is KEY alone, and no variable"),
+        ("token", "number 2 of them is KEY alone, and no environment variable"),
+        (SECRET, "number 2 of them is KEY alone, and no environment variable"),
         (f"={SECRET}", "number 2 of them is not like KEY=VALUE"),
         (f"to-ken={SECRET}", "number 2 of them is not like KEY=VALUE"),
         (f"timeout={SECRET}", "a time such as '30s'"),

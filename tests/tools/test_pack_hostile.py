@@ -340,7 +340,9 @@ def test_overwrite_removes_what_this_pack_has_written(tmp_path: Path) -> None:
     other = out / "test" / "data-00000-of-00002.arrow"
     other.write_bytes(b"precious")
     before = files_in(out)
-    with pytest.raises(ValueError, match=r"did not write, such as data-00000-of-00002\.arrow; move"):
+    with pytest.raises(
+        ValueError, match=r"did not write, such as data-00000-of-00002\.arrow; move"
+    ):
         gm.pack(splits, out, overwrite=True)
     assert files_in(out) == before
     other.unlink()
@@ -350,7 +352,7 @@ def test_overwrite_removes_what_this_pack_has_written(tmp_path: Path) -> None:
     done["shards"][0]["file"] = "../data-00000-of-00001.arrow"
     (out / "pack.json").write_text(json.dumps(done))
     (tmp_path / "data-00000-of-00001.arrow").write_bytes(b"precious")
-    with pytest.raises(ValueError, match="not written"):
+    with pytest.raises(ValueError, match="did not write"):
         gm.pack(splits, out, overwrite=True)
     assert (tmp_path / "data-00000-of-00001.arrow").exists()
 
