@@ -186,8 +186,8 @@ impl fmt::Display for Reason {
             }
             Self::Junk { count, byte } => write!(
                 f,
-                "bytes that are not audio are between packets in {count} places, the first at \
-                 byte {byte}; write the row again, exclude it, or set strict=False"
+                "bytes that are not audio are between packets, the first at byte {byte} ({count} in \
+                 all); write the row again, exclude it, or set strict=False"
             ),
             Self::ParamsChanged => f.write_str("rate or channels change in mid-stream"),
             Self::NonFinite => f.write_str("samples are not finite; exclude the row"),
