@@ -76,7 +76,8 @@ fn open(bytes: &[u8], offset: usize, ledger: &mut Ledger) -> Result<PcmLayout, R
                 let there = from(bytes, body).len() as u64;
                 let is_explained = len.is_none_or(|len| {
                     let end = body.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
-                    end >= bytes.len() || CHUNKS.explain(bytes, end.saturating_add(end - body & 1))
+                    end >= bytes.len()
+                        || CHUNKS.explain(bytes, end.saturating_add((end - body) & 1))
                 });
                 let is_forgotten =
                     |&len: &u64| is_forgotten(len, there.saturating_sub(len)) && !is_explained;

@@ -196,8 +196,8 @@ impl Memory {
         } else {
             (*before, *last) = (*last, *energies);
         }
-        // Behind a long loss the noise may have become louder all the while.
-        let rise = if *lost < 10 { 0.001 * (1 << shape.log_len) as f32 } else { 1.0 };
+        // What was lost may have become louder all the while.
+        let rise = 0.001 * (*lost + (1 << shape.log_len)).min(160) as f32;
         for (floor, now) in floor.iter_mut().flatten().zip(energies.iter().flatten()) {
             *floor = (*floor + rise).min(*now);
         }

@@ -131,7 +131,7 @@ impl Decoder {
     /// Makes up a frame that was lost.
     pub(super) fn conceal(&mut self, coding: Coding, planes: &mut [Vec<f32>], at: usize) {
         let Coding { log_len, start, end, .. } = coding;
-        if self.memory.lost >= 5 || start > 0 || self.is_noise {
+        if self.memory.lost >= 40 || start > 0 || self.is_noise {
             self.memory.fade(self.channels.len(), start..end);
             let is_stereo = self.channels.len() == 2;
             for x in self.spectrum.iter_mut().take(self.channels.len()) {
@@ -150,7 +150,7 @@ impl Decoder {
                 channel.extrapolate(self.pitch, is_first, to);
             }
         }
-        self.memory.lost = (self.memory.lost + 1).min(10_000);
+        self.memory.lost = (self.memory.lost + (1 << log_len)).min(10_000);
     }
 }
 
