@@ -132,8 +132,9 @@ def with_empty_packets(data: bytes, odds: float, rest: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("setting", "tolerance"),
     [
-        # Measured: 1.2e-4. Longer packets, hybrid and CELT are not covered by this test.
-        ("silk-20", 1e-3),
+        # Measured: 6e-8 and 2.5e-3. Other lengths and hybrid are not covered here.
+        ("silk-20", 1e-5),
+        ("celt-20", 5e-3),
     ],
 )
 def test_empty_frames_are_concealed_as_libopus_does(
