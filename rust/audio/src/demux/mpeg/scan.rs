@@ -86,7 +86,8 @@ pub(crate) fn refusal(bytes: &[u8], offset: usize) -> Option<&'static str> {
 /// Walks the whole stream from its first frame on and notes the audio frames in `index`.
 ///
 /// If bytes between frames are lost, empty frames take their place: as many as fit them at the mean
-/// length of the others. The same holds if more than a second of sound at this length follows the last frame and is neither a tag nor promised to be none.
+/// length of the others. The same holds if more than a second of sound at this length follows the last
+/// frame and is neither a tag nor promised to be none.
 pub(crate) fn open(
     bytes: &[u8],
     offset: usize,
