@@ -314,7 +314,7 @@ class VerdictFile(logging.Handler):
         self.path = Path(folder, f"verdicts-{os.getpid()}.jsonl")
 
     def emit(self, record: logging.LogRecord) -> None:
-        verdict = record.args[-1]
+        verdict: gm.Verdict = record.__dict__["verdict"]
         with self.path.open("a") as out:
             out.write(json.dumps(verdict.to_dict()) + "\n")
 

@@ -88,7 +88,7 @@ class Telemetry:
         """Logs the throughput and the verdict, if the level is enabled."""
         if not logger.isEnabledFor(self._level):
             return
-        stats = source.stats()
+        stats, verdict = source.stats(), source.verdict()
         logger.log(
             self._level,
             "%s: %d rows%s, %.0f rows/s, waiting %.1f %%. %s",
@@ -97,5 +97,6 @@ class Telemetry:
             f" ({stats.bad_rows} bad)" if stats.bad_rows else "",
             stats.rows_per_second,
             100 * stats.waiting_share,
-            source.verdict().text,
+            verdict.text,
+            extra={"verdict": verdict},
         )
