@@ -205,7 +205,7 @@ $(VENV)/.stamp-tools: scripts/need.sh
 $(VENV)/.stamp-wheel: $(VENV)/.stamp-tools $(SOURCES)
 	@scripts/need.sh > /dev/null
 	rm -rf target/wheels
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --profile quick $(QUICK) --interpreter $(PYO3_PYTHON)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --locked --profile quick $(QUICK) --interpreter $(PYO3_PYTHON)
 	$(PIP_INSTALL) "$$(echo target/wheels/gristmill-*.whl)[demo]"
 	$(PIP_INSTALL) --force-reinstall --no-deps target/wheels/gristmill-*.whl
 	@touch $@
@@ -213,7 +213,7 @@ $(VENV)/.stamp-wheel: $(VENV)/.stamp-tools $(SOURCES)
 dist/.stamp: $(VENV)/.stamp-tools $(SOURCES)
 	$(PIP_INSTALL) 'ziglang>=0.14'
 	rm -f dist/*.whl
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --out dist $(PORTABLE) \
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --locked --release --out dist $(PORTABLE) \
 	  --interpreter $(PYO3_PYTHON) $(UNWINDER)
 	@touch $@
 
