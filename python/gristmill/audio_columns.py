@@ -16,12 +16,17 @@ _WRITE: Final = 'audio={"mic1": gm.Audio(...), "mic2": gm.Audio(...)}'
 
 
 def checked_audio(audio: Any) -> tuple[Audio | Literal["auto"] | None, tuple[Audio, ...]]:
-    """The first column that is decoded, and the others."""
+    """The first column that is decoded, and the others.
+
+    Raises:
+        ValueError: It is none of the kinds of `AudioOption`, or the columns' crops differ.
+    """
     if audio is None or isinstance(audio, Audio) or (isinstance(audio, str) and audio == "auto"):
         return audio, ()
     if not isinstance(audio, Mapping):
         raise ValueError(
-            f"audio is gm.Audio(...), several by column, 'auto' or None, not {checks.shown(audio)}"
+            f"audio is gm.Audio(...), one for each column in a dict, 'auto' or None, not "
+            f"{checks.shown(audio)}"
         )
     named = cast("Mapping[Any, Any]", audio)
     if not named:
@@ -30,9 +35,9 @@ def checked_audio(audio: Any) -> tuple[Audio | Literal["auto"] | None, tuple[Aud
     for other in others:
         if other.crop != first.crop:
             raise ValueError(
-                f"the recordings of a row are cropped at the same place, to the same length, and "
                 f"columns {first.column!r} and {other.column!r} have crop={first.crop!r} and "
-                f"{other.crop!r}: give both the same crop="
+                f"{other.crop!r}, and the recordings of a row are cropped together: give both the "
+                "same crop="
             )
     return first, tuple(others)
 
@@ -40,16 +45,15 @@ def checked_audio(audio: Any) -> tuple[Audio | Literal["auto"] | None, tuple[Aud
 def _column(name: Any, audio: Any) -> Audio:
     if not checks.is_text(name):
         raise ValueError(
-            f"audio is by the names of columns, and {checks.shown(name)} is none: write {_WRITE}"
+            f"the keys of audio= are names of columns, not {checks.shown(name)}: write {_WRITE}"
         )
     if not isinstance(audio, Audio):
         raise ValueError(
-            f"audio has {checks.shown(audio)} for column {name!r}, and gm.Audio(...) says how a "
-            f"column is decoded: write {_WRITE}"
+            f"audio[{name!r}] is gm.Audio(...), not {checks.shown(audio)}: write {_WRITE}"
         )
     if audio.column not in (None, name):
         raise ValueError(
-            f"audio names column {name!r}, and its gm.Audio({audio.column!r}) another: leave the "
-            f"name out there, as in {_WRITE}"
+            f"audio[{name!r}] names another column, gm.Audio({audio.column!r}): leave that name "
+            f"out, as in {_WRITE}"
         )
     return replace(audio, column=name)

@@ -17,6 +17,7 @@ import av_files
 from damaged_files import AAC, ALAC, LOSSLESS
 from ogg_files import opus
 from signals import encode, synthetic
+from stated_numbers import Line, Number
 
 RATE = 32_000
 SECONDS = 1.05
@@ -83,50 +84,6 @@ class Field(Protocol):
     def write(self, data: bytes, number: float) -> bytes:
         """The file with another number."""
         ...
-
-
-@dataclass(frozen=True)
-class Number:
-    """`width` bytes, `skip` bytes behind the end of a mark, which may come several times."""
-
-    mark: bytes
-    skip: int
-    width: int
-    order: str = "big"
-    which: int = 0
-
-    def place(self, data: bytes) -> int:
-        found = [match.end() for match in re.finditer(re.escape(self.mark), data)]
-        return found[self.which] + self.skip
-
-    def read(self, data: bytes) -> tuple[int, int]:
-        at = self.place(data)
-        number = int.from_bytes(data[at : at + self.width], self.order)
-        return number, (1 << 8 * self.width) - 1
-
-    def write(self, data: bytes, number: float) -> bytes:
-        at = self.place(data)
-        field = int(number).to_bytes(self.width, self.order)
-        return data[:at] + field + data[at + self.width :]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A number in a line of SPHERE's header of 1024 bytes; without a name, the header's size."""
-
-    name: bytes
-
-    def read(self, data: bytes) -> tuple[int, int]:
-        if not self.name:
-            return int(data[8:16]), 9_999_999
-        return int(data.split(self.name + b" -i ")[1].split()[0]), 2**63 - 1
-
-    def write(self, data: bytes, number: float) -> bytes:
-        if not self.name:
-            return data[:8] + b"%7d\n" % number + data[16:]
-        line = self.name + b" -i %d" % number
-        head = re.sub(self.name + rb" -i \d+", line, data[:1024], count=1)
-        return head[:1024].ljust(1024, b"\0") + data[1024:]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import pytest
 
 import gristmill as gm
 import shards
-from damaged_files import Field, Line, made
+from damaged_files import made
 from signals import RATE, encode, synthetic
+from stated_numbers import Line, Number
 
 STEREO = encode(synthetic(2, RATE, 2), RATE, "flac16")
 # Tight, so that two seconds of stereo exceed them; and wide enough.
@@ -79,12 +80,12 @@ def test_what_is_too_long_is_not_read(tmp_path: Path) -> None:
 
 # Each is made to promise 4 billion frames in some hundred KB.
 FORGED = {
-    "WAV": Field(b"data", 0, 4, "little"),
-    "AIFF": Field(b"COMM", 6, 4),
-    "CAF": Field(b"data", 0, 8),
+    "WAV": Number(b"data", 0, 4, "little"),
+    "AIFF": Number(b"COMM", 6, 4),
+    "CAF": Number(b"data", 0, 8),
     "SPHERE": Line(b"sample_count"),
-    "FLAC": Field(b"fLaC", 4 + 14, 4),
-    "MP3": Field(b"Xing", 4, 4),
+    "FLAC": Number(b"fLaC", 4 + 14, 4),
+    "MP3": Number(b"Xing", 4, 4),
 }
 
 
@@ -95,7 +96,7 @@ CONTRADICTED = {"WAV", "AIFF", "FLAC", "MP3"}
 @pytest.mark.parametrize("name", sorted(CONTRADICTED))
 def test_a_forged_length_that_the_file_contradicts_is_a_note(name: str) -> None:
     data = made(name)
-    forged = FORGED[name].forged(data, 0xF000_0000)
+    forged = FORGED[name].write(data, 0xF000_0000)
     for strict in (True, False):
         audio, report = gm.decode_with_report(forged, strict=strict)
         # MP3 cuts its padding where the count says that the frames end.
@@ -110,7 +111,7 @@ def test_a_forged_length_that_the_file_contradicts_is_a_note(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(FORGED) - CONTRADICTED))
 def test_a_forged_length_costs_an_error_and_no_memory(name: str) -> None:
     data = made(name)
-    forged = FORGED[name].forged(data, 0xF000_0000)
+    forged = FORGED[name].write(data, 0xF000_0000)
     with pytest.raises(gm.DecodeError) as strict:
         gm.decode(forged)
     assert strict.value.reason == "truncated"

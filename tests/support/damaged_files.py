@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import io
-import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import soundfile
@@ -15,6 +13,7 @@ import soundfile
 import av_files
 import ogg_files
 from signals import encode, synthetic
+from stated_numbers import Line, Number
 
 RATE = 32_000
 SECONDS = 4.05  # half of no file lies between two frames
@@ -116,42 +115,9 @@ def beheaded(data: bytes) -> bytes:
     return data[64:]
 
 
-@dataclass(frozen=True)
-class Field:
-    """A number in a header: `width` bytes, `skip` bytes behind the end of `mark`."""
-
-    mark: bytes
-    skip: int
-    width: int
-    order: str = "big"
-
-    def doubled(self, data: bytes) -> bytes:
-        at = data.index(self.mark) + len(self.mark) + self.skip
-        return self.forged(data, 2 * int.from_bytes(data[at : at + self.width], self.order))
-
-    def forged(self, data: bytes, number: int) -> bytes:
-        at = data.index(self.mark) + len(self.mark) + self.skip
-        return data[:at] + number.to_bytes(self.width, self.order) + data[at + self.width :]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A number in a line of a header of 1024 bytes."""
-
-    name: bytes
-
-    def doubled(self, data: bytes) -> bytes:
-        return self.forged(data, 2 * int(data.split(self.name + b" -i ")[1].split()[0]))
-
-    def forged(self, data: bytes, number: int) -> bytes:
-        lie = self.name + b" -i %d" % number
-        head = re.sub(self.name + rb" -i \d+", lie, data[:1024], count=1)
-        return head[:1024].ljust(1024, b"\0") + data[1024:]
-
-
 def ogg_flac_lie(data: bytes) -> bytes:
     pages = ogg_files.pages_of(data)
-    body = Field(b"\0\0\x22", 14, 4).doubled(pages[0].body)
+    body = Number(b"\0\0\x22", 14, 4).doubled(pages[0].body)
     return ogg_files.changed(data, 0, body=body)
 
 
@@ -168,21 +134,21 @@ def duration_lie(data: bytes) -> bytes:
 
 # Each promises twice the frames that are there; what promises nothing is not here.
 LIES: dict[str, Callable[[bytes], bytes]] = {
-    "WAV": Field(b"data", 0, 4, "little").doubled,
-    "AIFF": Field(b"COMM", 6, 4).doubled,
-    "CAF": Field(b"data", 0, 8).doubled,
+    "WAV": Number(b"data", 0, 4, "little").doubled,
+    "AIFF": Number(b"COMM", 6, 4).doubled,
+    "CAF": Number(b"data", 0, 8).doubled,
     "SPHERE": Line(b"sample_count").doubled,
-    "FLAC": Field(b"fLaC", 4 + 14, 4).doubled,
+    "FLAC": Number(b"fLaC", 4 + 14, 4).doubled,
     "FLAC in Ogg": ogg_flac_lie,
     "Ogg Vorbis": granule_lie,
     "Ogg Opus": granule_lie,
-    "Opus in MP4": Field(b"mdhd", 16, 4).doubled,
+    "Opus in MP4": Number(b"mdhd", 16, 4).doubled,
     "Opus in WebM": duration_lie,
-    "MP3": Field(b"Xing", 4, 4).doubled,
-    "AAC in MP4": Field(b"mdhd", 16, 4).doubled,
+    "MP3": Number(b"Xing", 4, 4).doubled,
+    "AAC in MP4": Number(b"mdhd", 16, 4).doubled,
     "AAC in Matroska": duration_lie,
-    "ALAC in MP4": Field(b"mdhd", 16, 4).doubled,
-    "FLAC in MP4": Field(b"mdhd", 16, 4).doubled,
+    "ALAC in MP4": Number(b"mdhd", 16, 4).doubled,
+    "FLAC in MP4": Number(b"mdhd", 16, 4).doubled,
     "FLAC in Matroska": duration_lie,
 }
 

@@ -7,8 +7,8 @@ use crate::{
     memory::{Lease, Permit},
 };
 
-/// The batch of these rows, whose slots have these leases, or the error of the first that failed; and the bytes that the batch
-/// takes besides its slots.
+/// The batch of these rows, whose slots have these leases, or the error of the first that failed; and the
+/// bytes that the batch takes besides its slots.
 pub(crate) fn join(
     context: &Context,
     dataset: &Dataset,

@@ -116,7 +116,7 @@ impl TableCache {
         permit: Permit,
         load: impl FnOnce(&dyn Fn(usize)) -> Result<Table>,
     ) -> Result<Option<Arc<Table>>> {
-        // The budget has the bytes of the last table as well, if it had these.
+        // This table has its permit already. If all permits fit the budget, the last table may stay as well.
         let keeps_last = self.account.fits_reserved(0);
         let loading = self.cache.begin(batch, permit.n_bytes(), keeps_last);
         let Some(loading) = loading else { return Ok(None) };
